@@ -1,0 +1,43 @@
+"""Packets as columns: what every source of packets hands to the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Column = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class PacketBatch:
+    """Consecutive packets of one file: one buffer and a row of numbers for each packet.
+
+    All columns have one entry a packet. Offsets count bytes from the start of ``data``.
+    """
+
+    data: Bytes
+    """The bytes that were read, record headers included; packets are slices of it."""
+    offset: Column
+    """Where each packet's captured bytes begin in ``data``."""
+    captured: Column
+    """Bytes captured of each packet."""
+    wire: Column
+    """Bytes the packet had on the wire; more than ``captured`` when snaplen cut it."""
+    time_ns: Column
+    """Capture time, nanoseconds since the epoch."""
+    link_type: Column
+    """LINKTYPE_ number of the interface each packet was seen on."""
+    file: int
+    """Which file of the reading, from 0."""
+    first_frame: int
+    """1-based number, within the file, of the first packet here (as Wireshark counts)."""
+    first_packet: int
+    """0-based number, over the whole reading, of the first packet here."""
+    file_offset: int
+    """Where ``data[0]`` stands in the file (in the decompressed stream if it is compressed)."""
+
+    def __len__(self) -> int:
+        return len(self.offset)

@@ -1,0 +1,1 @@
+"""Bytes to messages: framing, layouts, annotation and the way back."""

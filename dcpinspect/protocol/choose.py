@@ -1,0 +1,81 @@
+"""Which layout a message has: the one whose lengths, status and extras fit, or the nearest and why it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.header import Header
+from dcpinspect.protocol.layouts import layouts_of
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.protocol.statuses import SUCCESS_CLASS
+
+ERROR_VALUE = (Field("value", 0, Kind.ERROR, "why the request was refused", "Value"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A layout for a message, and what of the message it does not describe."""
+
+    layout: Layout | None
+    """None when nobody described the command."""
+    rule: str = ""
+    """Empty when everything fits: else the rule that is broken."""
+    reason: str = ""
+    extras_fit: bool = True
+    """False: extras are raw bytes."""
+    value_fits: bool = True
+    """False: the value is raw bytes."""
+
+
+def candidates(header: Header) -> tuple[Layout, ...]:
+    """The layouts of a message's command and side that its status allows."""
+    layouts = layouts_of(header.opcode, header.side, server=header.is_server)
+    if header.side == "request":
+        return layouts
+    status = header.specific
+    fitting = tuple(layout for layout in layouts if _has_status(layout, status))
+    if status in SUCCESS_CLASS:
+        return fitting
+    error = Layout(header.opcode, "response", "error", "", value=ERROR_VALUE, value_required=False, status="any", server=header.is_server)
+    return (*fitting, error)
+
+
+def _has_status(layout: Layout, status: int) -> bool:
+    if isinstance(layout.status, tuple):
+        return status in layout.status
+    return layout.status == "any" or (status in SUCCESS_CLASS) == (layout.status == "success")
+
+
+def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
+    """The layout of a message with these extras (None: the capture does not hold them) and value length."""
+    layouts = candidates(header)
+    if not layouts:
+        return Choice(None)
+    if extras is None:
+        fitting = [layout for layout in layouts if layout.extras_size == header.extras_size]
+    else:
+        fitting = [layout for layout in layouts if layout.fits_extras(extras)]
+    name = opcode_name(header.opcode, server=header.is_server)
+    if not fitting:
+        known = sorted({layout.extras_size for layout in layouts})
+        reason = (
+            f"{name} {header.side} with {header.extras_size} bytes of extras; {_listed(known)} {'is' if len(known) == 1 else 'are'} defined"
+        )
+        # A refused request's body is worth reading even under odd extras; so are key and value of a longer document message.
+        nearest = layouts[-1] if layouts[-1].generation == "error" else layouts[0]
+        return Choice(nearest, "extras-length", reason, extras_fit=False, value_fits=nearest.value_size is None)
+    for layout in fitting:
+        if layout.fits_value(value_size):
+            return Choice(layout)
+        if layout.when:
+            break  # Its extras name this layout: only the length of the value is wrong.
+    else:
+        layout = fitting[0]
+    known = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
+    reason = f"{name} {header.side} with {value_size} bytes of value; {_listed(known)} {'is' if len(known) == 1 else 'are'} defined"
+    return Choice(layout, "value-length", reason, value_fits=False)
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers)) or "none"

@@ -1,0 +1,230 @@
+"""The language that message layouts are written in.
+
+A ``Layout`` says how the body of one message in one generation is built; a ``Field`` says where a value
+stands and what it means. Decoder, encoder, field tables, JSON keys, table columns, ``explain`` and the
+protocol page are all driven by these records, so adding a field is one line in ``layouts/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+Side = Literal["request", "response"]
+
+
+class Kind(Enum):
+    """How bytes are read, and how their value is shown."""
+
+    U8 = ("u8", 1)
+    U16 = ("u16", 2)
+    U32 = ("u32", 4)
+    U64 = ("u64", 8)
+    I64 = ("i64", 8)
+    """Signed, two's complement."""
+    SEQNO = ("seqno", 8)
+    UUID = ("uuid", 8)
+    """Shown as a 0x-string of 16 digits."""
+    CAS = ("cas", 8)
+    """Shown as a 0x-string of 16 digits; a hybrid logical clock, so it has a time."""
+    TIME = ("time", 4)
+    """Seconds since 1970, 0 = none."""
+    ID = ("id", 4)
+    """Collection or scope id, written in hexadecimal by everything that shows it."""
+    OPAQUE = ("opaque", 4)
+    STATUS = ("status", 2)
+    BYTES = ("bytes", 0)
+    TEXT = ("text", 0)
+    """UTF-8 text without a collection prefix."""
+    KEY = ("key", 0)
+    """Document key: collection id (LEB128) and key when collections are on, else the key."""
+    JSON = ("json", 0)
+    DOCUMENT = ("document", 0)
+    """What the datatype says: snappy around xattrs around a body."""
+    ERROR = ("error", 0)
+    """JSON error document of a refused request."""
+    SECRET = ("secret", 0)
+    """Credentials: never shown, only measured."""
+    FLATBUFFER = ("flatbuffer", 0)
+    FEATURE = ("feature", 2)
+    COMMAND = ("command", 1)
+    """An opcode inside a value."""
+
+    def __init__(self, text: str, size: int) -> None:
+        self.text = text
+        self.size = size
+        """Bytes, or 0 where the message says how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bit:
+    """One bit of a flags field."""
+
+    mask: int
+    name: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One field of a FlatBuffer table: its vtable slot decides where it stands."""
+
+    slot: int
+    name: str
+    kind: Literal["u64", "u32", "bool", "string"]
+    doc: str
+    default: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """Where a value stands, how it is read and what it means."""
+
+    name: str
+    """JSON key and column name, snake case."""
+    offset: int
+    """Bytes from the start of its section (or record); ignored for what follows a field of variable size."""
+    kind: Kind
+    doc: str
+    label: str = ""
+    """The specification's own name; empty: ``name`` with blanks."""
+    flags: tuple[Bit, ...] = ()
+    values: Mapping[int, str] | None = None
+    """Words for particular values."""
+    words: bool = False
+    """The JSON key of the message holds the word instead of the number."""
+    size: int | str | None = None
+    """For kinds without a size: a number, the name of the earlier field that gives it, or None for all that is left."""
+    alias: str = ""
+    """A second column that holds the same number."""
+    reserved: bool = False
+    """Must be zero."""
+    slots: tuple[Slot, ...] = ()
+    """The table of a FLATBUFFER."""
+    bodyless: bool = False
+    """A DOCUMENT that may hold xattrs only."""
+
+    @property
+    def title(self) -> str:
+        """The name that a field table prints."""
+        return self.label or self.name.replace("_", " ")
+
+    def word(self, value: int) -> str | None:
+        """The word for a value: of the enumeration, or the names of the bits that are set."""
+        if self.values is not None and value in self.values:
+            return self.values[value]
+        if self.flags:
+            return ", ".join(bit_names(self.flags, value)) or None
+        return f"unknown ({value})" if self.words else None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A run of equal records that fills what is left of its section."""
+
+    name: str
+    fields: tuple[Field, ...]
+    doc: str
+    label: str = ""
+    """What one record is called; numbered when shown."""
+    at_least: int = 0
+
+    @property
+    def title(self) -> str:
+        """The name that a field table prints."""
+        return self.label or self.name.replace("_", " ")
+
+
+Item = Field | Records
+
+Check = Callable[[Mapping[str, int]], tuple[str, str] | None]
+"""Numbers by field name -> (field, reason) of what does not fit, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the body of one message is built, in one generation."""
+
+    opcode: int
+    side: Side
+    generation: str
+    spec: str
+    """The page of the specification, and what differs from it."""
+    extras: tuple[Field, ...] = ()
+    key: Field | None = None
+    value: tuple[Item, ...] = ()
+    key_required: bool = True
+    """A message without the key is reported; meaningless when ``key`` is None."""
+    value_required: bool = True
+    status: tuple[int, ...] | Literal["success", "error", "any"] = "success"
+    """Which responses have this body."""
+    when: tuple[tuple[int, int, int], ...] = ()
+    """(offset, size, number) of extras bytes that must hold for this layout, where lengths alone do not choose."""
+    check: Check | None = None
+    """Looks at the numbers of the message and says what contradicts itself."""
+    server: bool = False
+    """True for the opcode table of the magics 0x82 and 0x83."""
+    legacy: bool = False
+    """An older generation, worth a note when met."""
+    columns: bool = True
+    """Fixed-size numbers become columns of the messages table."""
+    note: str = ""
+    """What to say to somebody who meets this generation."""
+
+    @property
+    def extras_size(self) -> int:
+        """Bytes of extras."""
+        return fixed_size(self.extras) or 0
+
+    @property
+    def value_size(self) -> int | None:
+        """Bytes of value when the layout fixes them, else None."""
+        return fixed_size(self.value)
+
+    def fits_extras(self, extras: bytes) -> bool:
+        """True when the extras have this layout's size and the numbers it asks for."""
+        return len(extras) == self.extras_size and all(
+            int.from_bytes(extras[offset : offset + size], "big") == number for offset, size, number in self.when
+        )
+
+    def fits_value(self, value_size: int) -> bool:
+        """True when the length of the value allows this layout."""
+        want = self.value_size
+        if want is None:
+            return True
+        return value_size == want or (value_size == 0 and not self.value_required)
+
+
+def fixed_size(items: tuple[Item, ...]) -> int | None:
+    """Bytes of a section all of whose items have a size, else None."""
+    total = 0
+    for item in items:
+        if isinstance(item, Records):
+            return None
+        size = item.kind.size or item.size
+        if not isinstance(size, int):
+            return None
+        total += size
+    return total
+
+
+def bit_names(bits: tuple[Bit, ...], value: int) -> list[str]:
+    """Names of the bits that are set, unknown ones as one 0x-number each."""
+    names = [bit.name for bit in bits if value & bit.mask]
+    unknown = value & ~sum(bit.mask for bit in bits)
+    while unknown:
+        lowest = unknown & -unknown
+        names.append(f"0x{lowest:02x}")
+        unknown ^= lowest
+    return names
+
+
+def bits_value(bits: tuple[Bit, ...], names: list[str] | tuple[str, ...]) -> int:
+    """The number whose set bits have these names; the way back from ``bit_names``."""
+    masks = {bit.name: bit.mask for bit in bits}
+    value = 0
+    for name in names:
+        value |= masks[name] if name in masks else int(name, 16)
+    return value

@@ -1,0 +1,130 @@
+"""Framing extras of the magics 0x08 and 0x18: a run of (id, length, data) elements before the extras.
+
+Source: kv_engine ``docs/BinaryProtocol.md``. High nibble id, low nibble length; 15 means "15 plus the
+next byte", the byte of the id first. Requests and responses number their elements separately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dcpinspect.protocol.fields import Field, Kind, Side
+from dcpinspect.protocol.flags import DURABILITY_LEVELS
+
+ESCAPE = 15
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSpec:
+    """One known element."""
+
+    name: str
+    doc: str
+    sizes: tuple[int, ...] | None
+    """Legal data lengths; None when any length of at least one byte is."""
+    fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One element as found: ``data`` stands at ``data_offset`` of the framing extras."""
+
+    id: int
+    data: bytes
+    offset: int
+    data_offset: int
+
+
+STREAM_ID = 2
+
+REQUEST_FRAMES = {
+    0: FrameSpec("barrier", "execute alone, in order", (0,)),
+    1: FrameSpec(
+        "durability",
+        "how far a write must get before it is answered",
+        (1, 3),
+        (
+            Field("level", 0, Kind.U8, "durability level", values=DURABILITY_LEVELS),
+            Field("timeout_ms", 1, Kind.U16, "milliseconds; 0 and 65535 are reserved"),
+        ),
+    ),
+    2: FrameSpec("stream_id", "DCP stream-id", (2,), (Field("sid", 0, Kind.U16, "stream-id, never 0"),)),
+    3: FrameSpec("open_tracing", "trace context of a 6.5 prototype", None),
+    4: FrameSpec(
+        "impersonate_user", "act for this user", None, (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain"),)
+    ),
+    5: FrameSpec("preserve_ttl", "keep the expiry that the document has", (0,)),
+    6: FrameSpec(
+        "impersonate_extra_privilege",
+        "a privilege to add while acting for a user",
+        None,
+        (Field("privilege", 0, Kind.TEXT, "name of the privilege"),),
+    ),
+    7: FrameSpec("impersonate_auth_token", "act for the user of a token (8.0)", (2,), (Field("token_id", 0, Kind.U16, "id of the token"),)),
+}
+
+RESPONSE_FRAMES = {
+    0: FrameSpec(
+        "server_duration", "time from receiving to sending", (2,), (Field("server_duration", 0, Kind.U16, "n^1.74 / 2 microseconds"),)
+    ),
+    1: FrameSpec("read_units", "read units used", (2,), (Field("read_units", 0, Kind.U16, "units"),)),
+    2: FrameSpec("write_units", "write units used", (2,), (Field("write_units", 0, Kind.U16, "units"),)),
+    3: FrameSpec(
+        "throttle_duration", "time the request was held back", (2,), (Field("throttle_duration", 0, Kind.U16, "n^1.74 / 2 microseconds"),)
+    ),
+}
+
+DURATIONS = frozenset({"server_duration", "throttle_duration"})
+
+
+def frame_spec(side: Side, frame_id: int) -> FrameSpec | None:
+    """The known element with this id, or None."""
+    return (RESPONSE_FRAMES if side == "response" else REQUEST_FRAMES).get(frame_id)
+
+
+def duration_us(encoded: int) -> float:
+    """Microseconds that an encoded duration stands for; the server truncates, some clients round: good to 1 us."""
+    return float(encoded**1.74 / 2)
+
+
+def decode_frames(data: bytes) -> tuple[list[Frame], int]:
+    """The elements in framing extras, and how many bytes they fill.
+
+    Fewer bytes than ``len(data)`` means that an element runs over the end at that place.
+    """
+    frames: list[Frame] = []
+    at = 0
+    while at < len(data):
+        start = at
+        frame_id, size = data[at] >> 4, data[at] & 0x0F
+        at += 1
+        if frame_id == ESCAPE:
+            if at >= len(data):
+                return frames, start
+            frame_id += data[at]
+            at += 1
+        if size == ESCAPE:
+            if at >= len(data):
+                return frames, start
+            size += data[at]
+            at += 1
+        if at + size > len(data):
+            return frames, start
+        frames.append(Frame(frame_id, data[at : at + size], start, at))
+        at += size
+    return frames, at
+
+
+def encode_frames(frames: Iterable[tuple[int, bytes]]) -> bytes:
+    """Framing extras of (id, data) pairs; the way back from ``decode_frames``."""
+    out = bytearray()
+    for frame_id, data in frames:
+        id_nibble, size_nibble = min(frame_id, ESCAPE), min(len(data), ESCAPE)
+        out.append(id_nibble << 4 | size_nibble)
+        if id_nibble == ESCAPE:
+            out.append(frame_id - ESCAPE)
+        if size_nibble == ESCAPE:
+            out.append(len(data) - ESCAPE)
+        out += data
+    return bytes(out)

@@ -1,0 +1,80 @@
+"""How every message is built: one file a message family, collected here in the order of the opcodes."""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.fields import Layout, Side
+from dcpinspect.protocol.layouts import (
+    add_stream,
+    admin,
+    cache_transfer,
+    close_stream,
+    collections,
+    deletion,
+    durability,
+    failover_log,
+    flow,
+    keyvalue,
+    mutation,
+    open,
+    seqno_advanced,
+    seqnos,
+    server,
+    session,
+    snapshot_marker,
+    stream_end,
+    stream_request,
+    subdoc,
+    system_event,
+    vbucket_state,
+    with_meta,
+)
+
+DCP = (
+    *open.LAYOUTS,
+    *add_stream.LAYOUTS,
+    *close_stream.LAYOUTS,
+    *stream_request.LAYOUTS,
+    *failover_log.LAYOUTS,
+    *stream_end.LAYOUTS,
+    *snapshot_marker.LAYOUTS,
+    *mutation.LAYOUTS,
+    *deletion.LAYOUTS,
+    *vbucket_state.LAYOUTS,
+    *flow.LAYOUTS,
+    *system_event.LAYOUTS,
+    *durability.LAYOUTS,
+    *seqno_advanced.LAYOUTS,
+    *cache_transfer.LAYOUTS,
+)
+"""DCP itself."""
+
+AROUND = (
+    *session.LAYOUTS,
+    *seqnos.LAYOUTS,
+    *collections.LAYOUTS,
+    *server.LAYOUTS,
+    *keyvalue.LAYOUTS,
+    *with_meta.LAYOUTS,
+    *subdoc.LAYOUTS,
+    *admin.LAYOUTS,
+)
+"""What else is on the connections."""
+
+LAYOUTS: tuple[Layout, ...] = DCP + AROUND
+"""Every layout; the first that fits a message wins."""
+
+_BY_COMMAND: dict[tuple[bool, int, Side], tuple[Layout, ...]] = {}
+for _layout in LAYOUTS:
+    _key = (_layout.server, int(_layout.opcode), _layout.side)
+    _BY_COMMAND[_key] = (*_BY_COMMAND.get(_key, ()), _layout)
+
+
+def layouts_of(opcode: int, side: Side, *, server: bool = False) -> tuple[Layout, ...]:
+    """The layouts of a command, the current generation first; none for a command that nobody described."""
+    return _BY_COMMAND.get((server, opcode, side), ())
+
+
+def legal_extras(opcode: int, side: Side, *, server: bool = False) -> frozenset[int] | None:
+    """Extras lengths that the layouts of a command define; None when nobody described it."""
+    layouts = layouts_of(opcode, side, server=server)
+    return frozenset(layout.extras_size for layout in layouts) if layouts else None

@@ -1,0 +1,28 @@
+"""DCP add stream (0x51): a manager tells a consumer to ask its producer for a stream."""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.flags import STREAM_FLAGS
+from dcpinspect.protocol.opcodes import Opcode
+
+_SPEC = "dcp/documentation/commands/add-stream.md"
+
+LAYOUTS = (
+    Layout(
+        Opcode.DCP_ADD_STREAM,
+        "request",
+        "v1",
+        _SPEC,
+        extras=(Field("flags", 0, Kind.U32, "how to stream", "flags", flags=STREAM_FLAGS),),
+    ),
+    # A refusal that came back from the producer has these four bytes too; one made on the spot has none.
+    Layout(
+        Opcode.DCP_ADD_STREAM,
+        "response",
+        "v1",
+        _SPEC,
+        extras=(Field("stream_opaque", 0, Kind.OPAQUE, "opaque of the stream's later messages", "opaque"),),
+        status="any",
+    ),
+)

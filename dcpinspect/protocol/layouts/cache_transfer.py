@@ -1,0 +1,38 @@
+"""DCP cache transfer (0x66) and its end (0x67): cached documents before the stream proper (development head).
+
+Development builds of 2025-09 to 2026-05 used 0x66 and 0x67 with other layouts; none was released.
+"""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.fields import Field, Kind, Layout, Records
+from dcpinspect.protocol.opcodes import Opcode
+
+_SPEC = "dcp/documentation/commands/cache-transfer.md"
+
+ITEMS = Records(
+    "items",
+    (
+        Field("cas", 0, Kind.CAS, "version of the document", "CAS"),
+        Field("by_seqno", 8, Kind.SEQNO, "not above the start of the stream request", "by_seqno"),
+        Field("rev_seqno", 16, Kind.U64, "how many times the document changed", "rev_seqno"),
+        Field("value_length", 24, Kind.U32, "bytes of the value; 0 keeps the datatype of the stored document", "value length"),
+        Field("item_flags", 28, Kind.U32, "the client's own flags", "flags"),
+        Field("expiration", 32, Kind.TIME, "when the document expires", "expiration"),
+        Field("key_length", 36, Kind.U16, "bytes of the key, 2 to 251", "key length"),
+        Field("datatype", 38, Kind.U8, "what the value is wrapped in", "datatype"),
+        Field("cache_hint", 39, Kind.U8, "how recently it was used", "cache hint"),
+        Field("key", 40, Kind.KEY, "key of the document", "Key", size="key_length"),
+        Field("value", 40, Kind.BYTES, "the document", "Value", size="value_length"),
+    ),
+    "cached documents in no order; no part of any snapshot",
+    "item",
+    at_least=1,
+)
+
+LAYOUTS = (
+    Layout(Opcode.DCP_CACHE_TRANSFER, "request", "v1", _SPEC, value=(ITEMS,)),
+    Layout(Opcode.DCP_CACHE_TRANSFER, "response", "v1", _SPEC),
+    Layout(Opcode.DCP_CACHE_TRANSFER_END, "request", "v1", _SPEC),
+    Layout(Opcode.DCP_CACHE_TRANSFER_END, "response", "v1", _SPEC),
+)

@@ -1,0 +1,32 @@
+"""DCP noop (0x5c), buffer acknowledgement (0x5d) and control (0x5e): keeping a connection going."""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.opcodes import Opcode
+
+_NOOP = "dcp/documentation/commands/no-op.md"
+_ACK = "dcp/documentation/commands/buffer-ack.md"
+_CONTROL = "dcp/documentation/commands/control.md"
+
+LAYOUTS = (
+    Layout(Opcode.DCP_NOOP, "request", "v1", _NOOP),
+    Layout(Opcode.DCP_NOOP, "response", "v1", _NOOP),
+    Layout(
+        Opcode.DCP_BUFFER_ACKNOWLEDGEMENT,
+        "request",
+        "v1",
+        _ACK,
+        extras=(Field("ack_bytes", 0, Kind.U32, "bytes of flow-control window given back", "buffer bytes"),),
+    ),
+    Layout(Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, "response", "v1", _ACK),
+    Layout(
+        Opcode.DCP_CONTROL,
+        "request",
+        "v1",
+        _CONTROL,
+        key=Field("key", 0, Kind.TEXT, "what is set", "Key"),
+        value=(Field("value", 0, Kind.TEXT, "to what", "Value"),),
+    ),
+    Layout(Opcode.DCP_CONTROL, "response", "v1", _CONTROL),
+)

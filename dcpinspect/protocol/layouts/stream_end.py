@@ -1,0 +1,21 @@
+"""DCP stream end (0x55)."""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.flags import STREAM_END_REASONS
+from dcpinspect.protocol.opcodes import Opcode
+
+_SPEC = "dcp/documentation/commands/stream-end.md"
+
+LAYOUTS = (
+    Layout(
+        Opcode.DCP_STREAM_END,
+        "request",
+        "v1",
+        _SPEC,
+        # In the first specification 1 was "state changed"; 3 is never sent, 6 is sent as 2 by current producers.
+        extras=(Field("end_reason", 0, Kind.U32, "why the stream ended", "flag", values=STREAM_END_REASONS, words=True),),
+    ),
+    Layout(Opcode.DCP_STREAM_END, "response", "v1", _SPEC),
+)

@@ -1,0 +1,49 @@
+"""Snappy raw blocks, with a bound on what they may inflate to."""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.header import MAX_BODY
+
+
+class SnappyError(ValueError):
+    """The bytes are not a snappy block, or claim more than a document may hold."""
+
+
+def inflated_size(data: bytes) -> int:
+    """The uncompressed length that the preamble declares.
+
+    Raises SnappyError when there is no preamble or the length exceeds 30 MiB.
+    """
+    size = 0
+    for at, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << (7 * at)
+        if not byte & 0x80:
+            if size > MAX_BODY:
+                raise SnappyError(f"claims {size} bytes, more than the 30 MiB a document may have")
+            return size
+    raise SnappyError("has no length preamble")
+
+
+def decode_snappy(data: bytes) -> bytes:
+    """The uncompressed bytes.
+
+    Raises SnappyError; never allocates more than 30 MiB.
+    """
+    import cramjam  # deferred: most captures have no compressed values to show
+
+    size = inflated_size(data)
+    out = bytearray(size)
+    try:
+        done = cramjam.snappy.decompress_raw_into(data, out) if size or len(data) > 1 else 0
+    except cramjam.DecompressionError as error:
+        raise SnappyError(f"is not a snappy block ({str(error).removeprefix('snappy: ')})") from None
+    if done != size:
+        raise SnappyError(f"inflates to {done} bytes where {size} were declared")
+    return bytes(out)
+
+
+def encode_snappy(data: bytes) -> bytes:
+    """A snappy block; the way back from ``decode_snappy``."""
+    import cramjam
+
+    return bytes(cramjam.snappy.compress_raw(data))

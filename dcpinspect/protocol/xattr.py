@@ -1,0 +1,73 @@
+"""The xattr section that a value with datatype bit 0x04 begins with.
+
+Source: kv_engine ``docs/Document.md``. A u32 section length (not counting itself), then pairs: u32 pair
+length, key, NUL, value, NUL. Values are JSON; keys are longer than the documented 15 bytes in practice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from struct import pack, unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class Xattr:
+    """One pair, at ``offset`` of the value with ``size`` bytes, its length word included."""
+
+    key: bytes
+    value: bytes
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class XattrSection:
+    """What a value with xattrs holds."""
+
+    pairs: tuple[Xattr, ...]
+    body_offset: int
+    """Where the document body begins."""
+    problem: str | None = None
+    """Why the rest of the section could not be read, and where."""
+    problem_offset: int = 0
+
+
+def decode_xattrs(value: bytes) -> XattrSection:
+    """The xattr section at the start of ``value``; damage ends it early and is named."""
+    if len(value) < 4:
+        return XattrSection((), len(value), f"{len(value)} bytes do not hold a section length", 0)
+    (size,) = unpack_from(">I", value)
+    end = 4 + size
+    problem = None
+    if end > len(value):
+        problem = f"section of {size} bytes exceeds the {len(value) - 4} that follow"
+        end = len(value)
+    pairs: list[Xattr] = []
+    seen: set[bytes] = set()
+    at = 4
+    while at < end and problem is None:
+        if at + 4 > end:
+            problem = f"{end - at} bytes are left where a pair length needs 4"
+            break
+        (pair,) = unpack_from(">I", value, at)
+        stop = at + 4 + pair
+        if stop > end:
+            problem = f"pair of {pair} bytes exceeds the {end - at - 4} that are left"
+            break
+        parts = value[at + 4 : stop].split(b"\0")
+        if len(parts) != 3 or parts[2] or not parts[0]:
+            problem = "pair is not key, NUL, value, NUL"
+            break
+        if parts[0] in seen:
+            problem = f"key {parts[0]!r} occurs twice"
+        seen.add(parts[0])
+        pairs.append(Xattr(parts[0], parts[1], at, 4 + pair))
+        at = stop
+    return XattrSection(tuple(pairs), end, problem, at)
+
+
+def encode_xattrs(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """A section of (key, value) pairs; the way back from ``decode_xattrs``."""
+    section = b"".join(pack(">I", len(key) + len(value) + 2) + key + b"\0" + value + b"\0" for key, value in pairs)
+    return pack(">I", len(section)) + section

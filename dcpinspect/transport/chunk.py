@@ -1,0 +1,52 @@
+"""Ordered bytes of one direction: what reassembly hands to framing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcpinspect.capture.batch import Bytes, Column
+
+C2S = 0
+S2C = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Which packet gave which bytes of a stream: one entry a used segment, in stream order.
+
+    Entry ``i`` covers stream offsets from ``offset[i]`` to ``offset[i + 1]`` (the last one: to the
+    end of the chunk). A hole is an entry too, with the packet that made it final.
+    """
+
+    offset: Column
+    """First stream offset that the entry covers."""
+    packet: Column
+    """Number over the whole reading of the packet that gave the bytes."""
+    frame: Column
+    """Number of that packet in its file, from 1; 0 for a hole."""
+    file: Column
+    """Number of that file in the reading, from 0."""
+    time_ns: Column
+    """Capture time of that packet."""
+    release: Column
+    """Greatest ``packet`` of this and all earlier entries of the direction: the packet that made these bytes readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamChunk:
+    """The next bytes of one direction of one connection, holes filled with zero and listed."""
+
+    connection: int
+    """Connection number, from 1 in order of first packet."""
+    direction: int
+    """``C2S`` or ``S2C``."""
+    offset: int
+    """Stream offset of ``data[0]``: payload bytes of this direction since the first byte seen."""
+    data: Bytes
+    segments: Segments
+    holes: tuple[tuple[int, int], ...] = ()
+    """Stream offsets [start, end) inside this chunk that the capture does not hold."""
+    is_start: bool = False
+    """True for the first chunk after a SYN: a message begins at ``data[0]``."""
+    is_end: bool = False
+    """True when no more bytes of this direction can come."""
