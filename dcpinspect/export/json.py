@@ -1,0 +1,232 @@
+"""Messages as annotated JSON: one object a message, the shape that ``dcpinspect schema message`` describes.
+
+The shape is a contract: fields are only ever added within a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from dcpinspect.protocol.datatype import DATATYPE_NAMES
+from dcpinspect.protocol.fields import Kind, bit_names
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.message import FieldValue, Message, Value
+from dcpinspect.protocol.statuses import status_meaning, status_name
+from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+
+SCHEMA = "dcpinspect.message/1"
+
+Values = int | Literal["full", "none"]
+"""How much of a value to write: all, so many bytes, or nothing."""
+
+_SECTIONS = frozenset({"key", "value", "body", "extras", "framing_extras", "rest"})
+"""Outermost fields that are no message-specific numbers."""
+
+
+def rfc3339(time_ns: int) -> str:
+    """A capture time with all nine digits."""
+    seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
+
+
+def text_or_hex(raw: bytes) -> str | dict[str, str]:
+    """UTF-8 as text, anything else as an object with its hex digits: nothing is ever lost."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return {"hex": raw.hex()}
+
+
+def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
+    """The JSON object of one message, ready for ``dump``."""
+    message = batch.annotate(index)
+    decoded = batch.decoded
+    connection = int(batch.connection[index])
+    is_response = bool(decoded.is_response[index])
+    file, last_file = int(batch.file[index]), int(batch.last_file[index])
+    out: dict[str, Any] = {
+        "schema": SCHEMA,
+        "row": int(batch.row[index]),
+        "file": batch.files[file],
+        "frame": int(batch.frame[index]),
+        "last_frame": int(batch.last_frame[index]),
+        "time": rfc3339(int(batch.time_ns[index])),
+        "connection": connection,
+        "client": batch.endpoints.client[connection - 1],
+        "server": batch.endpoints.server[connection - 1],
+        "direction": DIRECTIONS[int(batch.direction[index])],
+        "stream_offset": int(batch.stream_offset[index]),
+        "length": int(batch.length[index]),
+        "side": "response" if is_response else "request",
+        "magic": int(decoded.magic[index]),
+        "opcode": int(decoded.opcode[index]),
+        "name": message.name,
+        "layout": message.generation,
+        "vbucket": batch.vbucket.at(index),
+        "status": None,
+        "opaque": int(decoded.opaque[index]),
+        "cas": f"0x{int(decoded.cas[index]):016x}",
+        "datatype": list(DATATYPE_NAMES[int(decoded.datatype[index])]),
+        "sid": message.sid,
+        "collection_id": message.collection_id,
+        "key": None if message.key is None else text_or_hex(message.key),
+    }
+    if last_file != file:
+        out["last_file"] = batch.files[last_file]
+    if batch.vbucket_from_request[index]:
+        out["vbucket_from"] = "request"
+    if is_response:
+        code = int(decoded.specific[index])
+        out["status"] = {"code": code, "name": status_name(code), "meaning": status_meaning(code)}
+        request = batch.request_row.at(index)
+        if request is not None:
+            out["request_row"] = request
+            out["request_stream_offset"] = batch.request_stream_offset.at(index)
+            out["rtt_ns"] = batch.rtt_ns.at(index)
+    out.update(specific_numbers(message))
+    out["problems"] = [
+        {"rule": problem.rule, "severity": problem.severity, "field": problem.field, "offset": problem.offset, "reason": problem.reason}
+        for problem in message.problems
+    ]
+    out["missing"] = [list(span) for span in message.missing]
+    if batch.heuristic[index]:
+        out["sync"] = "heuristic"
+    if fields:
+        out["fields"] = [_field_object(field, values) for field in message.fields]
+    out["value"] = None if message.value is None else _value_object(message.value, values)
+    return out
+
+
+def specific_numbers(message: Message) -> dict[str, Any]:
+    """The keys that only this kind of message has, under the names of its layout."""
+    out: dict[str, Any] = {}
+    for field in message.fields:
+        if field.offset < HEADER_SIZE:
+            continue
+        if field.group:
+            out.setdefault(field.group, []).append(_record(field))
+        elif field.spec is not None and field.spec.kind is Kind.FLATBUFFER:
+            out.update({slot.name: _scalar(slot) for slot in field.fields})
+        elif field.spec is not None and not field.spec.reserved and field.name not in _SECTIONS:
+            out[field.name] = _scalar(field)
+            if field.spec.alias:
+                out[field.spec.alias] = _scalar(field)
+    return out
+
+
+def _record(field: FieldValue) -> Any:
+    if not field.fields or (field.spec is not None and field.spec.kind is Kind.FEATURE):
+        return field.meaning if field.spec is not None and field.spec.kind is Kind.FEATURE else _scalar(field)
+    return {part.name: _scalar(part) for part in field.fields}
+
+
+def _scalar(field: FieldValue) -> Any:
+    if field.missing or field.hidden:
+        return None
+    spec = field.spec
+    if spec is not None and spec.flags and isinstance(field.value, int):
+        return bit_names(spec.flags, field.value)
+    if spec is not None and spec.words and isinstance(field.value, int):
+        return spec.word(field.value)
+    return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
+
+
+def _field_object(field: FieldValue, values: Values) -> dict[str, Any]:
+    raw = field.raw
+    is_bulk = field.name in ("value", "body", "xattrs") or field.inflated
+    if is_bulk and values != "full":
+        raw = raw[: values if isinstance(values, int) else 0]
+    value = field.value
+    if field.spec is not None and field.spec.kind is Kind.DOCUMENT:
+        value = None  # The object under "value" has it, unwrapped.
+    elif isinstance(value, bytes):
+        value = None  # The hex digits say it all.
+    elif is_bulk and isinstance(value, str) and values != "full":
+        value = None if values == "none" else value[:values]
+    out: dict[str, Any] = {
+        "name": field.name,
+        "label": field.label,
+        "offset": field.offset,
+        "size": field.size,
+        "hex": None if field.hidden else raw.hex(),
+        "value": value,
+        "meaning": field.meaning,
+    }
+    if field.fields:
+        out["fields"] = [_field_object(part, values) for part in field.fields]
+    if field.inflated:
+        out["inflated"] = True
+    if field.hidden:
+        out["hidden"] = True
+    if field.missing:
+        out["missing"] = True
+    return out
+
+
+def _value_object(value: Value, values: Values) -> dict[str, Any]:
+    out: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
+    if value.inflated_size is not None:
+        out["compressed"] = "snappy"
+        out["inflated_size"] = value.inflated_size
+    if value.xattrs and values != "none":
+        out["xattrs"] = {_key_text(key): _json_or_text(text, values) for key, text in value.xattrs}
+    if values == "none" or value.encoding in ("fields", "hidden", "missing"):
+        return out
+    body = value.body
+    if isinstance(values, int) and len(body) > values:
+        out["truncated"] = True
+        body = body[:values]
+        whole = False
+    else:
+        whole = True
+    if value.encoding == "json" and whole:
+        out["json"] = _fragment(body)
+    elif value.encoding == "binary":
+        out["hex"] = body.hex()
+    else:
+        out["text"] = body.decode(errors="ignore")
+    return out
+
+
+def _key_text(raw: bytes) -> str:
+    return raw.decode(errors="backslashreplace")
+
+
+def _json_or_text(text: bytes, values: Values) -> Any:
+    import orjson
+
+    if isinstance(values, int) and len(text) > values:
+        return text[:values].decode(errors="ignore")
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text_or_hex(text)
+    return _fragment(text)
+
+
+def _fragment(text: bytes) -> Any:
+    """JSON of the wire, digit for digit; line breaks in it can only stand between tokens, so blanks do as well."""
+    import orjson
+
+    return orjson.Fragment(text.replace(b"\n", b" ").replace(b"\r", b" "))
+
+
+def dump(record: Any) -> bytes:
+    """One JSON value on one line, without a line break."""
+    import orjson
+
+    return orjson.dumps(record)
+
+
+def array(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+    """The pieces of a JSON array with one object a line; closed properly even when reading is interrupted."""
+    separator = b"[\n"
+    try:
+        for record in records:
+            yield separator + dump(record)
+            separator = b",\n"
+    finally:
+        pass
+    yield b"\n]\n" if separator != b"[\n" else b"[]\n"

@@ -1,0 +1,116 @@
+"""What a connection has negotiated so far that changes how later messages are read.
+
+A fact holds from the row that shows it, in row order, so that the same capture reads the same in any
+batches. Collections are *on* or *off* by HELLO, *off* when a connection is seen from its handshake and
+nothing was granted, *unknown* when it begins in the middle, and *inferred* once something proves them:
+a message that only exists with collections, or a key that begins with a byte no bare key begins with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.message import Collections, Context
+
+
+class CollectionsState(IntEnum):
+    """Whether document keys of a connection start with a collection id."""
+
+    UNKNOWN = 0
+    OFF = 1
+    ON = 2
+    INFERRED = 3
+
+
+STATE_NAMES: tuple[Collections, ...] = ("unknown", "off", "on", "inferred")
+
+
+@dataclass(slots=True)
+class _Connection:
+    collections: CollectionsState
+    underlying_datatype: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something a row tells of its connection."""
+
+    row: int
+    """Row of the batch."""
+    connection: int
+    collections: CollectionsState | None = None
+    evidence: bool = False
+    """It only counts while collections are unknown."""
+    underlying_datatype: bool | None = None
+
+
+class Sessions:
+    """The state of every connection, carried from batch to batch."""
+
+    def __init__(self) -> None:
+        self._connections: dict[int, _Connection] = {}
+
+    def begin(self, connection: int, *, handshake: bool) -> None:
+        """A new connection, seen from its handshake or from the middle."""
+        state = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN
+        self._connections.setdefault(connection, _Connection(state))
+
+    def uncertain(self, connection: int) -> None:
+        """Part of the beginning was not captured: what was never said may have been."""
+        session = self._connections.get(connection)
+        if session is not None and session.collections is CollectionsState.OFF:
+            session.collections = CollectionsState.UNKNOWN
+
+    def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
+        """For each of these connection numbers: are its collections still unknown?"""
+        numbers, inverse = np.unique(connections, return_inverse=True)
+        states = np.array([self._get(int(number)).collections is CollectionsState.UNKNOWN for number in numbers], dtype=np.bool_)
+        return states[inverse] if len(numbers) else np.zeros(0, dtype=np.bool_)
+
+    def apply(self, connections: Rows, facts: list[Fact]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
+        """(collections state, underlying datatype) of each row of a batch, whose facts come in row order.
+
+        A fact holds from its own row on. Cost: rows x log(facts).
+        """
+        numbers, inverse = np.unique(connections, return_inverse=True)
+        before = [self._get(int(number)) for number in numbers]
+        state = np.array([session.collections for session in before], dtype=np.int8)[inverse]
+        underlying = np.array([session.underlying_datatype for session in before], dtype=np.bool_)[inverse]
+        if not facts:
+            return state, underlying
+        places: list[tuple[int, int]] = []
+        states: list[int] = []
+        flags: list[bool] = []
+        for fact in facts:
+            session = self._get(fact.connection)
+            if fact.collections is not None and not (fact.evidence and session.collections is not CollectionsState.UNKNOWN):
+                session.collections = fact.collections
+            if fact.underlying_datatype is not None:
+                session.underlying_datatype = fact.underlying_datatype
+            places.append((fact.connection, fact.row))
+            states.append(session.collections)
+            flags.append(session.underlying_datatype)
+        rows = len(connections)
+        keys = np.array([connection * rows + row for connection, row in places], dtype=np.int64)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        here = connections * rows + np.arange(rows, dtype=np.int64)
+        last = np.searchsorted(keys, here, side="right") - 1
+        owner = np.array([connection for connection, _ in places], dtype=np.int64)[order]
+        known = (last >= 0) & (owner[np.maximum(last, 0)] == connections)
+        state[known] = np.array(states, dtype=np.int8)[order][last[known]]
+        underlying[known] = np.array(flags, dtype=np.bool_)[order][last[known]]
+        return state, underlying
+
+    def _get(self, connection: int) -> _Connection:
+        return self._connections.setdefault(connection, _Connection(CollectionsState.UNKNOWN))
+
+
+def context(state: int, underlying_datatype: bool) -> Context:
+    """The context that ``annotate`` wants for a row with this state."""
+    return Context(STATE_NAMES[state], underlying_datatype)

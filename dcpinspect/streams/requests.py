@@ -1,0 +1,264 @@
+"""Which request a response answers.
+
+A response repeats its request's opcode and opaque and nothing else, so requests wait in one queue for
+each (connection, direction, opcode, opaque), first in, first out: clients reuse an opaque for all they
+say about a vbucket, and both sides may use 0. The latest 65,536 requests of the reading wait; older ones
+are forgotten, so memory does not grow with requests that are never answered.
+
+Some messages have no answer unless they fail (mutations, stream ends, markers without the ack flag …).
+They do not wait: only their newest vbucket is kept, for the error that may still come.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
+
+WAITING = 1 << 16
+"""Requests of the reading that wait for an answer at most; a client has some thousands under way."""
+
+IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
+"""What a message means here: nothing, a request, a request without a success answer, a response, one of several responses."""
+
+ACK_FLAG = 0x08
+
+_SILENT = np.zeros(256, dtype=np.bool_)
+_SILENT[
+    [
+        Opcode.DCP_STREAM_END,
+        Opcode.DCP_SNAPSHOT_MARKER,
+        Opcode.DCP_MUTATION,
+        Opcode.DCP_DELETION,
+        Opcode.DCP_EXPIRATION,
+        Opcode.DCP_BUFFER_ACKNOWLEDGEMENT,
+        *range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1),
+    ]
+] = True
+
+_NONE = -1
+_FREE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """For each message of a batch: the request it answers."""
+
+    row: Numbers
+    stream_offset: Numbers
+    rtt_ns: Numbers
+    """Time of the response less time of the request."""
+    vbucket: Numbers
+    """The request's; also for errors about messages that need no answer, which name no row."""
+
+
+class Requests:
+    """The requests that wait, carried from batch to batch."""
+
+    def __init__(self) -> None:
+        slots = 2 * WAITING
+        self._slot_connection = np.full(slots, _FREE, dtype=np.int64)
+        self._slot_opaque = np.zeros(slots, dtype=np.int64)
+        self._slot_first = np.zeros(slots, dtype=np.int64)
+        self._slot_last = np.zeros(slots, dtype=np.int64)
+        self._ring = [np.full(WAITING, _NONE, dtype=np.int64) for _ in range(7)]
+        self._count = np.zeros(1, dtype=np.int64)
+        # Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide.
+        self._seed = secrets.randbits(32)
+
+    def pair(self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows) -> Pairs:
+        """The request of every response; call with the batches of a reading in order."""
+        total = len(decoded)
+        meaning = _meaning(decoded)
+        asked = np.where(decoded.is_response, 1 - direction, direction)
+        key = (connection << 10) | (asked << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
+        answered, offset, asked_at, vbucket = (np.full(total, _NONE, dtype=np.int64) for _ in range(4))
+        ring = self._ring
+        pair_requests(
+            total,
+            np.ascontiguousarray(key, dtype=np.int64),
+            decoded.opaque.astype(np.int64),
+            meaning,
+            row,
+            stream_offset,
+            time_ns,
+            decoded.specific.astype(np.int64),
+            self._slot_connection,
+            self._slot_opaque,
+            self._slot_first,
+            self._slot_last,
+            ring[0],
+            ring[1],
+            ring[2],
+            ring[3],
+            ring[4],
+            ring[5],
+            ring[6],
+            self._count,
+            self._seed,
+            answered,
+            offset,
+            asked_at,
+            vbucket,
+        )
+        has_row = answered != _NONE
+        return Pairs(
+            Numbers(answered, has_row), Numbers(offset, has_row), Numbers(time_ns - asked_at, has_row), Numbers(vbucket, vbucket != _NONE)
+        )
+
+
+def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
+    opcode = decoded.opcode
+    silent = _SILENT[opcode] & ~decoded.is_server
+    flags = decoded.numbers.get("snapshot_type")
+    if flags is not None:
+        wants_ack = (flags.values.astype(np.int64) & ACK_FLAG) != 0
+        silent &= ~((opcode == Opcode.DCP_SNAPSHOT_MARKER) & wants_ack)
+    meaning = np.where(decoded.is_response, ANSWERS, np.where(silent, TELLS, ASKS)).astype(np.int64)
+    more = (opcode == Opcode.STAT) & (decoded.body_size > 0) & (decoded.specific == Status.SUCCESS)
+    more |= decoded.specific == Status.RANGE_SCAN_MORE
+    meaning[decoded.is_response & ~decoded.is_server & more] = CONTINUES
+    meaning[decoded.problem == 1] = IGNORE  # not a message: its first byte is no magic
+    return meaning
+
+
+@inline
+def _home(key: int, opaque: int, seed: int, mask: int) -> int:
+    """The slot a key wants. Products stay below 2^63, so both forms of a kernel agree."""
+    mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF) * 0x5851F42D
+    mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
+    mixed = mixed * 0x1B873593 + ((opaque ^ seed) & 0xFFFFFFFF) * 0x4F6CDD1D
+    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+    mixed = mixed * 0x2C1B3C6D
+    return (mixed ^ (mixed >> 17)) & mask
+
+
+@inline
+def _find(key: int, opaque: int, seed: int, slot_key: Ints, slot_opaque: Ints) -> int:
+    """The slot of a key, or -1 - the free slot where it belongs."""
+    mask = len(slot_key) - 1
+    at = _home(key, opaque, seed, mask)
+    while slot_key[at] != -2:
+        if slot_key[at] == key and slot_opaque[at] == opaque:
+            return at
+        at = (at + 1) & mask
+    return -1 - at
+
+
+@inline
+def _remove(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: Ints, slot_last: Ints) -> None:
+    """Free a slot and close the gap behind it, so that later keys are still found."""
+    mask = len(slot_key) - 1
+    hole = at
+    probe = (at + 1) & mask
+    while slot_key[probe] != -2:
+        home = _home(slot_key[probe], slot_opaque[probe], seed, mask)
+        if ((probe - home) & mask) >= ((probe - hole) & mask):
+            slot_key[hole] = slot_key[probe]
+            slot_opaque[hole] = slot_opaque[probe]
+            slot_first[hole] = slot_first[probe]
+            slot_last[hole] = slot_last[probe]
+            hole = probe
+        probe = (probe + 1) & mask
+    slot_key[hole] = -2
+
+
+@kernel(
+    "none(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64,"
+    " int64[::1], int64[::1], int64[::1], int64[::1])"
+)
+def pair_requests(
+    key: Ints,
+    opaque: Ints,
+    meaning: Ints,
+    row: Ints,
+    stream_offset: Ints,
+    time_ns: Ints,
+    vbucket: Ints,
+    slot_key: Ints,
+    slot_opaque: Ints,
+    slot_first: Ints,
+    slot_last: Ints,
+    ring_key: Ints,
+    ring_opaque: Ints,
+    ring_next: Ints,
+    ring_row: Ints,
+    ring_offset: Ints,
+    ring_time: Ints,
+    ring_vbucket: Ints,
+    count: Ints,
+    seed: int,
+    out_row: Ints,
+    out_offset: Ints,
+    out_time: Ints,
+    out_vbucket: Ints,
+) -> None:
+    """Queue requests and pop them for their responses: constant time a message.
+
+    Slots are an open hash table of queues; the ring holds the queued requests, oldest overwritten first. The
+    oldest request of the ring is the first of its queue, as both are in order of arrival.
+    """
+    size = len(ring_key)
+    told = 1 << 61
+    for i in range(len(key)):
+        what = meaning[i]
+        if what == 0:
+            continue
+        if what <= 2:
+            wanted = key[i] + told if what == 2 else key[i]
+            at = _find(wanted, opaque[i], seed, slot_key, slot_opaque)
+            if what == 2 and at >= 0:
+                ring_vbucket[slot_first[at]] = vbucket[i]
+                continue
+            entry = count[0] % size
+            count[0] += 1
+            if ring_key[entry] != -1:
+                old = _find(ring_key[entry], ring_opaque[entry], seed, slot_key, slot_opaque)
+                if ring_next[entry] == -1:
+                    _remove(old, seed, slot_key, slot_opaque, slot_first, slot_last)
+                else:
+                    slot_first[old] = ring_next[entry]
+                at = _find(wanted, opaque[i], seed, slot_key, slot_opaque)
+            ring_key[entry] = wanted
+            ring_opaque[entry] = opaque[i]
+            ring_next[entry] = -1
+            ring_row[entry] = row[i]
+            ring_offset[entry] = stream_offset[i]
+            ring_time[entry] = time_ns[i]
+            ring_vbucket[entry] = vbucket[i]
+            if at >= 0:
+                ring_next[slot_last[at]] = entry
+                slot_last[at] = entry
+            else:
+                at = -1 - at
+                slot_key[at] = wanted
+                slot_opaque[at] = opaque[i]
+                slot_first[at] = entry
+                slot_last[at] = entry
+            continue
+        at = _find(key[i], opaque[i], seed, slot_key, slot_opaque)
+        if at < 0:
+            at = _find(key[i] + told, opaque[i], seed, slot_key, slot_opaque)
+            if at >= 0:
+                out_vbucket[i] = ring_vbucket[slot_first[at]]
+            continue
+        entry = slot_first[at]
+        out_row[i] = ring_row[entry]
+        out_offset[i] = ring_offset[entry]
+        out_time[i] = ring_time[entry]
+        out_vbucket[i] = ring_vbucket[entry]
+        if what == 3:
+            ring_key[entry] = -1
+            if ring_next[entry] == -1:
+                _remove(at, seed, slot_key, slot_opaque, slot_first, slot_last)
+            else:
+                slot_first[at] = ring_next[entry]

@@ -1,0 +1,1 @@
+"""Tables that everything after decoding reads."""

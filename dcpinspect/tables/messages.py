@@ -1,0 +1,133 @@
+"""A run of decoded messages: their columns, their bytes, and any one of them explained on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
+from dcpinspect.protocol.fields import Layout
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.message import Context, Message
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.protocol.session import context
+
+DIRECTIONS = ("c2s", "s2c")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Byte ranges of messages that the capture does not hold, sorted by row."""
+
+    row: Rows
+    """Row of the batch."""
+    start: Rows
+    end: Rows
+
+    def of(self, row: int) -> tuple[tuple[int, int], ...]:
+        """Ranges [start, end) of one message, relative to its first byte."""
+        low, high = np.searchsorted(self.row, (row, row + 1))
+        return tuple(zip(self.start[low:high].tolist(), self.end[low:high].tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Addresses of the connections of a reading; grows while it is read."""
+
+    client: list[str]
+    """Address of the client of connection n at n - 1."""
+    server: list[str]
+
+
+@dataclass(slots=True)
+class MessageBatch:
+    """Messages in row order: one entry a message in every column."""
+
+    files: Sequence[str]
+    """Names of the capture files, which ``file`` and ``last_file`` number from 0."""
+    endpoints: Endpoints
+    data: npt.NDArray[np.uint8]
+    """The bytes of all messages; holes are filled with zero."""
+    start: Rows
+    """Where each message begins in ``data``."""
+    length: Rows
+    """Bytes of each message on the wire."""
+    row: Rows
+    """Number in the reading, from 1."""
+    file: Rows
+    frame: Rows
+    last_file: Rows
+    last_frame: Rows
+    time_ns: Rows
+    connection: Rows
+    direction: Rows
+    stream_offset: Rows
+    heuristic: Mask
+    """The message was found by trying; nothing proves that it begins here."""
+    missing: Missing
+    decoded: Decoded
+    vbucket: Numbers
+    vbucket_from_request: Mask
+    request_row: Numbers
+    request_stream_offset: Numbers
+    rtt_ns: Numbers
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def bytes_of(self, index: int) -> bytes:
+        """The bytes of one message, holes filled with zero."""
+        start = int(self.start[index])
+        return self.data[start : start + int(self.length[index])].tobytes()
+
+    def context_of(self, index: int) -> Context:
+        """What the connection had negotiated when the message was sent."""
+        return context(int(self.decoded.collections[index]), bool(self.decoded.underlying_datatype[index]))
+
+    def annotate(self, index: int) -> Message:
+        """The message with every field explained."""
+        return annotate(self.bytes_of(index), context=self.context_of(index), missing=self.missing.of(index))
+
+    def name_of(self, index: int) -> str:
+        """Full lower-case name of the command."""
+        return opcode_name(int(self.decoded.opcode[index]), server=bool(self.decoded.is_server[index]))
+
+    def layout_of(self, index: int) -> Layout | None:
+        """The layout that was chosen for the message, fitting or nearest; None for none and for refusals."""
+        number = int(self.decoded.layout[index])
+        return LAYOUTS[number] if 0 <= number < ERROR_LAYOUT else None
+
+    def generation_of(self, index: int) -> str | None:
+        """Name of the layout that fits the message; None when none does."""
+        number = int(self.decoded.layout[index])
+        if number == ERROR_LAYOUT:
+            return "error" if self.decoded.fits[index] else None
+        if number < 0 or (not self.decoded.fits[index] and self.decoded.problem[index] == PROBLEMS.index("extras-length")):
+            return None
+        return LAYOUTS[number].generation
+
+    def key_of(self, index: int) -> bytes | None:
+        """Key of the message without collection id; None when it has none or the capture lacks part of it."""
+        size = int(self.decoded.key.size[index])
+        if size < 0:
+            return None
+        start = int(self.decoded.key.start[index])
+        if len(self.missing.row):
+            at = start - int(self.start[index])
+            if any(low < at + size and at < high for low, high in self.missing.of(index)):
+                return None
+        return self.data[start : start + size].tobytes()
+
+    def number(self, name: str, index: int) -> int | None:
+        """A message-specific number of one message, or None."""
+        column = self.decoded.numbers.get(name)
+        return None if column is None else column.at(index)
+
+    def problem_of(self, index: int) -> str | None:
+        """First rule that the columns show to be broken, or None."""
+        return PROBLEMS[int(self.decoded.problem[index])] or None

@@ -1,0 +1,101 @@
+"""The columns of the messages table: name, kind, what it holds, one place for JSON, Arrow, filters and documentation.
+
+The columns that only some messages have come from the layouts, so a new field there is a new column here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.layouts import LAYOUTS
+
+ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the messages table."""
+
+    name: str
+    kind: ColumnKind
+    doc: str
+    spec: Field | None = None
+    """The field of the layouts that it holds, for message-specific columns."""
+
+
+BASE = (
+    Column("row", "i64", "number of the message in the reading, from 1"),
+    Column("file", "text", "capture file"),
+    Column("frame", "i64", "least packet number, in its file, that carried bytes of the message"),
+    Column("last_frame", "i64", "greatest such packet number"),
+    Column("time", "time", "capture time of the last packet that carried bytes of the message, UTC"),
+    Column("time_ns", "i64", "the same, nanoseconds since 1970"),
+    Column("connection", "i64", "TCP connection, from 1 in order of first packet"),
+    Column("client", "text", "address of the side that opened the connection"),
+    Column("server", "text", "address of the side that accepted it"),
+    Column("direction", "text", "c2s or s2c"),
+    Column("stream_offset", "i64", "payload bytes of this direction before the message"),
+    Column("length", "i64", "bytes of the whole message on the wire"),
+    Column("side", "text", "request or response"),
+    Column("magic", "u8", "first byte"),
+    Column("opcode", "u8", "command, as a number"),
+    Column("name", "text", "command, by name"),
+    Column("layout", "text", "generation of the layout that fits; null when none does"),
+    Column("vbucket", "u16", "vbucket; of a response, its request's"),
+    Column("vbucket_from", "text", "'request' where the vbucket is that of the request"),
+    Column("status", "u16", "status of a response"),
+    Column("status_name", "text", "status of a response, by name"),
+    Column("opaque", "u32", "the four opaque bytes, big-endian"),
+    Column("cas", "hex64", "CAS"),
+    Column("datatype", "words", "bits of the datatype, by name"),
+    Column("sid", "u16", "DCP stream-id"),
+    Column("collection_id", "u32", "collection of the key"),
+    Column("key", "text", "key without the collection id; null when it is not UTF-8"),
+    Column("key_bytes", "bytes", "key without the collection id"),
+    Column("value_size", "i64", "bytes of the value on the wire"),
+    Column("request_row", "i64", "row of the request that a response answers"),
+    Column("request_stream_offset", "i64", "stream offset of that request"),
+    Column("rtt_ns", "i64", "time from that request to the response"),
+    Column("missing_bytes", "i64", "bytes of the message that the capture does not hold"),
+    Column("problem", "text", "first rule that the message breaks"),
+)
+
+_KINDS: dict[Kind, ColumnKind] = {
+    Kind.U8: "u8",
+    Kind.U16: "u16",
+    Kind.U32: "u32",
+    Kind.U64: "u64",
+    Kind.SEQNO: "u64",
+    Kind.UUID: "hex64",
+    Kind.CAS: "hex64",
+    Kind.TIME: "u32",
+    Kind.ID: "u32",
+    Kind.OPAQUE: "u32",
+    Kind.STATUS: "u16",
+}
+
+
+def _specific() -> tuple[Column, ...]:
+    base = {column.name for column in BASE}
+    found: dict[str, Column] = {}
+    for layout in LAYOUTS:
+        if not layout.columns:
+            continue
+        for spec in (*layout.extras, *layout.value):
+            if not isinstance(spec, Field) or spec.reserved or spec.kind not in _KINDS:
+                continue
+            kind: ColumnKind = "words" if spec.flags else "word" if spec.words else _KINDS[spec.kind]
+            for name in (spec.name, spec.alias):
+                if name and name not in base and name not in found:
+                    found[name] = Column(name, kind, spec.doc, spec)
+    return tuple(found.values())
+
+
+SPECIFIC = _specific()
+"""Columns that only some messages have; null elsewhere."""
+
+COLUMNS = BASE + SPECIFIC
+
+BY_NAME = {column.name: column for column in COLUMNS}
