@@ -7,25 +7,29 @@ one outermost field.
 
 from __future__ import annotations
 
-import struct
+import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.choose import Choice, choose
+from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, Item, Kind, Records
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
-from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, MAX_BODY, Header, Magic, decode_header, header_fields
+from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.leb128 import decode_leb128
 from dcpinspect.protocol.message import Context, Encoding, FieldValue, Message, Problem, Severity, Value
-from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, opcode_name
+from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.protocol.xattr import Xattr, decode_xattrs
 
 UNKNOWN = Context()
+
+_LENGTHS_END = 12
+"""The header up to here says where the message and its sections end."""
 
 
 def annotate(data: bytes, *, context: Context = UNKNOWN, missing: Sequence[tuple[int, int]] = ()) -> Message:
@@ -72,6 +76,18 @@ def cas_time(cas: int) -> str | None:
     return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
 
 
+def json_number(text: bytes, key: str) -> int | None:
+    """The number that a JSON object has under a key; None for anything else."""
+    import orjson  # deferred: not every command shows values
+
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    number = found.get(key) if isinstance(found, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
 def json_error(text: bytes) -> tuple[int, str] | None:
     """(byte, reason) of the first thing that is not JSON, or None."""
     import orjson  # deferred: not every command shows values
@@ -83,6 +99,11 @@ def json_error(text: bytes) -> tuple[int, str] | None:
     return None
 
 
+def _place(at: int, offset: int, inflated: bool) -> tuple[int, str]:
+    """(byte of the message, words) for a place in a value that begins at ``at``; an inflated one has no byte of its own on the wire."""
+    return (at, f" (byte {offset} of the inflated value)") if inflated else (at + offset, "")
+
+
 class _Annotator:
     """State of one reading: the message under construction and what is missing of it."""
 
@@ -91,6 +112,10 @@ class _Annotator:
         self.context = context
         self.missing = list(missing)
         self.message = Message(data, None, "incomplete")
+        self.numbers: dict[str, int] = {}
+        """Numbers of the extras, which may say how long a part of the value is."""
+        self.secret = False
+        """The command carries credentials: what cannot be divided into fields is hidden too."""
 
     def run(self) -> Message:
         message = self.message
@@ -99,14 +124,22 @@ class _Annotator:
             self._header_fields()
             self._problem("truncated", "error", "header", len(self.data), f"header ends {HEADER_SIZE - len(self.data)} bytes early")
             return self._done()
+        if self._take(0, _LENGTHS_END) is None:
+            self._header_fields()
+            self._problem("truncated", "error", "header", 0, "the capture lacks the part of the header that says how long the message is")
+            self._raw_body(len(self.data) - HEADER_SIZE, "no lengths in the capture")
+            return self._done()
         header = message.header = decode_header(self.data)
         message.name = opcode_name(header.opcode, server=header.is_server)
+        self.secret = holds_secret(header.opcode, header.side, server=header.is_server)
         if header.size > len(self.data):
             self.missing.append((len(self.data), header.size))
         self._header_fields()
-        if not self._header_problems(header):
-            return self._done()
-        self._body(header)
+        if self._header_problems(header):
+            self._body(header)
+        if header.size > len(self.data):
+            cut = next((field.name for field in message.fields if field.offset + field.size > len(self.data)), "message")
+            self._problem("truncated", "error", cut, len(self.data), f"message ends {header.size - len(self.data)} bytes early, in {cut}")
         if len(self.data) > header.size:
             message.data = self.data[: header.size]
             self._problem("trailing-bytes", "note", "message", header.size, f"{len(self.data) - header.size} bytes follow the message")
@@ -138,8 +171,13 @@ class _Annotator:
 
     def _header_fields(self) -> None:
         magic = self.data[0] if self.data else Magic.REQUEST
+        is_server = magic in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE)
+        has_token = Trait.TOKEN in opcode_traits(self.data[1], server=is_server) if len(self.data) > 1 else False
         for spec in header_fields(magic):
-            value = self._scalar(spec, spec.offset, 0)
+            if has_token and spec.kind is Kind.CAS:
+                value = self._hidden(spec, spec.offset, spec.kind.size, 0, top=False)
+            else:
+                value = self._scalar(spec, spec.offset, 0)
             if value.size and spec.offset < max(len(self.data), 1):
                 self.message.fields.append(value)
 
@@ -147,7 +185,7 @@ class _Annotator:
         """Report what the header contradicts; False when the body cannot be divided."""
         if header.magic not in MAGIC_DOCS:
             self._problem("bad-magic", "error", "magic", 0, f"0x{header.magic:02x} starts no message")
-            self._raw_body(header, "no sections without a magic")
+            self._raw_body(header.body_size, "no sections without a magic")
             return False
         if header.datatype & datatypes.UNDEFINED:
             self._problem("undefined-datatype", "error", "datatype", 5, f"datatype 0x{header.datatype:02x} has undefined bits")
@@ -162,15 +200,26 @@ class _Annotator:
         if header.value_size < 0:
             framing = f"framing extras {header.framing_size} + " if header.is_flex else ""
             reason = f"{framing}extras {header.extras_size} + key {header.key_size} exceed body {header.body_size}"
-            self._problem("length-mismatch", "error", "total_body_length", 8, reason)
-            self._raw_body(header, reason)
+            self._problem("length-mismatch", "error", "total_body_length", 8, reason + self._other_body(header))
+            self._raw_body(header.body_size, reason)
             return False
         return True
 
-    def _raw_body(self, header: Header, meaning: str) -> None:
-        if header.body_size:
+    def _other_body(self, header: Header) -> str:
+        """What the message is if its body is as long as the sections it declares: published examples count none."""
+        size = header.body_size - header.value_size
+        if HEADER_SIZE + size > len(self.data):
+            return ""
+        extras = self._take(HEADER_SIZE + header.framing_size, header.extras_size)
+        choice = choose(dataclasses.replace(header, body_size=size), extras, 0)
+        if choice.layout is None or choice.rule:
+            return ""
+        return f"; with a body of {size} it is a {self.message.name} in the {choice.layout.generation} layout"
+
+    def _raw_body(self, size: int, meaning: str) -> None:
+        if size:
             spec = Field("body", 0, Kind.BYTES, "bytes that cannot be divided", "Body")
-            self.message.fields.append(self._raw(spec, HEADER_SIZE, header.body_size, 0, meaning))
+            self.message.fields.append(self._raw(spec, HEADER_SIZE, size, 0, meaning))
 
     # -- body -----------------------------------------------------------------------------------------
 
@@ -190,9 +239,7 @@ class _Annotator:
         value_size = header.value_size + header.framing_size - framing_size
         choice = choose(header, self._take(at, header.extras_size), value_size)
         message.layout = choice.layout
-        if choice.layout is not None and not choice.rule:
-            message.generation = choice.layout.generation
-        elif choice.layout is not None and choice.extras_fit:
+        if choice.layout is not None and (choice.extras_fit or not choice.rule):
             message.generation = choice.layout.generation
         self._choice_problem(choice, at, header)
         self._extras(choice, header, at)
@@ -205,6 +252,8 @@ class _Annotator:
     def _choice_problem(self, choice: Choice, at: int, header: Header) -> None:
         if choice.rule == "extras-length":
             self._problem(choice.rule, "error", "extras", at, choice.reason)
+        elif choice.rule == "refused-payload":
+            self._problem(choice.rule, "warning", "extras", at, choice.reason)
         elif choice.rule:
             rule = _VALUE_RULES.get(header.opcode, choice.rule) if not header.is_server else choice.rule
             self._problem(rule, "error", "value", at + header.extras_size + header.key_size, choice.reason)
@@ -250,7 +299,9 @@ class _Annotator:
             spec = Field("extras", 0, Kind.BYTES, "extras", "Extras")
             self.message.fields.append(self._raw(spec, at, size, 1, None))
             return
-        self.message.fields += self._run(choice.layout.extras, at, size, 1, "extras")
+        fields = self._run(choice.layout.extras, at, size, 1, "extras")
+        self.numbers = {field.name: field.value for field in fields if isinstance(field.value, int)}
+        self.message.fields += fields
 
     def _key(self, choice: Choice, at: int, size: int) -> None:
         layout = choice.layout
@@ -321,7 +372,7 @@ class _Annotator:
     def _run(self, items: Sequence[Item], at: int, size: int, depth: int, path: str) -> list[FieldValue]:
         """The fields of a section of ``size`` bytes; they tile it, a rest included."""
         out: list[FieldValue] = []
-        numbers: dict[str, int] = {}
+        numbers = dict(self.numbers)
         end = at + size
         for item in items:
             if at >= end and not (isinstance(item, Field) and isinstance(item.size, str)):
@@ -332,8 +383,11 @@ class _Annotator:
                 at = end
                 continue
             width = item.kind.size
+            if not width and isinstance(item.size, str) and item.size not in numbers:
+                out.append(self._raw(Field("rest", 0, Kind.BYTES, "", "rest"), at, end - at, depth, f"{item.size} is not in the capture"))
+                return out
             if not width:
-                width = numbers.get(item.size, 0) if isinstance(item.size, str) else item.size if item.size is not None else end - at
+                width = numbers[item.size] if isinstance(item.size, str) else item.size if item.size is not None else end - at
             if width > end - at:
                 self._problem(
                     "length-mismatch", "error", f"{path}.{item.name}", at, f"{item.name} of {width} bytes exceeds the {end - at} left"
@@ -356,6 +410,7 @@ class _Annotator:
     def _records(self, spec: Records, at: int, size: int, depth: int, path: str) -> list[FieldValue]:
         out: list[FieldValue] = []
         end = at + size
+        outer, self.numbers = self.numbers, {}
         fixed = [field.kind.size or field.size for field in spec.fields]
         simple = all(isinstance(width, int) for width in fixed)
         least = sum(width for width in fixed if isinstance(width, int))
@@ -372,6 +427,7 @@ class _Annotator:
             inner = self._run(spec.fields, at, width, depth + (len(spec.fields) > 1), f"{path}.{spec.name}")
             if len(spec.fields) == 1:
                 record = inner[0]
+                record.group = spec.name
             else:
                 record = FieldValue(
                     f"{spec.name}[{len(out)}]",
@@ -381,9 +437,11 @@ class _Annotator:
                     self._held(at, width),
                     fields=tuple(inner),
                     depth=depth,
+                    group=spec.name,
                 )
             out.append(record)
             at += width
+        self.numbers = outer
         return out
 
     def _record_size(self, spec: Records, at: int, end: int) -> int:
@@ -393,10 +451,13 @@ class _Annotator:
         for field in spec.fields:
             if field.kind.size:
                 raw = self._take(at + size, min(field.kind.size, end - at - size))
-                sizes[field.name] = int.from_bytes(raw, "big") if raw else 0
+                if raw is not None:
+                    sizes[field.name] = int.from_bytes(raw, "big")
                 size += field.kind.size
             elif isinstance(field.size, str):
-                size += sizes.get(field.size, 0)
+                if field.size not in sizes:
+                    return end - at  # Where the next record begins is not in the capture.
+                size += sizes[field.size]
             if size >= end - at:
                 return end - at
         return size
@@ -406,14 +467,10 @@ class _Annotator:
         if spec.kind.size:
             return self._scalar(spec, at, depth)
         if spec.kind is Kind.KEY:
-            field, logical, collection = self._document_key(spec, at, size, depth, path)
-            return field
+            return self._document_key(spec, at, size, depth, path)[0]
         top = whole and path.startswith("value.")
         if spec.kind is Kind.SECRET:
-            self._set_value(top, Value("hidden", size))
-            return FieldValue(
-                spec.name, spec.title, at, size, b"", None, f"hidden, {size} bytes", depth=depth - top, spec=spec, hidden=True
-            )
+            return self._hidden(spec, at, size, depth - top, top=top)
         raw = self._take(at, size)
         if raw is None:
             self._set_value(top, Value("missing", size))
@@ -430,7 +487,13 @@ class _Annotator:
         if top:
             self.message.value = value
 
+    def _hidden(self, spec: Field, at: int, size: int, depth: int, *, top: bool) -> FieldValue:
+        self._set_value(top, Value("hidden", size))
+        return FieldValue(spec.name, spec.title, at, size, b"", None, f"hidden, {size} bytes", depth=depth, spec=spec, hidden=True)
+
     def _raw(self, spec: Field, at: int, size: int, depth: int, meaning: str | None) -> FieldValue:
+        if self.secret and spec.kind is Kind.BYTES and spec.name != "framing_extras":
+            return self._hidden(spec, at, size, depth, top=spec.name == "value")
         raw = self._take(at, size)
         held = raw if raw is not None else self._held(at, size)
         value = None if raw is None else text_or_bytes(raw) if spec.kind is Kind.TEXT else raw
@@ -449,7 +512,7 @@ class _Annotator:
             field.value = f"0x{number:016x}"
         if spec.flags and number:
             field.fields = tuple(
-                FieldValue(bit.name, f"0x{bit.mask:0{2 * size}x}", at, size, raw, bit.mask, f"{bit.name}: {bit.doc}", depth=depth + 1)
+                FieldValue(bit.name, bit.name, at, size, bit.mask.to_bytes(size, "big"), bit.mask, bit.doc, depth=depth + 1)
                 for bit in spec.flags
                 if number & bit.mask
             )
@@ -518,7 +581,10 @@ class _Annotator:
         meanings: list[str] = []
         content = raw
         nmeta = next((item.value for item in self.message.fields if item.name == "nmeta"), 0)
-        if isinstance(nmeta, int) and 0 < nmeta <= len(raw):
+        if isinstance(nmeta, int) and nmeta > len(raw):
+            reason = f"extended metadata of {nmeta} bytes exceeds the value of {len(raw)}"
+            self._problem("length-mismatch", "error", path, at, reason)
+        elif isinstance(nmeta, int) and nmeta:
             # 3.x to 6.6 with enable_ext_metadata: the tail is no part of the document.
             content = raw[: len(raw) - nmeta]
             parts.append(
@@ -545,14 +611,15 @@ class _Annotator:
         pairs: tuple[tuple[bytes, bytes], ...] = ()
         if datatype & datatypes.XATTR and content:
             section = decode_xattrs(content)
-            if section.problem is not None:
-                self._problem("bad-xattr-section", "error", path, base + section.problem_offset, f"xattr section: {section.problem}")
+            if section.problem is not None and not self.context.underlying_datatype:
+                where, inside = _place(at, section.problem_offset, is_inflated)
+                self._problem("bad-xattr-section", "error", path, where, f"xattr section: {section.problem}{inside}")
             pairs = tuple((pair.key, pair.value) for pair in section.pairs)
             body_at = section.body_offset
             body = content[body_at:]
             parts.insert(0, self._xattr_field(content, base, body_at, section.pairs, depth + 1, is_inflated))
             meanings.append(f"{len(pairs)} xattr{'s' if len(pairs) != 1 else ''}")
-        encoding = self._body_encoding(body, bool(datatype & datatypes.JSON), base + body_at, path)
+        encoding = self._body_encoding(body, bool(datatype & datatypes.JSON), (at, body_at, is_inflated), path)
         if body and (pairs or is_inflated):
             parts.append(
                 FieldValue(
@@ -562,7 +629,8 @@ class _Annotator:
         if body:
             meanings.append(encoding)
             if spec.bodyless:
-                self._problem("deletion-with-body", "warning", path, base + body_at, f"deletion carries a {len(body)}-byte body")
+                where, inside = _place(at, body_at, is_inflated)
+                self._problem("deletion-with-body", "warning", path, where, f"{self.message.name} carries a {len(body)}-byte body{inside}")
         self.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
         field.value = text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None
         field.meaning = ", ".join(meanings) or None
@@ -590,13 +658,15 @@ class _Annotator:
             "xattrs", "xattrs", base, end, content[:end], None, f"{len(inner)} pairs", tuple(inner), depth=depth, inflated=inflated
         )
 
-    def _body_encoding(self, body: bytes, is_json: bool, at: int, path: str) -> Encoding:
+    def _body_encoding(self, body: bytes, is_json: bool, place: tuple[int, int, bool], path: str) -> Encoding:
         if is_json and body:
             error = json_error(body)
             if error is None:
                 return "json"
             if not self.context.underlying_datatype:
-                self._problem("json-bit-not-json", "warning", path, at + error[0], f"marked JSON, but {error[1]} at byte {error[0]}")
+                at, body_at, is_inflated = place
+                where, inside = _place(at, body_at + error[0], is_inflated)
+                self._problem("json-bit-not-json", "warning", path, where, f"marked JSON, but {error[1]} at byte {error[0]}{inside}")
         return "text" if isinstance(text_or_bytes(body), str) else "binary"
 
     def _plain_value(self, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
@@ -611,8 +681,11 @@ class _Annotator:
             error = json_error(body)
             if error is None:
                 encoding = "json"
+                if spec.stream_id and self.message.sid is None:
+                    self.message.sid = json_number(body, spec.stream_id)
             else:
-                self._problem("json-bit-not-json", "warning", path, at + error[0], f"should be JSON, but {error[1]} at byte {error[0]}")
+                where, inside = _place(at, error[0], inflated is not None)
+                self._problem("json-bit-not-json", "warning", path, where, f"should be JSON, but {error[1]} at byte {error[0]}{inside}")
         self.message.value = Value(encoding, len(raw), body, None if inflated is None else len(body))
         meaning = None if inflated is None else f"snappy, {len(body)} bytes inflated"
         value = text_or_bytes(body) if encoding != "binary" else body

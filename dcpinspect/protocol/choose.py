@@ -8,7 +8,7 @@ from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.header import Header
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.protocol.statuses import SUCCESS_CLASS
+from dcpinspect.protocol.statuses import SUCCESS_CLASS, status_name
 
 ERROR_VALUE = (Field("value", 0, Kind.ERROR, "why the request was refused", "Value"),)
 
@@ -53,10 +53,17 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
     if not layouts:
         return Choice(None)
     if extras is None:
-        fitting = [layout for layout in layouts if layout.extras_size == header.extras_size]
+        # Without the numbers that tell them apart, a layout that asks for none of them comes first.
+        fitting = sorted((layout for layout in layouts if layout.extras_size == header.extras_size), key=lambda layout: bool(layout.when))
     else:
         fitting = [layout for layout in layouts if layout.fits_extras(extras)]
     name = opcode_name(header.opcode, server=header.is_server)
+    if not fitting and header.side == "response":
+        # Published examples have a vbucket where the status is; whatever the status, extras of this length say what they are.
+        for layout in layouts_of(header.opcode, "response", server=header.is_server):
+            if layout.extras_size == header.extras_size:
+                reason = f"{name} response with the extras of a success, yet its status is {status_name(header.specific)}"
+                return Choice(layout, "refused-payload", reason, value_fits=layout.fits_value(value_size))
     if not fitting:
         known = sorted({layout.extras_size for layout in layouts})
         reason = (

@@ -86,7 +86,11 @@ def encode(
         body = encode_items(layout.value, fields)
     else:
         body = value.encode() if isinstance(value, str) else value
-    extras = dict(fields)
+    extras = {
+        item.size: len(_text(fields.get(item.name, b"")))
+        for item in layout.value
+        if isinstance(item, Field) and isinstance(item.size, str) and item.name in fields
+    } | dict(fields)
     for offset, size, number in layout.when:
         extras.update({field.name: number for field in layout.extras if (field.offset, field.kind.size) == (offset, size)})
     return encode_parts(

@@ -103,6 +103,8 @@ class Field:
     """Must be zero."""
     slots: tuple[Slot, ...] = ()
     """The table of a FLATBUFFER."""
+    stream_id: str = ""
+    """Of a JSON value: the key that holds the DCP stream-id."""
     bodyless: bool = False
     """A DOCUMENT that may hold xattrs only."""
 

@@ -49,7 +49,9 @@ REQUEST_FRAMES = {
             Field("timeout_ms", 1, Kind.U16, "milliseconds; 0 and 65535 are reserved"),
         ),
     ),
-    2: FrameSpec("stream_id", "DCP stream-id", (2,), (Field("sid", 0, Kind.U16, "stream-id, never 0"),)),
+    2: FrameSpec(
+        "stream_id", "DCP stream-id", (2,), (Field("sid", 0, Kind.U16, "stream-id, 1 to 65535", values={0: "no stream-id is 0"}),)
+    ),
     3: FrameSpec("open_tracing", "trace context of a 6.5 prototype", None),
     4: FrameSpec(
         "impersonate_user", "act for this user", None, (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain"),)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,6 +57,8 @@ class FieldValue:
     depth: int = 0
     """How far a field table indents it."""
     spec: Field | None = None
+    group: str = ""
+    """Name of the run of records that this is one of; empty for other fields."""
     hidden: bool = False
     """Credentials: neither bytes nor value are ever shown."""
     inflated: bool = False

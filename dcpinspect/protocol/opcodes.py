@@ -21,12 +21,15 @@ class Trait(Flag):
     """No answer on success (or on a miss)."""
     GONE = auto()
     """Not served by current servers."""
+    TOKEN = auto()
+    """The CAS of the header is a session token, a credential."""
 
 
 _ = Trait.NONE
 K = Trait.KEY
 Q = Trait.QUIET
 G = Trait.GONE
+T = Trait.TOKEN
 
 
 class _Numbered(int, Enum):
@@ -144,18 +147,18 @@ class Opcode(_Numbered):
     DCP_STREAM_REQ = (
         0x53,
         _,
-        "Ask a producer for a stream. Extras 48 (UPR seed: 40). Reply value: failover log, or 8-byte rollback seqno with status 0x23.",
+        "Ask a producer for a stream. Extras 48 (UPR: 40). Reply value: failover log, or 8-byte rollback seqno with status 0x23.",
     )
     DCP_GET_FAILOVER_LOG = (0x54, _, "Ask for a failover log. Reply value: repeated (uuid u64, seqno u64), newest first.")
     DCP_STREAM_END = (0x55, _, "Producer ends a stream. Extras 4: reason u32.")
     DCP_SNAPSHOT_MARKER = (
         0x56,
         _,
-        "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. UPR seed: nothing at all.",
+        "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. UPR: nothing at all.",
     )
-    DCP_MUTATION = (0x57, K, "A document was stored. Extras 31 (UPR seed: 30; 5.0 collections prototype: 32).")
+    DCP_MUTATION = (0x57, K, "A document was stored. Extras 31 (UPR: 30; 5.0 collections prototype: 32).")
     DCP_DELETION = (0x58, K, "A document was deleted. Extras 18 (V1) or 21 (V2, with delete time); 5.0 prototype 19.")
-    DCP_EXPIRATION = (0x59, K, "A document expired. Extras 20 (UPR seed and 3.x-6.0: 18; 5.0 prototype 19).")
+    DCP_EXPIRATION = (0x59, K, "A document expired. Extras 20 (UPR and 3.x-6.0: 18; 5.0 prototype 19).")
     DCP_FLUSH = (0x5A, G, "Drop all data of a vbucket; specified by UPR, never sent by a release.")
     DCP_SET_VBUCKET_STATE = (0x5B, _, "Takeover: change the consumer's vbucket state. Extras 1: state u8. Consumer replies.")
     DCP_NOOP = (0x5C, _, "Producer's liveness probe; the consumer must reply with the same opaque.")
@@ -293,8 +296,8 @@ class Opcode(_Numbered):
     ISASL_REFRESH = (0xF1, _, "Reload the SASL password database.")
     SSL_CERTS_REFRESH = (0xF2, G, "Removed.")
     GET_CMD_TIMER = (0xF3, _, "Command timing histogram. Extras 1: opcode.")
-    SET_CTRL_TOKEN = (0xF4, _, "Set the ns_server session token. Extras 8: new token; header CAS = old token.")
-    GET_CTRL_TOKEN = (0xF5, _, "Read the session token (in the reply CAS).")
+    SET_CTRL_TOKEN = (0xF4, T, "Set the ns_server session token. Extras 8: new token; header CAS = old token.")
+    GET_CTRL_TOKEN = (0xF5, T, "Read the session token (in the reply CAS).")
     UPDATE_USER_PERMISSIONS = (0xF6, _, "Update RBAC entry of an external user (JSON value).")
     RBAC_REFRESH = (0xF7, _, "Reload the RBAC database.")
     AUTH_PROVIDER = (0xF8, _, "Offer to be an authentication provider.")

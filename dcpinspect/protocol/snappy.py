@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dcpinspect.protocol.header import MAX_BODY
 
+MAX_RATIO = 22
+"""A copy element of three bytes yields at most 64, so a greater claim is not worth its memory."""
+
 
 class SnappyError(ValueError):
     """The bytes are not a snappy block, or claim more than a document may hold."""
@@ -20,6 +23,8 @@ def inflated_size(data: bytes) -> int:
         if not byte & 0x80:
             if size > MAX_BODY:
                 raise SnappyError(f"claims {size} bytes, more than the 30 MiB a document may have")
+            if size > len(data) * MAX_RATIO:
+                raise SnappyError(f"claims {size} bytes, more than a block of {len(data)} can hold")
             return size
     raise SnappyError("has no length preamble")
 

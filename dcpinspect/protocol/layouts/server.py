@@ -44,7 +44,8 @@ LAYOUTS = (
     ),
     _layout(ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION, "response"),
     _layout(ServerOpcode.AUTHENTICATE, "request", spec=_AUTH, value=_SECRET),
-    _layout(ServerOpcode.AUTHENTICATE, "response", spec=_AUTH, value=_JSON, value_required=False),
+    # Holds the provider's half of the exchange besides the user's rights.
+    _layout(ServerOpcode.AUTHENTICATE, "response", spec=_AUTH, value=_SECRET, value_required=False),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "request", spec=_AUTH, value=_JSON),
     _layout(ServerOpcode.ACTIVE_EXTERNAL_USERS, "response", spec=_AUTH),
     _layout(ServerOpcode.GET_AUTHORIZATION, "request", spec=_AUTH, key=Field("key", 0, Kind.TEXT, "user", "Key")),

@@ -31,7 +31,9 @@ LAYOUTS = (
             Field("snapshot_start_seqno", 32, Kind.SEQNO, "start of the snapshot the consumer is in", "snapshot start seqno"),
             Field("snapshot_end_seqno", 40, Kind.SEQNO, "end of the snapshot the consumer is in", "snapshot end seqno"),
         ),
-        value=(Field("value", 0, Kind.JSON, "filter and options: uid, sid, collections, scope, purge_seqno, cts", "Value"),),
+        value=(
+            Field("value", 0, Kind.JSON, "filter and options: uid, sid, collections, scope, purge_seqno, cts", "Value", stream_id="sid"),
+        ),
         value_required=False,
     ),
     Layout(

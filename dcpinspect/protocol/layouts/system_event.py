@@ -73,7 +73,6 @@ _VALUES: dict[tuple[int, int], tuple[Item, ...]] = {
     (4, 0): (_UID, _SCOPE),
     (4, 2): _table("DroppedScope", _DROPPED_SCOPE_TABLE),
     (5, 2): _table("Collection", _COLLECTION_TABLE),
-    # Servers send neither of these two; a client library has a layout for them.
     (2, 0): (_UID, Field("collection_id", 8, Kind.ID, "collection", "collection id")),
     (5, 0): (
         _UID,
@@ -81,6 +80,9 @@ _VALUES: dict[tuple[int, int], tuple[Item, ...]] = {
         Field("max_ttl", 12, Kind.U32, "maximum TTL of documents, seconds", "max TTL"),
     ),
 }
+
+_CLIENT_ONLY = frozenset({(2, 0), (5, 0)})
+"""Servers send neither of these; a client library has a layout for them."""
 
 _RAW = (Field("value", 0, Kind.BYTES, "by event and version", "Value"),)
 
@@ -103,6 +105,8 @@ LAYOUTS = (
             value=value,
             when=((8, 4, event), (12, 1, version)),
             check=_swapped,
+            legacy=(event, version) in _CLIENT_ONLY,
+            note="a layout of a client library; servers never send it" if (event, version) in _CLIENT_ONLY else "",
         )
         for (event, version), value in _VALUES.items()
     ),
