@@ -314,6 +314,9 @@ class _Annotator:
             if layout is not None:
                 self._problem("unexpected-section", "warning", "key", at, f"{self.message.name} {layout.side} must not have a key")
             spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key")
+            if self.secret:
+                self.message.fields.append(self._hidden(spec, at, size, 0, top=False))
+                return
         field, logical, collection = self._document_key(spec, at, size, 0, "key")
         self.message.key = logical
         self.message.collection_id = collection
@@ -362,6 +365,8 @@ class _Annotator:
             items = (Field("value", 0, Kind.BYTES, "value", "Value"),)
         else:
             items = layout.value
+        if self.secret:
+            items = (Field("value", 0, Kind.SECRET, "may hold credentials", "Value"),)
         fields = self._run(items, at, size, 1, "value")
         if self.message.value is None:
             self.message.value = Value("fields", size)
