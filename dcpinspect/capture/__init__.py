@@ -1,0 +1,1 @@
+"""Packets, wherever they come from."""

@@ -1,0 +1,207 @@
+"""Captures opened: several files, pipes or compressed files become one row of packet batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.pcap import FILE_HEADER, Pcap
+from dcpinspect.capture.pcapng import PcapNg
+from dcpinspect.capture.source import STDIN, Source, Window
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, Walk
+from dcpinspect.errors import CaptureError
+
+BATCH_BYTES = 16 << 20
+"""Read at once. Larger is not faster (measured from 4 MiB on), smaller makes more tables."""
+_PEEK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A damaged place of a capture file."""
+
+    file: str
+    offset: int
+    """Byte offset in the file (in the unpacked stream if it is compressed)."""
+    what: str
+
+
+@dataclass(slots=True)
+class CaptureFile:
+    """One file of a reading, and what was found in it so far."""
+
+    name: str
+    format: str = ""
+    """``pcap`` or ``pcapng``, once it was opened."""
+    packets: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+class Capture:
+    """The packets of one or more captures, in order, a batch at a time. Iterate once.
+
+    Files are read one after the other, the one with the earliest first packet first. Every batch has its own buffer, so
+    batches and slices of them stay valid; whoever keeps them keeps ``batch_bytes`` of memory for each.
+    """
+
+    def __init__(self, paths: Sequence[str], batch_bytes: int) -> None:
+        self.files = [CaptureFile(path) for path in paths]
+        """In reading order; ``PacketBatch.file`` counts in it."""
+        self._batch_bytes = batch_bytes
+        self._opened: dict[str, _Reader] = {}
+        self._batches: Iterator[PacketBatch] | None = None
+        try:
+            if len(paths) == 1:
+                self._reader(paths[0])  # so that a wrong file is an error now
+            else:
+                self._order_by_time()
+        except BaseException:
+            self.close()
+            raise
+
+    def _order_by_time(self) -> None:
+        first = {path: self._first_time(path) for path in {file.name for file in self.files}}
+        self.files.sort(key=lambda file: first[file.name])
+
+    def _first_time(self, path: str) -> float:
+        if path == STDIN or not Path(path).is_file():
+            return self._reader(path).first_time()  # cannot be opened twice
+        reader = _Reader(path, _PEEK)
+        try:
+            return reader.first_time()
+        finally:
+            reader.close()
+
+    def _reader(self, path: str) -> _Reader:
+        if path not in self._opened:
+            self._opened[path] = _Reader(path, self._batch_bytes)
+        return self._opened[path]
+
+    @property
+    def packets(self) -> int:
+        """Packets delivered so far."""
+        return sum(file.packets for file in self.files)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Damaged places met so far, in reading order."""
+        return [problem for file in self.files for problem in file.problems]
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        if self._batches is None:
+            self._batches = self._read()
+        return self._batches
+
+    def __next__(self) -> PacketBatch:
+        return next(iter(self))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the files."""
+        for reader in self._opened.values():
+            reader.close()
+        self._opened.clear()
+
+    def _read(self) -> Iterator[PacketBatch]:
+        packets = 0
+        for index, file in enumerate(self.files):
+            reader = self._reader(file.name)
+            file.format = reader.format.name
+            for walk, window in reader:
+                found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]
+                file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
+                count = len(walk.offset)
+                if count:
+                    yield PacketBatch(
+                        data=window.data[: window.size],
+                        offset=walk.offset,
+                        captured=walk.captured,
+                        wire=walk.wire,
+                        time_ns=walk.time_ns,
+                        link_type=walk.link_type,
+                        file=index,
+                        first_frame=file.packets + 1,
+                        first_packet=packets,
+                        file_offset=window.file_offset,
+                    )
+                    file.packets += count
+                    packets += count
+            reader.close()
+            del self._opened[file.name]
+
+
+class _Reader:
+    """One file, walked buffer by buffer."""
+
+    def __init__(self, path: str, batch_bytes: int) -> None:
+        self.source = Source(path)
+        self.window = Window(self.source, batch_bytes)
+        self._first: Walk | None = None
+        try:
+            self.window.advance(0, FILE_HEADER)
+            self.format = self._recognised()
+        except BaseException:
+            self.close()
+            raise
+
+    def _recognised(self) -> Format:
+        header = self.window.data[: min(self.window.size, FILE_HEADER)].tobytes()
+        if not header:
+            raise CaptureError(self.source.name, None, self.source.problem or "is empty", "record again, or name another file")
+        for kind in (Pcap, PcapNg):
+            try:
+                return kind(header)
+            except ValueError:
+                continue
+        start = header[:4].hex(" ")
+        raise CaptureError(
+            self.source.name, None, f"is not a capture (begins with {start})", "give a pcap or pcapng file, plain, gzip or zstd"
+        )
+
+    def __iter__(self) -> Iterator[tuple[Walk, Window]]:
+        window = self.window
+        while True:
+            walk = self._first or self._walk()
+            self._first = None
+            if window.at_end and self.source.problem:
+                walk.problems.append((window.size, self.source.problem))
+            yield walk, window
+            if window.at_end:
+                return
+            window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
+
+    def _walk(self) -> Walk:
+        return self.format.walk(self.window.data, self.window.size, final=self.window.at_end)
+
+    def first_time(self) -> float:
+        """Nanoseconds of the first packet; infinity when there is none. A pipe keeps what was read for this."""
+        while True:
+            walk = self._walk()
+            if len(walk.time_ns):
+                self._first = walk
+                return float(walk.time_ns[0])
+            if self.window.at_end:
+                self._first = walk
+                return float(np.inf)
+            self.window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
+
+    def close(self) -> None:
+        """Frees the file."""
+        self.source.close()
+
+
+def open_capture(paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES) -> Capture:
+    """The captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture."""
+    names = [paths] if isinstance(paths, str | Path) else list(paths)
+    return Capture([str(name) for name in names], batch_bytes)

@@ -1,0 +1,190 @@
+"""pcap files: the classic format and the variants of it that libpcap reads."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, Walk
+from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
+
+FILE_HEADER = 24
+_NS_PER_US = 1000
+_MICROSECONDS = 0xA1B2C3D4
+_NANOSECONDS = 0xA1B23C4D
+_PATCHED = 0xA1B2CD34
+"""Kuznetsov's patched tcpdump: eight more bytes (interface, protocol, packet type) in each record header."""
+_MAGICS = (_MICROSECONDS, _NANOSECONDS, _PATCHED)
+
+DONE, CUT, BAD = 0, 1, 2
+_DAY_S = 86_400
+
+
+class Pcap:
+    """The records of one pcap file. Raises ``ValueError`` when the file header is none."""
+
+    name = "pcap"
+
+    def __init__(self, header: bytes) -> None:
+        magic = int.from_bytes(header[:4], "big")
+        self.big = magic in _MAGICS
+        if not self.big:
+            magic = int.from_bytes(header[:4], "little")
+        if magic not in _MAGICS or len(header) < FILE_HEADER:
+            msg = "not a pcap file header"
+            raise ValueError(msg)
+        major, minor, _, _, snaplen, network = struct.unpack_from(">HHiIII" if self.big else "<HHiIII", header, 4)
+        self.record_header = 24 if magic == _PATCHED else 16
+        self.tick_ns = 1 if magic == _NANOSECONDS else _NS_PER_US
+        self.link_type = network & 0xFFFF  # above: the length of the frame check sequence
+        self.limit = max(MAX_PACKET, snaplen if snaplen <= MAX_BLOCK else 0)
+        # as libpcap: before 2.3 the two lengths were the other way round, in 2.3 (and DG/UX's 543.0) sometimes
+        self.lengths = 2 if (major, minor) < (2, 3) else 1 if (major, minor) in ((2, 3), (543, 0)) else 0
+        self._last_s = 0
+        self._begun = False
+        self._searching = False
+
+    def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
+        """As ``Format.walk``; garbage between records is skipped up to the next plausible pair of records."""
+        start = 0 if self._begun else FILE_HEADER
+        self._begun = True
+        capacity = (size - start) // self.record_header + 1
+        columns = [np.empty(capacity, np.int64) for _ in range(4)]
+        offset, captured, wire, time_ns = columns
+        state = np.array([start, self._last_s], np.int64)
+        problems: list[tuple[int, str]] = []
+        count = 0
+        need = 1
+        estimate = size // 512  # packets, not known before they are walked
+        while True:
+            if self._searching:
+                verdict = int(
+                    find_record(size // 64, data, size, self.big, self.record_header, self.limit, self.tick_ns, int(final), state)
+                )
+                self._searching = verdict != DONE
+                if verdict != DONE:
+                    need = size - int(state[0]) + 1
+                    break
+            count, verdict = divmod(
+                int(
+                    walk_records(
+                        estimate,
+                        data,
+                        size,
+                        self.big,
+                        self.record_header,
+                        self.limit,
+                        self.lengths,
+                        self.tick_ns,
+                        count,
+                        offset,
+                        captured,
+                        wire,
+                        time_ns,
+                        state,
+                    )
+                ),
+                4,
+            )
+            at = int(state[0])
+            if verdict != BAD:
+                need = size - at + 1
+                if verdict == CUT and final and at < size:
+                    problems.append((at, f"the last record is cut short ({size - at} bytes of it are there)"))
+                break
+            if len(problems) < MAX_PROBLEMS:
+                problems.append((at, "garbage where a packet record should begin"))
+            self._searching = True
+            state[0] += 1
+        self._last_s = int(state[1])
+        offset, captured, wire, time_ns = (column[:count].copy() for column in columns)
+        consumed = size if final else min(int(state[0]), size)
+        return Walk(offset, captured, wire, time_ns, np.full(count, self.link_type, np.int64), consumed, need, problems)
+
+
+@kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])")
+def walk_records(
+    data: Octets,
+    size: int,
+    big: bool,
+    header: int,
+    limit: int,
+    lengths: int,
+    tick_ns: int,
+    count: int,
+    offset: Ints,
+    captured: Ints,
+    wire: Ints,
+    time_ns: Ints,
+    state: Ints,
+) -> int:
+    """Follows the records from ``state[0]``; returns 4 * (packets so far) + DONE, CUT or BAD. One step a packet."""
+    at = state[0]
+    last = state[1]
+    verdict = DONE
+    while at < size:
+        if at + header > size:
+            verdict = CUT
+            break
+        if big:
+            seconds, ticks, have, full = be32(data, at), be32(data, at + 4), be32(data, at + 8), be32(data, at + 12)
+        else:
+            seconds, ticks, have, full = le32(data, at), le32(data, at + 4), le32(data, at + 8), le32(data, at + 12)
+        if lengths == 2 or (lengths == 1 and have > full):
+            have, full = full, have
+        if have > limit or (have == 0 and full == 0 and seconds == 0):
+            verdict = BAD
+            break
+        if at + header + have > size:
+            verdict = CUT
+            break
+        offset[count] = at + header
+        captured[count] = have
+        wire[count] = max(have, full)
+        time_ns[count] = seconds * 1_000_000_000 + ticks * tick_ns
+        last = seconds
+        count += 1
+        at += header + have
+    state[0] = at
+    state[1] = last
+    return count * 4 + verdict
+
+
+@kernel("int64(octets, int64, boolean, int64, int64, int64, int64, int64[::1])")
+def find_record(data: Octets, size: int, big: bool, header: int, limit: int, tick_ns: int, final: int, state: Ints) -> int:
+    """Moves ``state[0]`` to the next record that looks right and is followed by another or by the end: DONE.
+
+    CUT when the bytes do not suffice to tell; then ``state[0]`` is where to go on. One step a byte.
+    """
+    at = state[0]
+    last = state[1]
+    while True:
+        p = at
+        links = 0
+        while links < 2:
+            if p + header > size:
+                break
+            if big:
+                seconds, ticks, have, full = be32(data, p), be32(data, p + 4), be32(data, p + 8), be32(data, p + 12)
+            else:
+                seconds, ticks, have, full = le32(data, p), le32(data, p + 4), le32(data, p + 8), le32(data, p + 12)
+            if have == 0 or have > limit or full < have or full > 4 * limit or ticks * tick_ns >= 1_000_000_000:
+                links = -1
+                break
+            if last != 0 and abs(seconds - last) > _DAY_S:
+                links = -1
+                break
+            p += header + have
+            links += 1
+        state[0] = at
+        if links == 2 or (links == 1 and final == 1 and p == size):
+            return DONE
+        if links >= 0:
+            if final == 0:
+                return CUT
+            if at + header > size:
+                state[0] = size
+                return CUT
+        at += 1

@@ -1,0 +1,319 @@
+"""pcapng files: sections of either byte order, interfaces, and the three kinds of packet block."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, Walk, no_packets
+from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
+
+SECTION = 0x0A0D0D0A
+INTERFACE = 1
+OLD_PACKET = 2
+SIMPLE_PACKET = 3
+ENHANCED_PACKET = 6
+_BYTE_ORDER = 0x1A2B3C4D
+_KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
+"""Block types that a search after garbage believes."""
+
+DONE, CUT, BAD, OTHER, STRANGE = 0, 1, 2, 3, 4
+_NS = 1_000_000_000
+_MAX_S = 9_000_000_000
+"""Seconds that still fit 64-bit nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What an interface description block says."""
+
+    link_type: int
+    snaplen: int
+    resolution: int = 6
+    """``if_tsresol``: a power of ten, or of two with the top bit set."""
+    offset_s: int = 0
+
+
+class PcapNg:
+    """The blocks of one pcapng file. Raises ``ValueError`` when it does not begin with a section header."""
+
+    name = "pcapng"
+
+    def __init__(self, header: bytes) -> None:
+        if header[:4] != b"\x0a\x0d\x0d\x0a" or (
+            len(header) >= 12 and _BYTE_ORDER not in (struct.unpack_from(order, header, 8)[0] for order in ("<I", ">I"))
+        ):
+            msg = "not a pcapng section header"
+            raise ValueError(msg)
+        self.big = False
+        self.interfaces: list[Interface] = []
+        self._limit = MAX_PACKET
+        self._last_ns = 0
+        self._searching = False
+
+    def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
+        """As ``Format.walk``; garbage between blocks is skipped up to the next plausible block."""
+        capacity = size // 16 + 1
+        columns = [np.empty(capacity, np.int64) for _ in range(6)]
+        offset, captured, wire, high, low, number = columns
+        state = np.zeros(2, np.int64)
+        done: list[tuple[Column, ...]] = []
+        problems: list[tuple[int, str]] = []
+        need = 12
+        while True:
+            if self._searching:
+                self._searching = not self._found(data, size, state, final=final)
+                if self._searching:
+                    need = size - int(state[0]) + 1
+                    break
+            snaplen = self.interfaces[0].snaplen if self.interfaces else 0
+            count, verdict = divmod(
+                int(walk_blocks(size // 512, data, size, self.big, len(self.interfaces), snaplen, self._limit, offset, captured, wire, high, low, number, state)),
+                8,
+            )
+            if count:
+                done.append(self._packets(count, columns))
+            at = int(state[0])
+            if verdict == OTHER:
+                verdict = self._metadata(data, size, state)
+                if verdict == DONE:
+                    continue
+            if verdict == STRANGE:
+                if len(problems) < MAX_PROBLEMS:
+                    problems.append((at, "a packet block that contradicts itself or names no interface"))
+                state[0] += int(state[1])
+                continue
+            if verdict == BAD:
+                if len(problems) < MAX_PROBLEMS:
+                    problems.append((at, "garbage where a block should begin"))
+                self._searching = True
+                state[0] += 1
+                continue
+            if verdict == CUT:
+                need = int(state[1])
+                if final and at < size:
+                    problems.append((at, f"the last block is cut short ({size - at} bytes of it are there)"))
+            break
+        consumed = size if final else min(int(state[0]), size)
+        if not done:
+            return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), consumed, need, problems)
+        offset, captured, wire, time_ns, link_type = (np.concatenate(parts) for parts in zip(*done, strict=True))
+        return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems)
+
+    def _packets(self, count: int, columns: list[Column]) -> tuple[Column, ...]:
+        """Copies the first ``count`` entries, ticks turned into nanoseconds."""
+        offset, captured, wire, high, low, number = (column[:count].copy() for column in columns)
+        time_ns = np.empty(count, np.int64)
+        link_type = np.empty(count, np.int64)
+        for index in np.unique(number):
+            here = number == index
+            interface = self.interfaces[index]
+            time_ns[here] = nanoseconds(high[here], low[here], interface)
+            link_type[here] = interface.link_type
+        timeless = np.flatnonzero(high < 0)  # simple packet blocks: the time of the packet before
+        if len(timeless):
+            before = np.where(high < 0, -1, np.arange(count))
+            before = np.maximum.accumulate(before)
+            time_ns = np.where(before < 0, self._last_ns, time_ns[before])
+        self._last_ns = int(time_ns[-1])
+        return offset, captured, wire, time_ns, link_type
+
+    def _metadata(self, data: Bytes, size: int, state: Column) -> int:
+        """Reads the section header or interface description at ``state[0]`` and moves past it."""
+        at = int(state[0])
+        if data[at : at + 4].tobytes() == b"\x0a\x0d\x0d\x0a":
+            state[1] = 28
+            if at + 12 > size:
+                return CUT
+            magic = data[at + 8 : at + 12].tobytes()
+            big = magic == b"\x1a\x2b\x3c\x4d"
+            if not big and magic != b"\x4d\x3c\x2b\x1a":
+                return BAD
+            order = ">" if big else "<"
+            (length,) = struct.unpack_from(order + "I", data.data, at + 4)
+            if length < 28 or length % 4 or length > MAX_BLOCK:
+                return BAD
+            state[1] = length
+            if at + length > size:
+                return CUT
+            self.big = big
+            self.interfaces = []
+        else:  # the kernel saw that it is whole
+            order = ">" if self.big else "<"
+            (length,) = struct.unpack_from(order + "I", data.data, at + 4)
+            if length < 20:
+                return BAD
+            interface = _interface(data[at : at + length].tobytes(), order)
+            self.interfaces.append(interface)
+            if interface.snaplen <= MAX_BLOCK:
+                self._limit = max(self._limit, interface.snaplen)
+        state[0] += length
+        return DONE
+
+    def _found(self, data: Bytes, size: int, state: Column, *, final: bool) -> bool:
+        """Moves ``state[0]`` to the next block that looks right; False when these bytes do not hold one."""
+        at = int(state[0])
+        block = data[:size].data
+        order = ">I" if self.big else "<I"
+        begins = re.compile(b"|".join(re.escape(struct.pack(order, kind)) for kind in _KNOWN), re.DOTALL)
+        while match := begins.search(block, at):
+            at = match.start()
+            if at + 12 > size:
+                break
+            state[0] = at
+            if match.group() == b"\x0a\x0d\x0d\x0a":
+                if block[at + 8 : at + 12].tobytes() in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
+                    return True
+            else:
+                (length,) = struct.unpack_from(order, block, at + 4)
+                if 12 <= length <= MAX_BLOCK and not length % 4:
+                    if at + length > size and not final:
+                        return False
+                    if at + length <= size and struct.unpack_from(order, block, at + length - 4)[0] == length:
+                        return True
+            at += 1
+        state[0] = size if final else max(int(state[0]), size - 11)
+        return False
+
+
+def _interface(block: bytes, order: str) -> Interface:
+    link_type, _, snaplen = struct.unpack_from(order + "HHI", block, 8)
+    resolution, offset_s = 6, 0
+    at = 16
+    while at + 4 <= len(block) - 4:
+        code, length = struct.unpack_from(order + "HH", block, at)
+        value = block[at + 4 : min(at + 4 + length, len(block) - 4)]
+        if code == 0:
+            break
+        if code == 9 and len(value) == 1:
+            resolution = value[0]
+        if code == 14 and len(value) == 8:
+            (offset_s,) = struct.unpack(order + "q", value)
+        at += 4 + length + (-length) % 4
+    return Interface(link_type, snaplen, resolution, max(-_MAX_S, min(_MAX_S, offset_s)))
+
+
+def nanoseconds(high: Column, low: Column, interface: Interface) -> Column:
+    """Capture times from the two halves of the tick counts; absurd ones are held within what 64 bits can say."""
+    ticks = (np.maximum(high, 0).astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
+    power = interface.resolution & 0x7F
+    if interface.resolution & 0x80:
+        power = min(power, 63)
+        seconds = ticks >> np.uint64(power)
+        part = ticks & np.uint64((1 << power) - 1)
+        spare = max(0, power - 34)  # 10**9 takes 30 bits
+        fraction = ((part >> np.uint64(spare)) * np.uint64(_NS)) >> np.uint64(power - spare)
+    else:
+        per_second = np.uint64(10 ** min(power, 19))
+        seconds = ticks // per_second
+        part = ticks % per_second
+        fraction = part * np.uint64(10 ** (9 - power)) if power <= 9 else part // np.uint64(10 ** (min(power, 19) - 9))
+    whole = np.minimum(seconds, np.uint64(_MAX_S)).astype(np.int64) + interface.offset_s
+    result: Column = np.clip(whole, -_MAX_S, _MAX_S) * _NS + fraction.astype(np.int64)
+    return result
+
+
+@kernel(
+    "int64(octets, int64, boolean, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
+)
+def walk_blocks(
+    data: Octets,
+    size: int,
+    big: bool,
+    interfaces: int,
+    snaplen: int,
+    limit: int,
+    offset: Ints,
+    captured: Ints,
+    wire: Ints,
+    high: Ints,
+    low: Ints,
+    number: Ints,
+    state: Ints,
+) -> int:
+    """Follows the blocks from ``state[0]``; returns 8 * packets + why it stopped. One step a block.
+
+    ``state[1]``: bytes wanted (CUT), or to step over (STRANGE). ``high`` is -1 where a packet has no time.
+    """
+    at = state[0]
+    count = 0
+    verdict = DONE
+    while at < size:
+        state[1] = 12
+        if at + 8 > size:
+            verdict = CUT
+            break
+        if big:
+            kind, length = be32(data, at), be32(data, at + 4)
+        else:
+            kind, length = le32(data, at), le32(data, at + 4)
+        if kind == SECTION:  # its byte order is its own
+            verdict = OTHER
+            break
+        if length < 12 or length & 3 or length > MAX_BLOCK:
+            verdict = BAD
+            break
+        state[1] = length
+        if at + length > size:
+            verdict = CUT
+            break
+        if (be32(data, at + length - 4) if big else le32(data, at + length - 4)) != length:
+            verdict = BAD
+            break
+        if kind == INTERFACE:
+            verdict = OTHER
+            break
+        if kind in (ENHANCED_PACKET, OLD_PACKET):
+            if length < 32:
+                verdict = STRANGE
+                break
+            if big:
+                interface, h, w, have, full = (
+                    be32(data, at + 8),
+                    be32(data, at + 12),
+                    be32(data, at + 16),
+                    be32(data, at + 20),
+                    be32(data, at + 24),
+                )
+            else:
+                interface, h, w, have, full = (
+                    le32(data, at + 8),
+                    le32(data, at + 12),
+                    le32(data, at + 16),
+                    le32(data, at + 20),
+                    le32(data, at + 24),
+                )
+            if kind == OLD_PACKET:  # two 16-bit numbers: interface, drops
+                interface = interface >> 16 if big else interface & 0xFFFF
+            if interface >= interfaces or have > length - 32 or have > limit:
+                verdict = STRANGE
+                break
+            offset[count] = at + 28
+            captured[count] = have
+            wire[count] = max(have, full)
+            high[count] = h
+            low[count] = w
+            number[count] = interface
+            count += 1
+        elif kind == SIMPLE_PACKET:
+            if length < 16 or interfaces == 0:
+                verdict = STRANGE
+                break
+            full = be32(data, at + 8) if big else le32(data, at + 8)
+            have = min(full, length - 16)
+            if snaplen != 0:
+                have = min(have, snaplen)
+            offset[count] = at + 12
+            captured[count] = have
+            wire[count] = full
+            high[count] = -1
+            low[count] = 0
+            number[count] = 0
+            count += 1
+        at += length
+    state[0] = at
+    return count * 8 + verdict

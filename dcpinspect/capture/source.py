@@ -1,0 +1,159 @@
+"""The bytes of a capture, wherever they come from: a file, a pipe, a compressed stream.
+
+``Window`` reads them into consecutive buffers. Every buffer is a new one, so what points into an earlier batch stays valid.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes
+from dcpinspect.capture.compressed import decompressed
+from dcpinspect.errors import CaptureError
+
+STDIN = "-"
+FIRST_READ = 1 << 16
+"""Bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
+
+
+class Raw(Protocol):
+    """What a source must do: the read half of ``io.RawIOBase``."""
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills ``target`` from its start; 0 at the end."""
+
+    def close(self) -> None:
+        """Frees the file."""
+
+
+class _Prefixed:
+    """A source whose first bytes were read already, to see what it is."""
+
+    def __init__(self, prefix: bytes, rest: Raw) -> None:
+        self.prefix = prefix
+        self.rest = rest
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        if not self.prefix:
+            return self.rest.readinto(target)
+        size = min(len(target), len(self.prefix))
+        target[:size] = self.prefix[:size]
+        self.prefix = self.prefix[size:]
+        return size
+
+    def close(self) -> None:
+        self.rest.close()
+
+
+class Source:
+    """One capture's bytes, decompressed. Knows its name, and whether to wait for more bytes than there are."""
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        self.is_stream = False
+        raw = self._opened()
+        try:
+            magic = _read_up_to(raw, 4)
+        except OSError as error:
+            raw.close()
+            raise CaptureError(path, None, f"cannot be read ({error.strerror})") from error
+        self.problem: str | None = None
+        """Why the decompressor stopped early, once it did."""
+        self._raw: Raw = _Prefixed(magic, raw)
+        self._inflate = decompressed(magic, self._raw)
+        if self._inflate is not None:
+            self._raw = self._inflate
+
+    def _opened(self) -> Raw:
+        if self.name == STDIN:
+            self.is_stream = True
+            # descriptor 0 itself: sys.stdin.buffer would wait for whole blocks
+            return open(0, "rb", buffering=0, closefd=False)
+        try:
+            raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
+        except IsADirectoryError:
+            raise CaptureError(self.name, None, "is a directory", "name the capture files in it") from None
+        except OSError as error:
+            raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
+        self.is_stream = not raw.seekable()
+        return raw
+
+    def readinto(self, target: memoryview) -> int:
+        """Bytes now at the start of ``target``; 0 at the end. A stream gives what it has, a file fills the target."""
+        size = 0
+        while size < len(target):
+            if size and self.is_stream and not self._has_more():
+                break
+            try:
+                got = self._raw.readinto(target[size:])
+            except OSError as error:
+                self.problem = f"cannot be read further ({error.strerror})"
+                break
+            if not got:
+                break
+            size += got
+        if self._inflate is not None and self._inflate.problem:
+            self.problem = self._inflate.problem
+        return size
+
+    def _has_more(self) -> bool:
+        if self._inflate is not None or sys.platform == "win32":
+            return False
+        return bool(select.select([self._raw_descriptor()], [], [], 0)[0])
+
+    def _raw_descriptor(self) -> int:
+        rest = self._raw.rest if isinstance(self._raw, _Prefixed) else self._raw
+        descriptor: int = rest.fileno()  # type: ignore[attr-defined] # only a FileIO gets here
+        return descriptor
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._raw.close()
+
+
+def _read_up_to(raw: Raw, size: int) -> bytes:
+    got = bytearray(size)
+    at = 0
+    while at < size:
+        count = raw.readinto(memoryview(got)[at:])
+        if not count:
+            break
+        at += count
+    return bytes(got[:at])
+
+
+class Window:
+    """The part of a source that is in memory: ``data[:size]``, which begins at ``file_offset``."""
+
+    def __init__(self, source: Source, batch_bytes: int) -> None:
+        self.source = source
+        self.file_offset = 0
+        self.at_end = False
+        self.size = 0
+        self._batch_bytes = batch_bytes
+        self.data: Bytes = np.empty(0, np.uint8)
+
+    def advance(self, consumed: int, need: int = 0) -> None:
+        """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes are there or the source ends.
+
+        Memory grows with what was read, not with ``need``: a length that lies costs nothing.
+        """
+        rest = self.data[consumed : self.size]
+        self.file_offset += consumed
+        capacity = self._batch_bytes if self.file_offset + len(rest) else min(self._batch_bytes, FIRST_READ)
+        self.data = np.empty(max(capacity, 2 * len(rest)), np.uint8)
+        self.data[: len(rest)] = rest
+        self.size = len(rest)
+        while not self.at_end:
+            got = self.source.readinto(memoryview(self.data.data)[self.size :])
+            self.at_end = got == 0
+            self.size += got
+            if self.size >= max(need, 1):
+                break
+            if self.size == len(self.data):
+                self.data = np.concatenate((self.data, np.empty(self.size, np.uint8)))

@@ -1,0 +1,1 @@
+"""Packets to ordered byte streams."""

@@ -1,0 +1,149 @@
+"""Who talks to whom: address pairs, the connections they carried one after the other, and which end is the server."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column
+from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.transport.headers import ADDRESSES, PORTS
+
+DEFAULT_PORTS = (11210, 11207)
+TLS_PORT = 11207
+
+KEY = 10
+"""Numbers in a pair's key: the lower end's address (4 words of 32 bits) and the higher end's, then the two ports in that order."""
+_PRIME = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One TCP connection of the reading."""
+
+    number: int
+    """From 1, in order of first packet."""
+    client: str
+    """``10.0.0.9:50312`` or ``[::1]:50312``."""
+    server: str
+    server_port: int
+    first_packet: int
+    """Number over the whole reading of its first packet."""
+    starts: str
+    """``handshake`` when its SYN was captured, ``mid-stream`` otherwise."""
+
+
+class AddressPairs:
+    """Numbers address pairs from 0 on. Exact keys in a hash table whose hash a sender of packets cannot know."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.keys: Column = np.zeros((64, KEY), np.int64)
+        self._table: Column = np.full(256, -1, np.int64)
+        self._secret = secrets.randbelow(_PRIME - (1 << 16)) + (1 << 16)
+
+    def find(self, tcp: Column) -> tuple[Column, Column]:
+        """The pair of each packet, new ones numbered in order, and which end sent it: 0 the lower, 1 the higher."""
+        packets = len(tcp)
+        pair = np.empty(packets, np.int64)
+        side = np.empty(packets, np.int64)
+        done = 0
+        while done < packets:
+            room = min(packets - done, max(4096, self.count))  # so that the tables grow with the pairs there are, not with the packets
+            self._grow(self.count + room)
+            self.count = int(
+                find_pairs(room, tcp[done : done + room], self._secret, self._table, self.keys, self.count, pair[done:], side[done:])
+            )
+            done += room
+        return pair, side
+
+    def _grow(self, pairs: int) -> None:
+        if pairs > len(self.keys):
+            self.keys = np.concatenate((self.keys, np.zeros((pairs, KEY), np.int64)))
+        if 2 * pairs > len(self._table):
+            size = 1 << (4 * pairs - 1).bit_length()
+            self._table = np.full(size, -1, np.int64)
+            refill_table(self.count, self._secret, self._table, self.keys, self.count)
+
+    def address(self, pair: int, end: int) -> str:
+        """One end as text."""
+        key = self.keys[pair]
+        return endpoint_text(key[4 * end : 4 * end + 4], int(key[8 + end]))
+
+
+def endpoint_text(words: Column, port: int) -> str:
+    """An address of four 32-bit words, and a port, as JSON.md writes them."""
+    address = ipaddress.IPv6Address(struct.pack(">4I", *words.tolist()))
+    mapped = address.ipv4_mapped
+    return f"{mapped}:{port}" if mapped else f"[{address}]:{port}"
+
+
+@inline
+def slot_of(key: Ints, row: int, swap: int, secret: int, slots: int) -> int:
+    """Polynomial hash over the prime 2**31 - 1 at a secret point; ``swap`` reads the two ends in the other order."""
+    value = 0
+    for word in range(8):
+        value = (value * secret + key[row, word ^ (4 * swap)]) % _PRIME
+    value = (value * secret + key[row, 8 + swap]) % _PRIME
+    value = (value * secret + key[row, 9 - swap]) % _PRIME
+    return int(value & (slots - 1))
+
+
+@kernel("int64(int64[:,::1], int64, int64[::1], int64[:,::1], int64, int64[::1], int64[::1])")
+def find_pairs(tcp: Ints, secret: int, table: Ints, keys: Ints, count: int, pair: Ints, side: Ints) -> int:
+    """Looks every packet's pair up, adding new ones; returns how many pairs there are. A few steps a packet.
+
+    Relies on ``tcp`` beginning with the two addresses and the two ports, laid out as a key is.
+    """
+    slots = len(table)
+    last = -1  # packets come in runs of one connection
+    for i in range(len(tcp)):
+        swap = 0
+        for word in range(4):
+            a, b = tcp[i, ADDRESSES + word], tcp[i, ADDRESSES + 4 + word]
+            if a != b:
+                swap = 1 if a > b else 0
+                break
+        else:
+            swap = 1 if tcp[i, PORTS] > tcp[i, PORTS + 1] else 0
+        found = last
+        slot = -1
+        while True:
+            if found >= 0:
+                same = keys[found, 8] == tcp[i, PORTS + swap] and keys[found, 9] == tcp[i, PORTS + 1 - swap]
+                word = 0
+                while same and word < 8:
+                    same = keys[found, word] == tcp[i, word ^ (4 * swap)]
+                    word += 1
+                if same:
+                    break
+            slot = slot_of(tcp, i, swap, secret, slots) if slot < 0 else (slot + 1) & (slots - 1)
+            found = table[slot]
+            if found < 0:
+                found = count
+                count += 1
+                table[slot] = found
+                for word in range(8):
+                    keys[found, word] = tcp[i, word ^ (4 * swap)]
+                keys[found, 8] = tcp[i, PORTS + swap]
+                keys[found, 9] = tcp[i, PORTS + 1 - swap]
+                break
+        last = found
+        pair[i] = found
+        side[i] = swap
+    return count
+
+
+@kernel("void(int64, int64[::1], int64[:,::1], int64)")
+def refill_table(secret: int, table: Ints, keys: Ints, count: int) -> None:
+    """Enters the first ``count`` keys into an empty table. A few steps a pair."""
+    slots = len(table)
+    for i in range(count):
+        slot = slot_of(keys, i, 0, secret, slots)
+        while table[slot] >= 0:
+            slot = (slot + 1) & (slots - 1)
+        table[slot] = i

@@ -1,0 +1,244 @@
+"""Link, IP and TCP headers of whole batches: which packets carry TCP of our ports, and their fields as columns.
+
+Whatever the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is ``UNUSUAL``: counted here, and
+left for a dissector that is slower and knows more (see ``Headers.unusual``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.kernel import Ints, Octets, be16, be32, inline, kernel, le32
+
+USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL = range(6)
+CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual")
+"""Every packet is in one class: used; another protocol; TCP of other ports; cut before its TCP header ends; contradicting itself; UNUSUAL."""
+
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+ADDRESSES, PORTS, SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE = 0, 8, 10, 11, 12, 13, 14, 15
+COLUMNS = 16
+
+_MAX_FRAME = 1 << 20
+"""Longest frame without an IP length that is believed (a large-send frame has total length 0): twice Linux's BIG TCP."""
+_ETHERNET, _LOOP_NULL, _LOOP, _COOKED, _COOKED_2 = 1, 0, 108, 113, 276
+_IPV4, _IPV6, _VLAN, _QINQ, _QINQ_OLD, _MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT = (
+    0x0800, 0x86DD, 0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The TCP packets of a batch that may matter: one row each in ``tcp``, and the class of every packet."""
+
+    classes: Bytes
+    """Class of every packet of the batch."""
+    index: Column
+    """Position in the batch of each used packet."""
+    tcp: Column
+    """[used, COLUMNS]: source and destination address as 4 + 4 words of 32 bits (IPv4 mapped into IPv6), source and destination port,
+    sequence and acknowledgement number, flags, where the payload begins in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire."""
+
+    @property
+    def unusual(self) -> Column:
+        """Positions of the packets that another dissector should look at."""
+        found: Column = np.flatnonzero(self.classes == UNUSUAL)
+        return found
+
+
+class HeaderParser:
+    """Parses batches; counts every packet, and the ports of those that are not ours."""
+
+    def __init__(self, ports: tuple[int, ...] | None) -> None:
+        self.wanted = np.zeros(65_536, np.uint8)
+        if ports is None:
+            self.wanted[:] = 1
+        else:
+            self.wanted[list(ports)] = 1
+        self.counts = np.zeros(len(CLASS_NAMES), np.int64)
+        """Packets of each class."""
+        self.other_ports = np.zeros(65_536, np.int64)
+        """TCP packets not used, by the lower of their ports (nearly always the server's)."""
+
+    def parse(self, batch: PacketBatch) -> Headers:
+        """The TCP columns of ``batch``."""
+        count = len(batch)
+        classes = np.empty(count, np.uint8)
+        index = np.empty(count, np.int64)
+        tcp = np.empty((count, COLUMNS), np.int64)
+        used = int(
+            parse_headers(
+                count,
+                batch.data,
+                batch.offset,
+                batch.captured,
+                batch.wire,
+                batch.link_type,
+                self.wanted,
+                classes,
+                index,
+                tcp,
+                self.other_ports,
+            )
+        )
+        self.counts += np.bincount(classes, minlength=len(CLASS_NAMES))
+        return Headers(classes, index[:used], tcp[:used])
+
+
+@inline
+def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
+    """Where the IP header begins, times 8, plus 0 or the class of a packet without one."""
+    kind = 0
+    if link_type == _ETHERNET:
+        if at + 14 > end:
+            return CUT
+        kind = be16(data, at + 12)
+        at += 14
+    elif link_type == _COOKED:
+        if at + 16 > end:
+            return CUT
+        kind = be16(data, at + 14)
+        at += 16
+    elif link_type == _COOKED_2:
+        if at + 20 > end:
+            return CUT
+        kind = be16(data, at)
+        at += 20
+    elif link_type in (_LOOP_NULL, _LOOP):
+        if at + 4 > end:
+            return CUT
+        family = be32(data, at)
+        if family > 0xFFFF:  # in the byte order of the machine that captured
+            family = le32(data, at)
+        if family == 2:
+            kind = _IPV4
+        elif family in (10, 24, 28, 30):  # AF_INET6 of Linux, NetBSD, FreeBSD, macOS
+            kind = _IPV6
+        at += 4
+    elif link_type in (101, 12, 14, 228, 229):
+        if at >= end:
+            return CUT
+        kind = _IPV6 if data[at] >> 4 == 6 else _IPV4
+    else:
+        return UNUSUAL
+    tags = 0
+    while kind in (_VLAN, _QINQ, _QINQ_OLD):
+        if at + 4 > end:
+            return CUT
+        if tags == 8:
+            return UNUSUAL
+        kind = be16(data, at + 2)
+        at += 4
+        tags += 1
+    if kind in (_IPV4, _IPV6):
+        return at * 8
+    if kind in (_MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT):
+        return UNUSUAL
+    return NOT_TCP
+
+
+@kernel("int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[:,::1], int64[::1])")
+def parse_headers(
+    data: Octets,
+    offset: Ints,
+    captured: Ints,
+    wire: Ints,
+    link_type: Ints,
+    wanted: Octets,
+    classes: Octets,
+    index: Ints,
+    tcp: Ints,
+    other_ports: Ints,
+) -> int:
+    """Fills ``classes`` for every packet, ``index`` and ``tcp`` for the used ones; returns how many those are. One step a packet."""
+    used = 0
+    for i in range(len(offset)):
+        start = offset[i]
+        end = start + captured[i]
+        at = network_start(data, start, end, link_type[i])
+        if at < 8:
+            classes[i] = at
+            continue
+        at >>= 3
+        wire_end = start + wire[i]
+        if at + 20 > end:
+            classes[i] = CUT
+            continue
+        version = data[at] >> 4
+        if version == 4:
+            inner = at + (data[at] & 15) * 4
+            total = be16(data, at + 2)
+            protocol = data[at + 9]
+            addresses = at + 12
+            if inner < at + 20:
+                classes[i] = MALFORMED
+                continue
+            if be16(data, at + 6) & 0x3FFF:  # more fragments, or not the first
+                classes[i] = UNUSUAL if protocol in (6, 4, 41, 47) else NOT_TCP
+                continue
+        elif version == 6:
+            if at + 40 > end:
+                classes[i] = CUT
+                continue
+            inner = at + 40
+            total = be16(data, at + 4)
+            if total != 0:
+                total += 40
+            protocol = data[at + 6]
+            addresses = at + 8
+        else:
+            classes[i] = MALFORMED
+            continue
+        if protocol != 6:
+            kind = NOT_TCP
+            if version == 6 and protocol in (0, 43, 44, 51, 60):  # extension headers
+                kind = UNUSUAL
+            elif protocol in (4, 41, 47):  # IP in IP, GRE
+                kind = UNUSUAL
+            elif protocol == 17 and inner + 4 <= end and be16(data, inner + 2) in (4789, 8472, 6081):  # VXLAN, Geneve
+                kind = UNUSUAL
+            classes[i] = kind
+            continue
+        if total == 0:  # a large-send frame: longer than the length field can say, or not filled in yet
+            ip_end = wire_end
+            if ip_end - at > _MAX_FRAME:
+                classes[i] = MALFORMED
+                continue
+        else:
+            ip_end = at + total
+        if inner + 14 > end:
+            classes[i] = MALFORMED if inner + 20 > ip_end else CUT
+            continue
+        payload = inner + (data[inner + 12] >> 4) * 4
+        if payload < inner + 20 or payload > ip_end:
+            classes[i] = MALFORMED
+            continue
+        source, target = be16(data, inner), be16(data, inner + 2)
+        if wanted[source] == 0 and wanted[target] == 0:
+            classes[i] = OTHER_PORT
+            other_ports[min(source, target)] += 1
+            continue
+        classes[i] = USED
+        index[used] = i
+        if version == 4:
+            for side in range(2):
+                tcp[used, 4 * side] = 0
+                tcp[used, 4 * side + 1] = 0
+                tcp[used, 4 * side + 2] = 0xFFFF
+                tcp[used, 4 * side + 3] = be32(data, addresses + 4 * side)
+        else:
+            for word in range(8):
+                tcp[used, word] = be32(data, addresses + 4 * word)
+        tcp[used, PORTS] = source
+        tcp[used, PORTS + 1] = target
+        tcp[used, SEQ] = be32(data, inner + 4)
+        tcp[used, ACKED] = be32(data, inner + 8)
+        tcp[used, FLAGS] = data[inner + 13]
+        tcp[used, PAYLOAD] = payload
+        tcp[used, CAPTURED] = max(0, min(end, ip_end) - payload)
+        tcp[used, WIRE] = ip_end - payload
+        used += 1
+    return used

@@ -1,0 +1,559 @@
+"""Segments put in order: the sequential part of reassembly, on integers only.
+
+One kernel looks at every packet in capture order, decides which bytes of it are new, which wait and which bytes will never come, and writes
+*entries*: "these bytes are next in that flow". No payload is touched. A *flow* is one direction of one connection: 2 * connection + direction.
+
+Why the whole reading gives the same entries in any batches: each packet is handled completely before the next, and time is the packets' own.
+"""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
+from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
+
+# Columns of an entry.
+E_FLOW, E_OFFSET, E_LENGTH, E_SOURCE, E_PACKET, E_FRAME, E_FILE, E_TIME, ENTRY = range(9)
+HOLE, END, HELD = -1, -2, -3
+"""Sources that are no offset in the batch's data: missing bytes; the end of the flow (length 0); ``HELD - n``: at ``n`` in the held bytes."""
+
+# Columns of a flow.
+(
+    BASE, NEXT, FIN_AT, ACKED_TO, STARTED, ENDED, HEAD, TAIL, NODES, WAITING, STRAY, HOLES,
+    PACKETS, PAYLOAD_BYTES, UNIQUE, DUPLICATE, LATE, MISSING, CUT_OFF, FLOW,
+) = range(20)  # fmt: skip
+"""BASE: sequence number of stream offset 0, or -1. NEXT: offset of the next byte wanted. FIN_AT, ACKED_TO: offsets, or -1. HEAD, TAIL: waiting
+nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out of the window. HOLES: number made so far. From PACKETS on: accounts."""
+
+# Columns of a connection.
+PAIR, CLIENT_END, SEEN, FIRST_PACKET, LAST_TIME, CONNECTION = range(6)
+
+# Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to its start.
+N_OFFSET, N_LENGTH, N_SOURCE, N_PACKET, N_FRAME, N_FILE, N_TIME, N_ACK_SEEN, N_ACK_TIME, N_NEXT, N_PREVIOUS, N_WIRE, NODE = range(13)
+
+# Running numbers of the whole reassembly.
+CONNECTIONS, FREE, TOP, LIVE, TOTAL_WAITING, HAND, ENTRIES, FRESH, COUNTERS = range(9)
+
+MASK = 0xFFFFFFFF
+WINDOW = 1 << 30
+"""No TCP window is larger (scale 14): what lies farther off belongs to another connection."""
+WAIT_PACKETS = 64
+"""More packets of the connection that a gap waits once the other side has acknowledged past it."""
+WAIT_NS = 200_000_000
+MAX_WAITING = 4 << 20
+"""A flow's waiting bytes; then its first gap is a hole."""
+MAX_TOTAL_WAITING = 256 << 20
+NODE_COST = 256
+"""What a waiting segment costs beside its bytes, so that one-byte segments are bounded too (and walks along them stay short)."""
+RECENT_HOLES = 8
+"""Holes remembered a flow, to tell late bytes from duplicates."""
+STRAY_REACH = 1 << 22
+"""A second far-off segment this near after the first shows that a new connection runs there."""
+
+
+@inline
+def distance(a: int, b: int) -> int:
+    """``a - b`` for sequence numbers: between -2**31 and 2**31."""
+    return ((a - b + 0x80000000) & MASK) - 0x80000000
+
+
+@inline
+def enter(
+    entries: Ints, counters: Ints, flow: int, offset: int, length: int, source: int, packet: int, frame: int, file: int, time: int
+) -> None:
+    """Appends an entry."""
+    n = counters[ENTRIES]
+    entries[n, E_FLOW] = flow
+    entries[n, E_OFFSET] = offset
+    entries[n, E_LENGTH] = length
+    entries[n, E_SOURCE] = source
+    entries[n, E_PACKET] = packet
+    entries[n, E_FRAME] = frame
+    entries[n, E_FILE] = file
+    entries[n, E_TIME] = time
+    counters[ENTRIES] = n + 1
+
+
+@inline
+def enter_hole(f: int, length: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, entries: Ints, counters: Ints) -> None:
+    """The next ``length`` bytes of flow ``f`` will not come; ``packet`` decided it."""
+    at = flows[f, NEXT]
+    enter(entries, counters, f, at, length, HOLE, packet, 0, file, time)
+    slot = 2 * (flows[f, HOLES] % RECENT_HOLES)
+    recent[f, slot] = at
+    recent[f, slot + 1] = at + length
+    flows[f, HOLES] += 1
+    flows[f, MISSING] += length
+    flows[f, NEXT] = at + length
+
+
+@inline
+def late_bytes(f: int, start: int, end: int, flows: Ints, recent: Ints) -> int:
+    """How many of the stream bytes [start, end), all before NEXT, were given up earlier or precede the capture."""
+    late = max(0, min(end, 0) - start)
+    for i in range(min(flows[f, HOLES], RECENT_HOLES)):
+        late += max(0, min(end, recent[f, 2 * i + 1]) - max(start, recent[f, 2 * i]))
+    return int(late)
+
+
+@inline
+def free_node(k: int, nodes: Ints, counters: Ints) -> None:
+    """Gives node ``k`` back."""
+    nodes[k, N_SOURCE] = HOLE
+    nodes[k, N_NEXT] = counters[FREE]
+    counters[FREE] = k
+    counters[LIVE] -= 1
+
+
+@inline
+def new_node(
+    offset: int, length: int, source: int, packet: int, frame: int, file: int, time: int, nodes: Ints, fresh: Ints, counters: Ints
+) -> int:
+    """A node, not linked yet; the caller has made sure that there is room."""
+    k = counters[FREE]
+    if k >= 0:
+        counters[FREE] = nodes[k, N_NEXT]
+    else:
+        k = counters[TOP]
+        counters[TOP] = k + 1
+    counters[LIVE] += 1
+    nodes[k, N_OFFSET] = offset
+    nodes[k, N_LENGTH] = length
+    nodes[k, N_SOURCE] = source
+    nodes[k, N_PACKET] = packet
+    nodes[k, N_FRAME] = frame
+    nodes[k, N_FILE] = file
+    nodes[k, N_TIME] = time
+    nodes[k, N_ACK_SEEN] = -1
+    nodes[k, N_ACK_TIME] = 0
+    nodes[k, N_NEXT] = -1
+    nodes[k, N_PREVIOUS] = -1
+    nodes[k, N_WIRE] = length
+    fresh[counters[FRESH]] = k
+    counters[FRESH] += 1
+    return int(k)
+
+
+@inline
+def cost_of(k: int, nodes: Ints) -> int:
+    """What node ``k`` counts against the limits."""
+    return int(NODE_COST + (nodes[k, N_LENGTH] if nodes[k, N_SOURCE] != HOLE else 0))
+
+
+@inline
+def insert(
+    f: int,
+    start: int,
+    length: int,
+    source: int,
+    packet: int,
+    frame: int,
+    file: int,
+    time: int,
+    seen: int,
+    flows: Ints,
+    nodes: Ints,
+    fresh: Ints,
+    counters: Ints,
+) -> int:
+    """Keeps stream bytes [start, start + length) waiting where no earlier segment has them; returns how many were new."""
+    end = start + length
+    before = flows[f, TAIL]
+    while before >= 0 and nodes[before, N_OFFSET] > start:
+        before = nodes[before, N_PREVIOUS]
+    after = nodes[before, N_NEXT] if before >= 0 else flows[f, HEAD]
+    at = start
+    if before >= 0:
+        at = max(at, nodes[before, N_OFFSET] + nodes[before, N_LENGTH])
+    used = 0
+    while at < end:
+        stop = end
+        if after >= 0:
+            stop = min(end, nodes[after, N_OFFSET])
+        if stop > at:
+            k = new_node(at, stop - at, source + at - start if source >= 0 else source, packet, frame, file, time, nodes, fresh, counters)
+            if at <= flows[f, ACKED_TO]:
+                nodes[k, N_ACK_SEEN] = seen
+                nodes[k, N_ACK_TIME] = time
+            nodes[k, N_PREVIOUS] = before
+            nodes[k, N_NEXT] = after
+            if before >= 0:
+                nodes[before, N_NEXT] = k
+            else:
+                flows[f, HEAD] = k
+            if after >= 0:
+                nodes[after, N_PREVIOUS] = k
+            else:
+                flows[f, TAIL] = k
+            cost = cost_of(k, nodes)
+            flows[f, WAITING] += cost
+            flows[f, NODES] += 1
+            counters[TOTAL_WAITING] += cost
+            used += stop - at
+            before = k
+        if after < 0:
+            break
+        at = max(at, nodes[after, N_OFFSET] + nodes[after, N_LENGTH])
+        before = after
+        after = nodes[after, N_NEXT]
+    return int(used)
+
+
+@inline
+def unlink_head(f: int, flows: Ints, nodes: Ints, counters: Ints) -> None:
+    """Frees the first waiting node of ``f``."""
+    k = flows[f, HEAD]
+    cost = cost_of(k, nodes)
+    flows[f, WAITING] -= cost
+    flows[f, NODES] -= 1
+    counters[TOTAL_WAITING] -= cost
+    after = nodes[k, N_NEXT]
+    flows[f, HEAD] = after
+    if after >= 0:
+        nodes[after, N_PREVIOUS] = -1
+    else:
+        flows[f, TAIL] = -1
+    free_node(k, nodes, counters)
+
+
+@inline
+def drain(f: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
+    """Enters the waiting segments that are next."""
+    while flows[f, HEAD] >= 0 and nodes[flows[f, HEAD], N_OFFSET] == flows[f, NEXT]:
+        k = flows[f, HEAD]
+        length = nodes[k, N_LENGTH]
+        if nodes[k, N_SOURCE] == HOLE:
+            flows[f, CUT_OFF] += length
+            enter_hole(f, length, nodes[k, N_PACKET], nodes[k, N_FILE], nodes[k, N_TIME], flows, recent, entries, counters)
+        else:
+            enter(
+                entries,
+                counters,
+                f,
+                flows[f, NEXT],
+                length,
+                nodes[k, N_SOURCE],
+                nodes[k, N_PACKET],
+                nodes[k, N_FRAME],
+                nodes[k, N_FILE],
+                nodes[k, N_TIME],
+            )
+            flows[f, NEXT] += length
+        unlink_head(f, flows, nodes, counters)
+
+
+@inline
+def give_up_gap(f: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
+    """Makes the gap before the first waiting segment a hole."""
+    enter_hole(f, nodes[flows[f, HEAD], N_OFFSET] - flows[f, NEXT], packet, file, time, flows, recent, entries, counters)
+    drain(f, flows, recent, nodes, entries, counters)
+
+
+@inline
+def drop_stray(f: int, flows: Ints, nodes: Ints, counters: Ints) -> None:
+    """Counts the far-off segment of ``f`` as late."""
+    k = flows[f, STRAY]
+    if k >= 0:
+        flows[f, LATE] += nodes[k, N_LENGTH]
+        flows[f, PAYLOAD_BYTES] += nodes[k, N_LENGTH]
+        counters[TOTAL_WAITING] -= nodes[k, N_LENGTH] + NODE_COST
+        free_node(k, nodes, counters)
+        flows[f, STRAY] = -1
+
+
+@inline
+def end_flow(f: int, packet: int, frame: int, file: int, time: int, flows: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
+    """Nothing more of ``f`` will be entered."""
+    while flows[f, HEAD] >= 0:  # bytes beyond a FIN
+        k = flows[f, HEAD]
+        if nodes[k, N_SOURCE] != HOLE:
+            flows[f, UNIQUE] -= nodes[k, N_LENGTH]
+            flows[f, LATE] += nodes[k, N_LENGTH]
+        unlink_head(f, flows, nodes, counters)
+    flows[f, ENDED] = 1
+    enter(entries, counters, f, flows[f, NEXT], 0, END, packet, frame, file, time)
+
+
+@inline
+def close_flow(
+    f: int, packet: int, frame: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
+) -> None:
+    """No more packets of ``f`` can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
+    drop_stray(f, flows, nodes, counters)
+    if flows[f, BASE] < 0 or flows[f, ENDED] == 1:
+        return
+    while flows[f, HEAD] >= 0 and (flows[f, FIN_AT] < 0 or nodes[flows[f, HEAD], N_OFFSET] <= flows[f, FIN_AT]):
+        give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
+    target = flows[f, FIN_AT]
+    if target < 0:
+        target = flows[f, ACKED_TO]
+        if target == flows[f, NEXT] + 1:  # the acknowledgement of a FIN that was not captured
+            target -= 1
+    if target > flows[f, NEXT]:
+        enter_hole(f, target - flows[f, NEXT], packet, file, time, flows, recent, entries, counters)
+    end_flow(f, packet, frame, file, time, flows, nodes, entries, counters)
+
+
+@inline
+def open_connection(pair: int, client_end: int, packet: int, current: Ints, connections: Ints, flows: Ints, counters: Ints) -> int:
+    """A new connection on ``pair``; its number, from 0."""
+    c = counters[CONNECTIONS]
+    counters[CONNECTIONS] = c + 1
+    current[pair] = c
+    connections[c, PAIR] = pair
+    connections[c, CLIENT_END] = client_end
+    connections[c, SEEN] = 0
+    connections[c, FIRST_PACKET] = packet
+    connections[c, LAST_TIME] = 0
+    for f in range(2 * c, 2 * c + 2):
+        for column in range(FLOW):
+            flows[f, column] = 0
+        flows[f, BASE] = -1
+        flows[f, FIN_AT] = -1
+        flows[f, ACKED_TO] = -1
+        flows[f, HEAD] = -1
+        flows[f, TAIL] = -1
+        flows[f, STRAY] = -1
+    return int(c)
+
+
+@inline
+def begins_anew(flags: int, seq: int, ack: int, f: int, flows: Ints) -> bool:
+    """Whether a SYN seen on flow ``f`` cannot belong to its connection."""
+    if flows[f, BASE] >= 0:
+        return bool(((seq + 1) & MASK) != flows[f, BASE])
+    other = f ^ 1
+    if flows[other, STARTED] == 0:
+        return bool(flows[other, BASE] >= 0)
+    if flags & ACK:
+        return not 0 <= distance(ack, flows[other, BASE]) < 65_536  # data may ride on a SYN
+    return bool(flows[other, NEXT] > 0)
+
+
+@kernel(
+    "int64(int64, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, int64, octets,"
+    " int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1])"
+)
+def order_segments(
+    start: int,
+    tcp: Ints,
+    index: Ints,
+    pairs: Ints,
+    sides: Ints,
+    times: Ints,
+    first_packet: int,
+    first_frame: int,
+    file: int,
+    server_ports: Octets,
+    current: Ints,
+    connections: Ints,
+    flows: Ints,
+    recent: Ints,
+    nodes: Ints,
+    entries: Ints,
+    fresh: Ints,
+    counters: Ints,
+) -> int:
+    """Handles packets from row ``start`` of ``tcp`` on; returns the row it stopped before, because a table is too small for it, or their number.
+
+    Constant work a packet, but for those that fall between waiting segments (at most MAX_WAITING / NODE_COST steps).
+    """
+    for i in range(start, len(tcp)):
+        c = current[pairs[i]]
+        room = 64
+        if c >= 0:
+            room += 4 * (flows[2 * c, NODES] + flows[2 * c + 1, NODES])
+        if counters[TOTAL_WAITING] > MAX_TOTAL_WAITING - (1 << 20):
+            room += 4 * counters[LIVE]
+        if (
+            len(entries) - counters[ENTRIES] < room
+            or len(fresh) - counters[FRESH] < room
+            or len(nodes) - counters[LIVE] < room
+            or len(connections) - counters[CONNECTIONS] < 2
+        ):
+            return i
+        flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]
+        have, full = tcp[i, CAPTURED], tcp[i, WIRE]
+        packet, frame, time = first_packet + index[i], first_frame + index[i], times[index[i]]
+        source = tcp[i, PAYLOAD]
+        end = sides[i]
+        if c >= 0:
+            f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
+            if flags & SYN and begins_anew(flags, seq, ack, f, flows):
+                for old in range(2 * c, 2 * c + 2):
+                    close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
+                c = -1
+        stray = -1
+        if c >= 0 and not flags & SYN and flows[f, BASE] >= 0 and abs(distance(seq, flows[f, BASE] + flows[f, NEXT])) > WINDOW:
+            # another connection, or a packet that is simply wrong: two that agree decide
+            stray = flows[f, STRAY]
+            if stray >= 0 and have > 0 and abs(distance(seq, nodes[stray, N_OFFSET])) < STRAY_REACH:
+                flows[f, STRAY] = -1
+                counters[TOTAL_WAITING] -= nodes[stray, N_LENGTH] + NODE_COST
+                for old in range(2 * c, 2 * c + 2):
+                    close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
+                client_end = connections[c, CLIENT_END]
+                c = open_connection(pairs[i], client_end, nodes[stray, N_PACKET], current, connections, flows, counters)
+            else:
+                flows[f, PACKETS] += 1
+                if have > 0:
+                    drop_stray(f, flows, nodes, counters)
+                    k = new_node(seq, have, source, packet, frame, file, time, nodes, fresh, counters)
+                    nodes[k, N_WIRE] = full
+                    flows[f, STRAY] = k
+                    counters[TOTAL_WAITING] += have + NODE_COST
+                continue
+        if c < 0:
+            if flags & SYN:
+                client_end = 1 - end if flags & ACK else end
+            elif server_ports[tcp[i, PORTS]] != server_ports[tcp[i, PORTS + 1]]:
+                client_end = 1 - end if server_ports[tcp[i, PORTS]] else end
+            else:
+                client_end = end
+            c = open_connection(pairs[i], client_end, packet, current, connections, flows, counters)
+        f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
+        g = f ^ 1
+        connections[c, SEEN] += 1
+        connections[c, LAST_TIME] = time
+        seen = connections[c, SEEN]
+        flows[f, PACKETS] += 1
+        if flags & SYN:
+            seq = (seq + 1) & MASK
+            if flows[f, BASE] < 0:
+                flows[f, BASE] = seq
+                flows[f, STARTED] = 1
+        elif flows[f, BASE] < 0 and flags & ACK and flows[g, STARTED] == 1 and not 0 <= distance(ack, flows[g, BASE]) <= WINDOW:
+            flows[f, PAYLOAD_BYTES] += have  # left over from the connection before this one
+            flows[f, LATE] += have
+            continue
+
+        if flags & ACK and flows[g, BASE] >= 0:
+            acked = flows[g, NEXT] + distance(ack, flows[g, BASE] + flows[g, NEXT])
+            before = flows[g, ACKED_TO]
+            if before < acked <= flows[g, NEXT] + WINDOW:
+                flows[g, ACKED_TO] = acked
+                k = flows[g, TAIL]
+                while k >= 0 and nodes[k, N_OFFSET] > before:
+                    if nodes[k, N_OFFSET] <= acked and nodes[k, N_ACK_SEEN] < 0:
+                        nodes[k, N_ACK_SEEN] = seen
+                        nodes[k, N_ACK_TIME] = time
+                    k = nodes[k, N_PREVIOUS]
+
+        pieces = 1
+        if stray >= 0:  # the new connection's first segment is the one that waited
+            pieces = 2
+        for piece in range(pieces):
+            if pieces == 2 and piece == 0:
+                p_seq, p_have, p_full, p_source = (
+                    nodes[stray, N_OFFSET],
+                    nodes[stray, N_LENGTH],
+                    nodes[stray, N_WIRE],
+                    nodes[stray, N_SOURCE],
+                )
+                p_packet, p_frame, p_file, p_time = (
+                    nodes[stray, N_PACKET],
+                    nodes[stray, N_FRAME],
+                    nodes[stray, N_FILE],
+                    nodes[stray, N_TIME],
+                )
+                free_node(stray, nodes, counters)
+            else:
+                p_seq, p_have, p_full, p_source = seq, have, full, source
+                p_packet, p_frame, p_file, p_time = packet, frame, file, time
+            if p_full == 0:
+                continue
+            if flows[f, BASE] < 0:
+                flows[f, BASE] = p_seq
+            flows[f, PAYLOAD_BYTES] += p_have
+            wanted = flows[f, NEXT]
+            offset = wanted + distance(p_seq, flows[f, BASE] + wanted)
+            if flows[f, ENDED] == 1:
+                flows[f, LATE] += p_have
+                continue
+            if offset < wanted:  # a retransmission, at least in part
+                old_bytes = min(p_full, wanted - offset)
+                old_have = min(p_have, old_bytes)
+                late = late_bytes(f, offset, offset + old_have, flows, recent)
+                flows[f, LATE] += late
+                flows[f, DUPLICATE] += old_have - late
+                offset += old_bytes
+                p_full -= old_bytes
+                p_have -= old_have
+                p_source += old_have
+                if p_full == 0:
+                    continue
+            head = flows[f, HEAD]
+            if offset == wanted and (head < 0 or nodes[head, N_OFFSET] >= offset + p_full):
+                if p_have > 0:
+                    enter(entries, counters, f, offset, p_have, p_source, p_packet, p_frame, p_file, p_time)
+                    flows[f, NEXT] = offset + p_have
+                    flows[f, UNIQUE] += p_have
+                if p_full > p_have:
+                    flows[f, CUT_OFF] += p_full - p_have
+                    enter_hole(f, p_full - p_have, p_packet, p_file, p_time, flows, recent, entries, counters)
+            else:
+                used = 0
+                if p_have > 0:
+                    used = insert(f, offset, p_have, p_source, p_packet, p_frame, p_file, p_time, seen, flows, nodes, fresh, counters)
+                    flows[f, UNIQUE] += used
+                    flows[f, DUPLICATE] += p_have - used
+                if p_full > p_have:
+                    insert(f, offset + p_have, p_full - p_have, HOLE, p_packet, 0, p_file, p_time, seen, flows, nodes, fresh, counters)
+            if head >= 0 or flows[f, HEAD] >= 0:
+                drain(f, flows, recent, nodes, entries, counters)
+                while flows[f, WAITING] > MAX_WAITING:
+                    give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
+
+        if flows[f, STRAY] >= 0:
+            drop_stray(f, flows, nodes, counters)
+        if flags & (FIN | RST) and flows[f, BASE] >= 0 and flows[f, FIN_AT] < 0:
+            fin_at = flows[f, NEXT] + distance(seq + full, flows[f, BASE] + flows[f, NEXT])
+            if flows[f, NEXT] <= fin_at <= flows[f, NEXT] + WINDOW:
+                flows[f, FIN_AT] = fin_at
+        if flags & RST:  # nobody will send anything again: gaps need not wait for an acknowledgement
+            for x in range(2 * c, 2 * c + 2):
+                k = flows[x, HEAD]
+                while k >= 0:
+                    if nodes[k, N_ACK_SEEN] < 0:
+                        nodes[k, N_ACK_SEEN] = seen
+                        nodes[k, N_ACK_TIME] = time
+                    k = nodes[k, N_NEXT]
+        for x in range(2 * c, 2 * c + 2):
+            while flows[x, HEAD] >= 0:
+                k = flows[x, HEAD]
+                if nodes[k, N_ACK_SEEN] < 0 or (seen - nodes[k, N_ACK_SEEN] < WAIT_PACKETS and time - nodes[k, N_ACK_TIME] < WAIT_NS):
+                    break
+                give_up_gap(x, packet, file, time, flows, recent, nodes, entries, counters)
+            if flows[x, ENDED] == 0 and 0 <= flows[x, FIN_AT] <= flows[x, NEXT]:
+                end_flow(x, packet, frame, file, time, flows, nodes, entries, counters)
+        while counters[TOTAL_WAITING] > MAX_TOTAL_WAITING:  # the flows take turns to give up what they hold
+            x = counters[HAND]
+            counters[HAND] = x + 1 if x + 1 < 2 * counters[CONNECTIONS] else 0
+            drop_stray(x, flows, nodes, counters)
+            while flows[x, HEAD] >= 0:
+                give_up_gap(x, packet, file, time, flows, recent, nodes, entries, counters)
+    return len(tcp)
+
+
+@kernel("int64(int64, int64, int64, int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])")
+def close_flows(
+    start: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
+) -> int:
+    """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before for want of room, or their number."""
+    last = 2 * counters[CONNECTIONS]
+    for f in range(start, last):
+        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8:
+            return f
+        close_flow(f, packet, 0, file, time, flows, recent, nodes, entries, counters)
+    return int(last)
+
+
+@kernel("void(octets, octets, int64[:,::1], uint8[::1], int64)")
+def gather(data: Octets, held: Octets, entries: Ints, target: Octets, origin: int) -> None:
+    """Copies the bytes of ``entries`` to ``target``, whose first byte is stream offset ``origin``. One copy a segment."""
+    for i in range(len(entries)):
+        source = entries[i, E_SOURCE]
+        at = entries[i, E_OFFSET] - origin
+        if source >= 0:
+            copy(target, at, data, source, entries[i, E_LENGTH])
+        elif source <= HELD:
+            copy(target, at, held, HELD - source, entries[i, E_LENGTH])

@@ -1,0 +1,278 @@
+"""Packets in, ordered bytes out: every direction of every connection as ``StreamChunk``, holes and origins included.
+
+Duties: number address pairs and connections; have ``ordering`` decide which bytes come next; copy those bytes, once, into chunks;
+keep the bytes of segments that wait longer than a batch; count every payload byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.transport import ordering as o
+from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
+from dcpinspect.transport.headers import HeaderParser
+
+MAX_FILLED_HOLE = 32 << 20
+"""A longer hole is not filled with zeros but stepped over: no message is that long, so nobody reads them."""
+MAX_FILLED = 64 << 20
+"""Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionAccount:
+    """Where the TCP payload of one direction went, in bytes: ``captured == unique + duplicate + late``."""
+
+    connection: int
+    direction: int
+    packets: int
+    captured: int
+    unique: int
+    """Given out in chunks, or still waiting."""
+    duplicate: int
+    late: int
+    """Came after the bytes were given up, or before the first byte of the reading, or belonged to no connection."""
+    missing: int
+    """In holes; no part of ``captured``."""
+    cut: int
+    """Those of ``missing`` that snaplen cut off."""
+    holes: int
+
+
+class Reassembler:
+    """``feed`` batches, in order; ``finish`` once. What comes out does not depend on where the batches end."""
+
+    def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS) -> None:
+        """``ports``: TCP ports looked at, which are also taken for the servers'; ``None`` looks at all of them."""
+        self.headers = HeaderParser(ports)
+        """Counts every packet by class, and the ports seen that are not ours."""
+        self.pairs = AddressPairs()
+        self.packets = 0
+        """Packets fed so far."""
+        self._server_ports = np.zeros(65_536, np.uint8)
+        self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
+        self._current = np.empty(0, np.int64)
+        self._connections = np.zeros((16, o.CONNECTION), np.int64)
+        self._flows = np.zeros((32, o.FLOW), np.int64)
+        self._recent = np.zeros((32, 2 * o.RECENT_HOLES), np.int64)
+        self._nodes = np.zeros((256, o.NODE), np.int64)
+        self._entries = np.zeros((0, o.ENTRY), np.int64)
+        self._counters = np.zeros(o.COUNTERS, np.int64)
+        self._counters[o.FREE] = -1
+        self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
+        self._held: Bytes = np.empty(0, np.uint8)
+        self._held_used = 0
+        self._file = 0
+        self._time_ns = 0
+        self._links: list[Connection] = []
+
+    def feed(self, batch: PacketBatch) -> list[StreamChunk]:
+        """What ``batch`` adds to the streams: by connection, client to server first; usually one chunk a direction with news."""
+        headers = self.headers.parse(batch)
+        self.packets = batch.first_packet + len(batch)
+        if len(batch):
+            self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
+        if not len(headers.index):
+            return []
+        pairs, sides = self.pairs.find(headers.tcp)
+        if self.pairs.count > len(self._current):
+            self._current = _grown(self._current, 2 * self.pairs.count, -1)
+        count = len(headers.index)
+        self._counters[[o.ENTRIES, o.FRESH]] = 0
+        room = count + 2 * int(self._counters[o.LIVE]) + 128
+        self._entries = np.empty((room, o.ENTRY), np.int64)
+        fresh = np.empty(room, np.int64)
+        row = 0
+        while True:
+            row = int(
+                o.order_segments(
+                    count - row,
+                    row,
+                    headers.tcp,
+                    headers.index,
+                    pairs,
+                    sides,
+                    batch.time_ns,
+                    batch.first_packet,
+                    batch.first_frame,
+                    batch.file,
+                    self._server_ports,
+                    self._current,
+                    self._connections,
+                    self._flows,
+                    self._recent,
+                    self._nodes,
+                    self._entries,
+                    fresh,
+                    self._counters,
+                )
+            )
+            if row == count:
+                break
+            self._make_room()
+            fresh = _grown(fresh, 2 * len(fresh), 0)
+        chunks = self._chunks(batch.data)
+        self._hold(batch.data, fresh[: self._counters[o.FRESH]])
+        return chunks
+
+    def finish(self) -> list[StreamChunk]:
+        """What was still waiting, and the end of every direction that has not ended. Released by packet number ``packets``, one past the last."""
+        chunks: list[StreamChunk] = []
+        flow = 0
+        while True:
+            self._counters[o.ENTRIES] = 0
+            waiting = int(self._flows[flow : flow + 2, o.NODES].max(initial=0))
+            self._entries = np.empty((4 * waiting + 4096, o.ENTRY), np.int64)
+            flow = int(
+                o.close_flows(
+                    0, flow, self.packets, self._file, self._time_ns, self._flows, self._recent, self._nodes, self._entries, self._counters
+                )
+            )
+            chunks += self._chunks(np.empty(0, np.uint8))
+            if flow == 2 * self._counters[o.CONNECTIONS]:
+                break
+        self._held = np.empty(0, np.uint8)
+        self._held_used = 0
+        return chunks
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections met so far; number ``n`` is at ``n - 1``."""
+        for index in range(len(self._links), int(self._counters[o.CONNECTIONS])):
+            pair, end = (int(value) for value in self._connections[index, [o.PAIR, o.CLIENT_END]])
+            started = bool(self._flows[2 * index : 2 * index + 2, o.STARTED].any())
+            self._links.append(
+                Connection(
+                    index + 1,
+                    self.pairs.address(pair, end),
+                    self.pairs.address(pair, 1 - end),
+                    int(self.pairs.keys[pair, 8 + 1 - end]),
+                    int(self._connections[index, o.FIRST_PACKET]),
+                    "handshake" if started else "mid-stream",
+                )
+            )
+        return self._links
+
+    @property
+    def accounts(self) -> list[DirectionAccount]:
+        """The bytes of every direction so far."""
+        columns = [o.PACKETS, o.PAYLOAD_BYTES, o.UNIQUE, o.DUPLICATE, o.LATE, o.MISSING, o.CUT_OFF, o.HOLES]
+        rows = self._flows[: 2 * int(self._counters[o.CONNECTIONS]), columns].tolist()
+        return [DirectionAccount(flow // 2 + 1, flow % 2, *row) for flow, row in enumerate(rows)]
+
+    def _make_room(self) -> None:
+        """Doubles the tables that are too small for the next packet."""
+        counters = self._counters
+        need = 64 + 4 * int(self._flows[:, o.NODES].max(initial=0)) * 2
+        if counters[o.TOTAL_WAITING] > o.MAX_TOTAL_WAITING - (1 << 20):
+            need += 4 * int(counters[o.LIVE])
+        if len(self._entries) - counters[o.ENTRIES] < need:
+            self._entries = _grown(self._entries, 2 * len(self._entries) + need, 0)
+        if len(self._nodes) - counters[o.LIVE] < need:
+            self._nodes = _grown(self._nodes, 2 * len(self._nodes) + need, 0)
+        if len(self._connections) - counters[o.CONNECTIONS] < 2:
+            size = 2 * len(self._connections)
+            self._connections = _grown(self._connections, size, 0)
+            self._flows = _grown(self._flows, 2 * size, 0)
+            self._recent = _grown(self._recent, 2 * size, 0)
+            self._released = _grown(self._released, 2 * size, 0)
+
+    def _chunks(self, data: Bytes) -> list[StreamChunk]:
+        entries = self._entries[: self._counters[o.ENTRIES]]
+        if not len(entries):
+            return []
+        flows = entries[:, o.E_FLOW]
+        if (flows[1:] < flows[:-1]).any():
+            entries = entries[np.argsort(flows, kind="stable")]
+            flows = entries[:, o.E_FLOW]
+        starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1, [len(flows)])).tolist()
+        chunks: list[StreamChunk] = []
+        for start, end in zip(starts, starts[1:], strict=False):
+            self._add_chunks(chunks, entries[start:end], data)
+        return chunks
+
+    def _add_chunks(self, chunks: list[StreamChunk], entries: Column, data: Bytes) -> None:
+        """The chunks of one flow: one, unless its holes are very long."""
+        holes = np.flatnonzero(entries[:, o.E_SOURCE] == o.HOLE).tolist()
+        start = 0
+        filled = 0
+        for hole in holes:
+            length = int(entries[hole, o.E_LENGTH])
+            if filled + length > MAX_FILLED or length > MAX_FILLED_HOLE:
+                if hole > start:
+                    chunks.append(self._chunk(entries[start:hole], data, holed=True))
+                start, filled = hole, 0
+            filled += length if length <= MAX_FILLED_HOLE else 0
+        chunks.append(self._chunk(entries[start:], data, holed=bool(holes)))
+
+    def _chunk(self, entries: Column, data: Bytes, *, holed: bool) -> StreamChunk:
+        flow, offset = int(entries[0, o.E_FLOW]), int(entries[0, o.E_OFFSET])
+        end = int(entries[-1, o.E_OFFSET] + entries[-1, o.E_LENGTH])
+        holes: tuple[tuple[int, int], ...] = ()
+        if holed:
+            missing = entries[entries[:, o.E_SOURCE] == o.HOLE]
+            holes = tuple((at, at + length) for at, length in missing[:, [o.E_OFFSET, o.E_LENGTH]].tolist())
+            if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
+                offset = holes[0][1]
+        release = np.maximum.accumulate(np.maximum(entries[:, o.E_PACKET], self._released[flow]))
+        self._released[flow] = release[-1]
+        target = np.zeros(end - offset, np.uint8) if holed else np.empty(end - offset, np.uint8)
+        o.gather(len(entries), data, self._held, entries, target, offset)
+        offsets, packet, frame, file, time_ns = (
+            np.ascontiguousarray(entries[:, column]) for column in (o.E_OFFSET, o.E_PACKET, o.E_FRAME, o.E_FILE, o.E_TIME)
+        )
+        return StreamChunk(
+            connection=flow // 2 + 1,
+            direction=flow % 2,
+            offset=offset,
+            data=target,
+            segments=Segments(offsets, packet, frame, file, time_ns, release),
+            holes=holes,
+            is_start=int(entries[0, o.E_OFFSET]) == 0 and bool(self._flows[flow, o.STARTED]),
+            is_end=int(entries[-1, o.E_SOURCE]) == o.END,
+        )
+
+    def _hold(self, data: Bytes, fresh: Column) -> None:
+        """Copies the bytes of segments that wait on, since the batch's buffer goes."""
+        nodes = self._nodes
+        if not len(fresh):
+            return
+        fresh = np.unique(fresh)
+        fresh = fresh[nodes[fresh, o.N_SOURCE] >= 0]
+        if not len(fresh):
+            return
+        size = int(nodes[fresh, o.N_LENGTH].sum())
+        if self._held_used + size > len(self._held):
+            self._compact(size)
+        lengths = nodes[fresh, o.N_LENGTH]
+        at = self._held_used + np.cumsum(lengths) - lengths
+        self._copy_nodes(fresh, at, data, self._held, self._held)
+        nodes[fresh, o.N_SOURCE] = o.HELD - at
+        self._held_used += size
+
+    def _compact(self, more: int) -> None:
+        """Drops held bytes that nobody waits for any more, and leaves as much room as there is left, so that copying stays linear."""
+        nodes = self._nodes[: self._counters[o.TOP]]
+        live = np.flatnonzero(nodes[:, o.N_SOURCE] <= o.HELD)
+        lengths = nodes[live, o.N_LENGTH]
+        size = int(lengths.sum())
+        held = np.empty(2 * (size + more), np.uint8)
+        at = np.cumsum(lengths) - lengths
+        self._copy_nodes(live, at, np.empty(0, np.uint8), self._held, held)
+        nodes[live, o.N_SOURCE] = o.HELD - at
+        self._held, self._held_used = held, size
+
+    def _copy_nodes(self, chosen: Column, at: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
+        entries = np.zeros((len(chosen), o.ENTRY), np.int64)
+        entries[:, o.E_OFFSET] = at
+        entries[:, o.E_LENGTH] = self._nodes[chosen, o.N_LENGTH]
+        entries[:, o.E_SOURCE] = self._nodes[chosen, o.N_SOURCE]
+        o.gather(len(chosen), data, held, entries, target, 0)
+
+
+def _grown(table: Column, rows: int, value: int) -> Column:
+    """``table`` with ``rows`` rows, the new ones filled with ``value``."""
+    return np.concatenate((table, np.full((rows - len(table), *table.shape[1:]), value, np.int64)))
