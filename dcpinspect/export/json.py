@@ -5,7 +5,6 @@ The shape is a contract: fields are only ever added within a version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -220,13 +219,18 @@ def dump(record: Any) -> bytes:
     return orjson.dumps(record)
 
 
-def array(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    """The pieces of a JSON array with one object a line; closed properly even when reading is interrupted."""
-    separator = b"[\n"
-    try:
-        for record in records:
-            yield separator + dump(record)
-            separator = b",\n"
-    finally:
-        pass
-    yield b"\n]\n" if separator != b"[\n" else b"[]\n"
+class JsonArray:
+    """A JSON array that is written while it grows, one element a line."""
+
+    def __init__(self) -> None:
+        self._is_empty = True
+
+    def element(self, record: Any) -> bytes:
+        """The next piece of the array."""
+        opening = b"[\n" if self._is_empty else b",\n"
+        self._is_empty = False
+        return opening + dump(record)
+
+    def end(self) -> bytes:
+        """The last piece; what was written before and this are valid JSON."""
+        return b"[]\n" if self._is_empty else b"\n]\n"

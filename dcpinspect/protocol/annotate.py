@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.choose import Choice, choose
+from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, Item, Kind, Records
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
@@ -239,8 +239,7 @@ class _Annotator:
         value_size = header.value_size + header.framing_size - framing_size
         choice = choose(header, self._take(at, header.extras_size), value_size)
         message.layout = choice.layout
-        if choice.layout is not None and (choice.extras_fit or not choice.rule):
-            message.generation = choice.layout.generation
+        message.generation = choice.generation
         self._choice_problem(choice, at, header)
         self._extras(choice, header, at)
         at += header.extras_size
@@ -255,8 +254,7 @@ class _Annotator:
         elif choice.rule == "refused-payload":
             self._problem(choice.rule, "warning", "extras", at, choice.reason)
         elif choice.rule:
-            rule = _VALUE_RULES.get(header.opcode, choice.rule) if not header.is_server else choice.rule
-            self._problem(rule, "error", "value", at + header.extras_size + header.key_size, choice.reason)
+            self._problem(choice.rule, "error", "value", at + header.extras_size + header.key_size, choice.reason)
         elif choice.layout is not None and choice.layout.legacy:
             note = f": {choice.layout.note}" if choice.layout.note else ""
             self._problem("legacy-layout", "note", "message", 0, f"{self.message.name} in the {choice.layout.generation} layout{note}")
@@ -355,7 +353,7 @@ class _Annotator:
         if not size:
             if layout is not None and layout.value and layout.value_required and not choice.rule:
                 # A layout of fixed fields would not have been chosen; a log without entries is one of these.
-                rule = _VALUE_RULES.get(header.opcode, "unexpected-section")
+                rule = VALUE_RULES.get(header.opcode, "unexpected-section")
                 self._problem(rule, "warning", "value", at, f"{self.message.name} {layout.side} must have a value")
             return
         if layout is None or not choice.value_fits:
@@ -706,12 +704,3 @@ class _Annotator:
             name, reason = found
             offset = next((field.offset for field in self.message.fields if field.name == name), 0)
             self._problem("contradiction", "warning", name, offset, reason)
-
-
-_VALUE_RULES = {
-    int(Opcode.DCP_SNAPSHOT_MARKER): "marker-value-length",
-    int(Opcode.DCP_SYSTEM_EVENT): "system-event-length",
-    int(Opcode.DCP_STREAM_REQ): "failover-log-size",
-    int(Opcode.DCP_GET_FAILOVER_LOG): "failover-log-size",
-    int(Opcode.GET_FAILOVER_LOG): "failover-log-size",
-}

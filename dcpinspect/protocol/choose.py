@@ -7,10 +7,19 @@ from dataclasses import dataclass
 from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.header import Header
 from dcpinspect.protocol.layouts import layouts_of
-from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, status_name
 
 ERROR_VALUE = (Field("value", 0, Kind.ERROR, "why the request was refused", "Value"),)
+
+VALUE_RULES = {
+    int(Opcode.DCP_SNAPSHOT_MARKER): "marker-value-length",
+    int(Opcode.DCP_SYSTEM_EVENT): "system-event-length",
+    int(Opcode.DCP_STREAM_REQ): "failover-log-size",
+    int(Opcode.DCP_GET_FAILOVER_LOG): "failover-log-size",
+    int(Opcode.GET_FAILOVER_LOG): "failover-log-size",
+}
+"""What a value of the wrong length is called, for the commands that have a name for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,11 @@ class Choice:
     """False: extras are raw bytes."""
     value_fits: bool = True
     """False: the value is raw bytes."""
+
+    @property
+    def generation(self) -> str | None:
+        """The layout's name when it describes at least the extras."""
+        return self.layout.generation if self.layout is not None and self.extras_fit else None
 
 
 def candidates(header: Header) -> tuple[Layout, ...]:
@@ -81,7 +95,8 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
         layout = fitting[0]
     known = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
     reason = f"{name} {header.side} with {value_size} bytes of value; {_listed(known)} {'is' if len(known) == 1 else 'are'} defined"
-    return Choice(layout, "value-length", reason, value_fits=False)
+    rule = "value-length" if header.is_server else VALUE_RULES.get(header.opcode, "value-length")
+    return Choice(layout, rule, reason, value_fits=False)
 
 
 def _listed(numbers: list[int]) -> str:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.choose import candidates
+from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows, Slices, big_endian, gather
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
-from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.session import CollectionsState, Fact, Sessions
 
@@ -32,7 +32,9 @@ PROBLEMS = (
     "undefined-datatype",
     "oversized-body",
     "extras-length",
+    "refused-payload",
     "value-length",
+    *sorted(set(VALUE_RULES.values())),
     "undeclared-stream-id",
     "bad-collection-prefix",
     "truncated",
@@ -65,8 +67,10 @@ class Decoded:
     value: Slices
     layout: Rows
     """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
+    extras_fit: Mask
+    """False: the layout is only the nearest; extras are raw bytes."""
     fits: Mask
-    """False: the layout is only the nearest, its extras or value do not fit."""
+    """False: extras or value are raw bytes."""
     problem: npt.NDArray[np.uint8]
     collection_id: Numbers
     sid: Numbers
@@ -144,6 +148,7 @@ def decode(data: npt.NDArray[np.uint8], start: Rows, length: Rows, connection: R
         key=Slices(key_at, np.where(divided & (key_size > 0), key_size, -1)),
         value=Slices(key_at + key_size, np.where(divided, value_size, 0)),
         layout=np.full(rows, NO_LAYOUT, dtype=np.int64),
+        extras_fit=np.zeros(rows, dtype=np.bool_),
         fits=np.zeros(rows, dtype=np.bool_),
         problem=problem,
         collection_id=Numbers(np.zeros(0), None),
@@ -194,100 +199,67 @@ def _group_fields(
         | (decoded.extras_size << 16)
         | status
     )
-    usable = np.flatnonzero(divided)
     columns: dict[str, _Sparse] = {}
-    order = usable[np.argsort(group[usable], kind="stable")]
-    edges = np.flatnonzero(np.diff(group[order])) + 1
-    for rows in np.split(order, edges) if len(order) else []:
+    for rows in _split(np.flatnonzero(divided), group):
         first = int(rows[0])
-        header = Header(
-            magic=int(decoded.magic[first]),
-            opcode=int(decoded.opcode[first]),
-            framing_size=0,
-            key_size=0,
-            extras_size=int(decoded.extras_size[first]),
-            datatype=0,
-            specific=int(status[first]),
-            body_size=0,
-            opaque=0,
-            cas=0,
-        )
-        _one_group(data, decoded, extras_at, rows, candidates(header), columns, has_document_key)
+        magic, extras_size = int(decoded.magic[first]), int(decoded.extras_size[first])
+        header = Header(magic, int(decoded.opcode[first]), 0, 0, extras_size, 0, int(status[first]), 0, 0, 0)
+        extras = gather(data, extras_at[rows], extras_size)
+        for part in _split(np.arange(len(rows), dtype=np.int64), _distinctions(header, extras, decoded.value.size[rows])):
+            one = int(part[0])
+            choice = choose(header, extras[one].tobytes(), int(decoded.value.size[rows[one]]))
+            _fill(data, decoded, rows[part], extras[part], choice, columns, has_document_key)
     return columns
 
 
-def _one_group(
-    data: npt.NDArray[np.uint8],
-    decoded: Decoded,
-    extras_at: Rows,
-    rows: Rows,
-    layouts: tuple[Layout, ...],
-    columns: dict[str, _Sparse],
-    has_document_key: Mask,
-) -> None:
-    """Rows of one command, status and extras length: the first layout that fits takes each."""
-    if not layouts:
-        return
-    size = int(decoded.extras_size[rows[0]])
-    fitting = [layout for layout in layouts if layout.extras_size == size]
-    if not fitting:
-        nearest = layouts[-1] if layouts[-1].generation == "error" else layouts[0]
-        decoded.problem[rows[decoded.problem[rows] == 0]] = _PROBLEM["extras-length"]
-        decoded.layout[rows] = LAYOUT_NUMBERS.get(id(nearest), ERROR_LAYOUT)
-        has_document_key[rows] = nearest.key is not None and nearest.key.kind is Kind.KEY
-        return
-    extras = gather(data, extras_at[rows], size)
-    left = np.arange(len(rows), dtype=np.int64)
-    fallback: list[tuple[Layout, Rows]] = []
-    for layout in fitting:
-        if not len(left):
-            break
-        meets = np.ones(len(left), dtype=np.bool_)
-        for offset, width, number in layout.when:
-            meets &= big_endian(extras[left], offset, width) == np.uint64(number)
-        want = layout.value_size
-        value_size = decoded.value.size[rows[left]]
-        right_size = np.ones(len(left), dtype=np.bool_) if want is None else value_size == want
-        if want is not None and not layout.value_required:
-            right_size |= value_size == 0
-        chosen = left[meets & right_size]
-        if len(chosen):
-            _fill(data, decoded, extras_at, rows[chosen], extras[chosen], layout, columns, has_document_key, fits=True)
-        taken = meets & right_size
-        if layout.when:
-            # Its extras name this layout: only the length of the value is wrong.
-            wrong = meets & ~right_size
-            if wrong.any():
-                fallback.append((layout, left[wrong]))
-            taken |= wrong
-        left = left[~taken]
-    if len(left):
-        fallback.append((fitting[0], left))
-    for layout, chosen in fallback:
-        decoded.problem[rows[chosen][decoded.problem[rows[chosen]] == 0]] = _PROBLEM["value-length"]
-        _fill(data, decoded, extras_at, rows[chosen], extras[chosen], layout, columns, has_document_key, fits=False)
+def _split(rows: Rows, group: Rows) -> list[Rows]:
+    """Rows with equal numbers in ``group`` together, each run in row order."""
+    order = rows[np.argsort(group[rows], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
+
+
+def _distinctions(header: Header, extras: npt.NDArray[np.uint8], value_size: Rows) -> Rows:
+    """A number for each row of one command, status and extras length: rows with equal ones have the same layout.
+
+    Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the extras.
+    """
+    layouts = layouts_of(header.opcode, header.side, server=header.is_server)
+    sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
+    place = np.searchsorted(sizes, value_size)
+    known = np.append(sizes, -1)[place] == value_size
+    distinction = np.where(known, place + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
+    for offset, size in sorted(
+        {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
+    ):
+        _, inverse = np.unique(big_endian(extras, offset, size), return_inverse=True)
+        _, distinction = np.unique(distinction * (len(inverse) + 1) + inverse, return_inverse=True)
+    return distinction
 
 
 def _fill(
     data: npt.NDArray[np.uint8],
     decoded: Decoded,
-    extras_at: Rows,
     rows: Rows,
     extras: npt.NDArray[np.uint8],
-    layout: Layout,
+    choice: Choice,
     columns: dict[str, _Sparse],
     has_document_key: Mask,
-    *,
-    fits: bool,
 ) -> None:
+    """Write what a choice says about its rows: layout, problem, numbers."""
+    layout = choice.layout
+    if choice.rule:
+        decoded.problem[rows[decoded.problem[rows] == 0]] = _PROBLEM[choice.rule]
+    if layout is None:
+        return
     decoded.layout[rows] = LAYOUT_NUMBERS.get(id(layout), ERROR_LAYOUT)
-    decoded.fits[rows] = fits
+    decoded.extras_fit[rows] = choice.extras_fit
+    decoded.fits[rows] = choice.extras_fit and choice.value_fits
     has_document_key[rows] = layout.key is not None and layout.key.kind is Kind.KEY
-    if not layout.columns:
+    if not layout.columns or not choice.extras_fit:
         return
     _scatter(rows, extras, layout.extras, columns, len(decoded))
     size = layout.value_size
-    if fits and size and layout.value:
+    if choice.value_fits and size:
         full = rows[decoded.value.size[rows] == size]
         fields = tuple(item for item in layout.value if isinstance(item, Field))
         _scatter(full, gather(data, decoded.value.start[full], size), fields, columns, len(decoded))

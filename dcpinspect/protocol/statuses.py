@@ -47,7 +47,7 @@ class Status(int, Enum):
     AUTH_ERROR = (0x20, False, "Authentication failed")
     AUTH_CONTINUE = (0x21, True, "Authentication needs another step")
     ERANGE = (0x22, False, "Value out of range; on DCP start/end/snapshot seqnos inconsistent or seqno not above the previous one")
-    ROLLBACK = (0x23, True, "Consumer must roll back; value = 8-byte seqno (UPR seed: extras)")
+    ROLLBACK = (0x23, True, "Consumer must roll back; value = 8-byte seqno (UPR: extras)")
     EACCESS = (0x24, False, "No permission")
     NOT_INITIALIZED = (0x25, False, "Node is not initialised yet")
     ENCRYPTION_KEY_NOT_AVAILABLE = (0x26, False, "Needed encryption key is missing")

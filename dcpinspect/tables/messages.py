@@ -105,11 +105,9 @@ class MessageBatch:
     def generation_of(self, index: int) -> str | None:
         """Name of the layout that fits the message; None when none does."""
         number = int(self.decoded.layout[index])
-        if number == ERROR_LAYOUT:
-            return "error" if self.decoded.fits[index] else None
-        if number < 0 or (not self.decoded.fits[index] and self.decoded.problem[index] == PROBLEMS.index("extras-length")):
+        if number < 0 or not self.decoded.extras_fit[index]:
             return None
-        return LAYOUTS[number].generation
+        return "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation
 
     def key_of(self, index: int) -> bytes | None:
         """Key of the message without collection id; None when it has none or the capture lacks part of it."""

@@ -14,7 +14,7 @@ from dcpinspect.export.json import specific_numbers
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded, decode
 from dcpinspect.protocol.encode import encode
-from dcpinspect.protocol.fields import bit_names
+from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Message
@@ -50,11 +50,14 @@ def assert_equal(decoded: Decoded, row: int, message: Message) -> None:
         assert number == -1
         return
     if message.generation is None:
-        assert number == -1 or not decoded.fits[row]
+        assert number == -1 or not decoded.extras_fit[row]
     else:
         assert (LAYOUTS[number].generation if number != ERROR_LAYOUT else "error") == message.generation
-    assert (decoded.collection_id.at(row), decoded.sid.at(row)) == (message.collection_id, message.sid if message.framing_size else None)
     annotated = specific_numbers(message)
+    assert decoded.collection_id.at(row) == (
+        annotated.get("collection_id", message.collection_id) if decoded.layout[row] >= 0 and not _is_flatbuffer(message) else None
+    )
+    assert decoded.sid.at(row) == (message.sid if message.framing_size else None)
     for column in SPECIFIC:
         if column.name in decoded.numbers and (value := decoded.numbers[column.name].at(row)) is not None:
             spec = next(field.spec for field in message.fields if field.spec and column.name in (field.spec.name, field.spec.alias))
@@ -69,6 +72,10 @@ def assert_equal(decoded: Decoded, row: int, message: Message) -> None:
         elif message.layout is not None and message.layout.columns and column.name in annotated:
             # Only FlatBuffers and records are not cut out in bulk.
             assert not any(field.spec is not None and column.name in (field.spec.name, field.spec.alias) for field in message.fields)
+
+
+def _is_flatbuffer(message: Message) -> bool:
+    return any(field.spec is not None and field.spec.kind is Kind.FLATBUFFER for field in message.fields)
 
 
 @pytest.mark.parametrize("handshake", [True, False])

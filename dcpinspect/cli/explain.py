@@ -1,0 +1,44 @@
+"""``dcpinspect explain``: what a command, status, control key, feature or pasted message means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME|NUMBER|HEX…", help="A command, status, control key or feature by name or number, or bytes in hex; - reads them."
+        ),
+    ],
+) -> None:
+    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, or the hex of a message.
+
+    Hex may have blanks or colons, or be a dump of xxd, hexdump -C, tcpdump -X or Wireshark.
+    """
+    # Deferred: the tables of the protocol; --help and completion do without.
+    import sys
+
+    from dcpinspect.cli import options
+    from dcpinspect.errors import UsageError
+    from dcpinspect.escape import escape
+    from dcpinspect.protocol.hextext import HexError, looks_like_hex, parse_hex
+    from dcpinspect.render.explain import explain as explanation
+    from dcpinspect.render.explain import suggestions
+
+    text = sys.stdin.read() if what == ["-"] else " ".join(what)
+    lines = explanation(text)
+    if lines is None:
+        close = suggestions(text)
+        if close:
+            raise UsageError(f"nothing is called {escape(text)}; did you mean {' or '.join(close)}?")
+        if not looks_like_hex(text):
+            try:
+                parse_hex(text)
+            except HexError as error:
+                raise UsageError(f"{escape(text)} is no command, status, control key or feature, and no hex either: {error}") from None
+        raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
+    options.put("\n".join(lines) + "\n")

@@ -1,0 +1,162 @@
+"""The one path of every byte: packets in, messages out.
+
+A file, a pipe, a live interface and a Spark task all call ``feed`` with batches of packets of any size
+and ``finish`` once. What a connection needs from batch to batch stays here; rows do not depend on how
+the packets were divided into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.decode import Decoded, decode
+from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.session import Sessions
+from dcpinspect.streams.requests import Pairs, Requests
+from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.transport.chunk import StreamChunk
+from dcpinspect.transport.reassembly import Reassembler
+
+_AT_END = np.iinfo(np.int64).max
+"""Release of what only the end of the input released: after every packet."""
+
+
+class Engine:
+    """State of one reading."""
+
+    def __init__(self, files: Sequence[str], *, ports: Sequence[int] | None = None) -> None:
+        self.transport = Reassembler(ports) if ports else Reassembler()
+        self._files = files
+        self._framers: dict[tuple[int, int], Framer] = {}
+        self._endpoints = Endpoints([], [])
+        self._sessions = Sessions()
+        self._requests = Requests()
+        self._rows = 0
+
+    def feed(self, packets: PacketBatch) -> MessageBatch | None:
+        """The messages that these packets completed, in row order; None when there are none."""
+        chunks = self.transport.feed(packets)
+        self._meet_connections()
+        return self._messages([(chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)) for chunk in chunks])
+
+    def finish(self) -> MessageBatch | None:
+        """What the end of the input releases."""
+        chunks = self.transport.finish()
+        self._meet_connections()
+        parts = [(chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)) for chunk in chunks]
+        parts += [(connection, direction, framer.finish()) for (connection, direction), framer in sorted(self._framers.items())]
+        return self._messages(parts, at_end=True)
+
+    def _framer(self, chunk: StreamChunk) -> Framer:
+        key = (chunk.connection, chunk.direction)
+        if key not in self._framers:
+            self._framers[key] = Framer()
+        return self._framers[key]
+
+    def _meet_connections(self) -> None:
+        for connection in self.transport.connections[len(self._endpoints.client) :]:
+            self._endpoints.client.append(connection.client)
+            self._endpoints.server.append(connection.server)
+            self._sessions.begin(connection.number, handshake=connection.starts == "handshake")
+
+    def _messages(self, parts: Sequence[tuple[int, int, Framed | None]], *, at_end: bool = False) -> MessageBatch | None:
+        found = [(connection, direction, framed) for connection, direction, framed in parts if framed is not None and len(framed.start)]
+        if not found:
+            return None
+        framed = _joined([part for _, _, part in found])
+        connection = np.concatenate([np.full(len(part.start), number, dtype=np.int64) for number, _, part in found])
+        direction = np.concatenate([np.full(len(part.start), side, dtype=np.int64) for _, side, part in found])
+        release = np.full(len(connection), _AT_END) if at_end else framed.release
+        order = np.lexsort((framed.stream_offset, direction, connection, release))
+        connection, direction = connection[order], direction[order]
+        start, length, stream_offset, time_ns = (
+            np.ascontiguousarray(column[order]) for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
+        )
+        missing = _missing(framed, order)
+        incomplete = np.zeros(len(order), dtype=np.bool_)
+        incomplete[missing.row] = True
+        decoded = decode(framed.data, start, length, connection, incomplete, self._sessions)
+        row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
+        self._rows += len(order)
+        pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns)
+        vbucket, from_request = _vbuckets(decoded, pairs)
+        return MessageBatch(
+            files=self._files,
+            endpoints=self._endpoints,
+            data=framed.data,
+            start=start,
+            length=length,
+            row=row,
+            file=framed.file[order],
+            frame=framed.frame[order],
+            last_file=framed.last_file[order],
+            last_frame=framed.last_frame[order],
+            time_ns=time_ns,
+            connection=connection,
+            direction=direction,
+            stream_offset=stream_offset,
+            heuristic=framed.heuristic[order],
+            missing=missing,
+            decoded=decoded,
+            vbucket=vbucket,
+            vbucket_from_request=from_request,
+            request_row=pairs.row,
+            request_stream_offset=pairs.stream_offset,
+            rtt_ns=pairs.rtt_ns,
+        )
+
+
+def _joined(parts: Sequence[Framed]) -> Framed:
+    """Messages of several directions over one buffer."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.array([len(part.data) for part in parts], dtype=np.int64)
+    counts = np.array([len(part.start) for part in parts], dtype=np.int64)
+    bases, rows = np.cumsum(sizes) - sizes, np.cumsum(counts) - counts
+
+    def column(name: str, shifts: Rows | None = None) -> Rows:
+        values = [getattr(part, name) for part in parts]
+        return np.concatenate(values if shifts is None else [value + shift for value, shift in zip(values, shifts, strict=True)])
+
+    return Framed(
+        data=np.concatenate([part.data for part in parts]),
+        start=column("start", bases),
+        missing_row=column("missing_row", rows),
+        **{
+            name: column(name)
+            for name in (
+                "length",
+                "stream_offset",
+                "frame",
+                "last_frame",
+                "file",
+                "last_file",
+                "time_ns",
+                "release",
+                "heuristic",
+                "missing_start",
+                "missing_end",
+            )
+        },
+    )
+
+
+def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """The vbucket of each message: a request's own, a response's from its request, none of the server's own table."""
+    own = ~decoded.is_response & ~decoded.is_server
+    answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)
+    values = np.where(own, decoded.specific, np.where(answered, pairs.vbucket.values, 0).astype(np.uint64))
+    return Numbers(values, own | answered), answered
+
+
+def _missing(framed: Framed, order: Rows) -> Missing:
+    """The missing ranges by row of the sorted messages."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    row = place[framed.missing_row]
+    by_row = np.lexsort((framed.missing_start, row))
+    return Missing(row[by_row], framed.missing_start[by_row], framed.missing_end[by_row])

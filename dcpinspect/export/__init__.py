@@ -1,0 +1,1 @@
+"""Messages as files for programs."""

@@ -1,0 +1,185 @@
+"""The JSON Schema of a message, made from the tables that the messages are made from.
+
+``python -m dcpinspect.export.schema`` writes it to ``schemas/message.json``, which the package ships.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dcpinspect.export.json import SCHEMA
+from dcpinspect.protocol.fields import Field, Kind, Records
+from dcpinspect.protocol.layouts import LAYOUTS
+
+_HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
+_HEX = {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
+_TEXT = {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"hex": _HEX}, "required": ["hex"], "additionalProperties": False}]}
+_COUNT = {"type": "integer", "minimum": 0}
+_WORDS = {"type": "array", "items": {"type": "string"}}
+_ANY_JSON = {"type": ["object", "array", "string", "number", "boolean", "null"]}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _of_field(spec: Field) -> dict[str, Any]:
+    if spec.flags:
+        return _WORDS
+    if spec.words:
+        return {"type": "string"}
+    if spec.kind in (Kind.UUID, Kind.CAS):
+        return _HEX64
+    if spec.kind is Kind.I64:
+        return {"type": "integer"}
+    return _COUNT if spec.kind.size else _TEXT
+
+
+def _specific() -> dict[str, Any]:
+    """Keys that only some messages have, from every layout; a key of two types allows both."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for layout in LAYOUTS:
+        for item in (*layout.extras, *layout.value):
+            if isinstance(item, Records):
+                single = len(item.fields) == 1
+                inner = {field.name: _nullable(_of_field(field)) for field in item.fields}
+                records = {"type": "string"} if single else {"type": "object", "properties": inner, "required": list(inner)}
+                _add(found, item.name, {"type": "array", "items": records, "description": item.doc})
+                continue
+            for slot in item.slots:
+                kinds = {"u64": _COUNT, "u32": _COUNT, "bool": {"type": "boolean"}, "string": _TEXT}
+                _add(found, slot.name, {**kinds[slot.kind], "description": slot.doc})
+            if item.name in ("key", "value") or item.reserved:
+                continue
+            for name in (item.name, item.alias):
+                if name:
+                    _add(found, name, {**_nullable(_of_field(item)), "description": item.doc})
+    return {name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in sorted(found.items())}
+
+
+def _add(found: dict[str, list[dict[str, Any]]], name: str, form: dict[str, Any]) -> None:
+    forms = found.setdefault(name, [])
+    if all({**form, "description": ""} != {**other, "description": ""} for other in forms):
+        forms.append(form)
+
+
+def message_schema() -> dict[str, Any]:
+    """The schema of one message object."""
+    base: dict[str, Any] = {
+        "schema": {"const": SCHEMA},
+        "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, whatever is filtered"},
+        "file": {"type": "string"},
+        "frame": {"type": "integer", "minimum": 1, "description": "least packet number, in its file, that carried bytes of the message"},
+        "last_frame": {"type": "integer", "minimum": 1, "description": "greatest such packet number"},
+        "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$", "description": "of the last such packet"},
+        "connection": {"type": "integer", "minimum": 1},
+        "client": {"type": "string"},
+        "server": {"type": "string"},
+        "direction": {"enum": ["c2s", "s2c"]},
+        "stream_offset": {**_COUNT, "description": "payload bytes of this direction before the message"},
+        "length": {"type": "integer", "minimum": 24, "description": "bytes of the whole message on the wire"},
+        "side": {"enum": ["request", "response"]},
+        "magic": {"type": "integer", "minimum": 0, "maximum": 255},
+        "opcode": {"type": "integer", "minimum": 0, "maximum": 255},
+        "name": {"type": "string"},
+        "layout": {"type": ["string", "null"], "description": "generation of the layout that fits"},
+        "vbucket": {"type": ["integer", "null"], "minimum": 0, "maximum": 65535},
+        "status": _nullable(
+            {
+                "type": "object",
+                "properties": {
+                    "code": {"type": "integer", "minimum": 0, "maximum": 65535},
+                    "name": {"type": "string"},
+                    "meaning": {"type": "string"},
+                },
+                "required": ["code", "name", "meaning"],
+            }
+        ),
+        "opaque": {"type": "integer", "minimum": 0, "maximum": 4294967295},
+        "cas": _HEX64,
+        "datatype": _WORDS,
+        "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
+        "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
+        "key": _nullable(_TEXT),
+        "problems": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "rule": {"type": "string"},
+                    "severity": {"enum": ["error", "warning", "note"]},
+                    "field": {"type": "string"},
+                    "offset": _COUNT,
+                    "reason": {"type": "string"},
+                },
+                "required": ["field", "offset", "reason"],
+            },
+        },
+        "missing": {
+            "type": "array",
+            "items": {"type": "array", "items": _COUNT, "minItems": 2, "maxItems": 2},
+            "description": "byte ranges [start, end) of the message that the capture does not hold",
+        },
+        "value": _nullable({"$ref": "#/$defs/value"}),
+    }
+    optional: dict[str, Any] = {
+        "last_file": {"type": "string"},
+        "vbucket_from": {"const": "request"},
+        "request_row": {"type": "integer", "minimum": 1},
+        "request_stream_offset": _COUNT,
+        "rtt_ns": {"type": "integer"},
+        "sync": {"const": "heuristic"},
+        "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}, "description": "they tile the message"},
+    }
+    specific = {name: form for name, form in _specific().items() if name not in base}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A message, as dcpinspect exports it",
+        "type": "object",
+        "properties": {**base, **optional, **specific},
+        "required": list(base),
+        "additionalProperties": False,
+        "$defs": {
+            "field": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "label": {"type": "string"},
+                    "offset": _COUNT,
+                    "size": _COUNT,
+                    "hex": {"anyOf": [_HEX, {"type": "null"}]},
+                    "value": {"type": ["integer", "string", "boolean", "null"]},
+                    "meaning": {"type": ["string", "null"]},
+                    "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}},
+                    "inflated": {"const": True, "description": "offsets count in the uncompressed value"},
+                    "hidden": {"const": True, "description": "credentials"},
+                    "missing": {"const": True},
+                },
+                "required": ["name", "label", "offset", "size", "hex", "value", "meaning"],
+                "additionalProperties": False,
+            },
+            "value": {
+                "type": "object",
+                "properties": {
+                    "encoding": {"enum": ["json", "text", "binary", "fields", "hidden", "missing"]},
+                    "compressed": {"enum": ["snappy", None]},
+                    "size": _COUNT,
+                    "inflated_size": _COUNT,
+                    "json": _ANY_JSON,
+                    "text": {"type": "string"},
+                    "hex": _HEX,
+                    "xattrs": {"type": "object", "additionalProperties": _ANY_JSON},
+                    "truncated": {"const": True},
+                },
+                "required": ["encoding", "compressed", "size"],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+if __name__ == "__main__":
+    import orjson
+
+    (Path(__file__).parent / "schemas" / "message.json").write_bytes(orjson.dumps(message_schema(), option=orjson.OPT_INDENT_2) + b"\n")

@@ -1,0 +1,44 @@
+"""One reading of captures: files opened, packets through the engine, what was and was not found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.engine import Engine
+from dcpinspect.tables.messages import MessageBatch
+
+
+class Reading:
+    """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
+
+    Raises CaptureError when a file cannot be read at all; damage inside one is in ``capture.problems``.
+    """
+
+    def __init__(self, paths: Sequence[str], *, ports: Sequence[int] | None = None) -> None:
+        self.capture: Capture = open_capture(paths)
+        self.engine = Engine([file.name for file in self.capture.files], ports=ports)
+        self.first_time_ns: int | None = None
+        """Capture time of the first packet, once one was read."""
+        self.messages = 0
+        """Messages delivered so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.capture.close()
+
+    def __iter__(self) -> Iterator[MessageBatch]:
+        for packets in self.capture:
+            if self.first_time_ns is None and len(packets):
+                self.first_time_ns = int(packets.time_ns[0])
+            yield from self._counted(self.engine.feed(packets))
+        yield from self._counted(self.engine.finish())
+
+    def _counted(self, batch: MessageBatch | None) -> Iterator[MessageBatch]:
+        if batch is not None and len(batch):
+            self.messages += len(batch)
+            yield batch

@@ -1,0 +1,116 @@
+"""The layouts themselves as text and Markdown: what ``explain`` prints and the protocol page is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcpinspect.protocol.features import FEATURES
+from dcpinspect.protocol.fields import Item, Kind, Layout, Records, fixed_size
+from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.render.field_table import offsets_text
+
+
+def layout_title(layout: Layout) -> str:
+    """Name, side and generation of a layout, and the status that a response must have for it."""
+    name = opcode_name(layout.opcode, server=layout.server).upper()
+    status = ""
+    if isinstance(layout.status, tuple) and layout.side == "response":
+        status = ", status " + " or ".join(f"0x{code:02x}" for code in layout.status)
+    return f"{name} {'response' if layout.side == 'response' else 'command'} ({layout.generation}{status})"
+
+
+def shape_text(layout: Layout) -> str:
+    """What a message in this layout is made of, in one line."""
+    extras = f"{layout.extras_size} bytes of extras" if layout.extras_size else "no extras"
+    key = "no key" if layout.key is None else f"{'a key' if layout.key_required else 'a key or none'}"
+    size = layout.value_size
+    if not layout.value:
+        value = "no value"
+    else:
+        value = f"{size} bytes of value" if size is not None else "a value"
+        value += "" if layout.value_required else " or none"
+    return f"{extras}, {key}, {value}"
+
+
+def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
+    """(indent, label, offsets, size, text) of every field after the header, offsets counted from the first byte."""
+    yield from _items(layout.extras, HEADER_SIZE, 1)
+    at: int | None = HEADER_SIZE + layout.extras_size
+    if layout.key is not None:
+        yield 0, layout.key.title, f"({at}-…)", "", layout.key.doc
+        at = None
+    yield from _items(layout.value, at, 1)
+
+
+def _items(items: tuple[Item, ...], at: int | None, indent: int) -> Iterator[tuple[int, str, str, str, str]]:
+    for item in items:
+        if isinstance(item, Records):
+            size = fixed_size(item.fields)
+            yield indent, f"{item.title}…", "", f"{size or 'any number of'} bytes each", item.doc
+            yield from _items(item.fields, None, indent + 1)
+            continue
+        width = item.kind.size or (item.size if isinstance(item.size, int) else 0)
+        where = "" if at is None else offsets_text(at, width) if width else f"({at}-…)"
+        size_text = f"{width}" if width else f"as {item.size.replace('_', ' ')} says" if isinstance(item.size, str) else ""
+        yield indent, item.title, where, size_text, item.doc
+        for bit in item.flags:
+            yield indent + 1, f"0x{bit.mask:02x} {bit.name}", "", "", bit.doc
+        if item.values and item.kind is not Kind.COMMAND:
+            for number, word in item.values.items():
+                yield indent + 1, str(number) if number < 1 << 32 else f"0x{number:x}", "", "", word
+        for slot in item.slots:
+            yield indent + 1, f"slot {slot.slot} {slot.name}", "", slot.kind, slot.doc
+        if at is not None:
+            at = at + width if width else None
+
+
+def layout_lines(layout: Layout) -> list[str]:
+    """One layout for a terminal: title, shape, its fields."""
+    out = [layout_title(layout), f"  {shape_text(layout)}"]
+    if layout.note:
+        out.append(f"  {layout.note}")
+    rows = list(field_rows(layout))
+    if rows:
+        label_width = max(len(label) + 2 * indent for indent, label, _, _, _ in rows)
+        offset_width = max(len(where) for _, _, where, _, _ in rows)
+        for indent, label, where, size, doc in rows:
+            text = f"{size + ' bytes' if size.isdigit() and int(size) > 1 else size + ' byte' if size.isdigit() else size}"
+            line = f"  {'  ' * indent + label:<{label_width}}  {where:<{offset_width}}  {doc}"
+            out.append((line + (f" ({text})" if text and not where.startswith("(") else "")).rstrip())
+    out.append(f"  source: {layout.spec}")
+    return out
+
+
+def layout_markdown(layout: Layout) -> list[str]:
+    """One layout for the protocol page."""
+    out = [f"#### {layout_title(layout)}", "", f"{shape_text(layout)[0].upper()}{shape_text(layout)[1:]}. Source: {layout.spec}."]
+    if layout.note:
+        out[-1] += f" {layout.note[0].upper()}{layout.note[1:]}."
+    rows = list(field_rows(layout))
+    if rows:
+        out += ["", "| field | offset | size | meaning |", "|---|---|---|---|"]
+        for indent, label, where, size, doc in rows:
+            out.append(f"| {'&emsp;' * indent}{_cell(label)} | {where.strip('()')} | {_cell(size)} | {_cell(doc)} |")
+    return [*out, ""]
+
+
+def frames_markdown() -> list[str]:
+    """The elements of flex framing for the protocol page."""
+    out = ["| side | id | name | bytes | meaning |", "|---|---|---|---|---|"]
+    for side, frames in (("request", REQUEST_FRAMES), ("response", RESPONSE_FRAMES)):
+        for number, spec in frames.items():
+            sizes = "1 and more" if spec.sizes is None else " or ".join(map(str, spec.sizes))
+            out.append(f"| {side} | {number} | {spec.name} | {sizes} | {_cell(spec.doc)} |")
+    return out
+
+
+def features_markdown() -> list[str]:
+    """The HELLO features for the protocol page."""
+    out = ["| code | name | effect | meaning |", "|---|---|---|---|"]
+    return out + [f"| 0x{feature.code:02x} | {feature.name} | {feature.effect} | {_cell(feature.doc)} |" for feature in FEATURES]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")

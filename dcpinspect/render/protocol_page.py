@@ -1,0 +1,63 @@
+"""``docs/protocol.md``: every message, status and setting, generated from the tables that decode them."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from dcpinspect.protocol.control_keys import CONTROL_KEYS
+from dcpinspect.protocol.fields import Layout
+from dcpinspect.protocol.header import MAGIC_DOCS, header_fields
+from dcpinspect.protocol.layouts import AROUND, DCP
+from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_doc, opcode_name
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.render.field_table import offsets_text
+from dcpinspect.render.layout_table import features_markdown, frames_markdown, layout_markdown
+
+INTRODUCTION = """\
+# The protocol, as dcpinspect reads it
+
+Generated from the tables in `dcpinspect/protocol/` by `python -m dcpinspect.render.protocol_page`; do not edit.
+All integers are unsigned and big-endian; offsets count from the first byte of the message without framing
+extras. A message nobody described is shown with its header and its raw sections.
+"""
+
+
+def protocol_page() -> str:
+    """The page as Markdown."""
+    out = [INTRODUCTION, "## Header", "", "| magic | meaning |", "|---|---|"]
+    out += [f"| 0x{magic:02x} | {doc} |" for magic, doc in MAGIC_DOCS.items()]
+    for magic, title in ((0x80, "Request"), (0x81, "Response"), (0x08, "Request with flex framing"), (0x18, "Response with flex framing")):
+        out += ["", f"{title}:", "", "| field | offset | meaning |", "|---|---|---|"]
+        out += [
+            f"| {field.title} | {offsets_text(field.offset, field.kind.size).strip('()')} | {field.doc} |" for field in header_fields(magic)
+        ]
+    out += ["", "## Framing extras", "", *frames_markdown()]
+    out += ["", "## DCP messages", "", *_families(DCP)]
+    out += ["", "## Messages around DCP", "", *_families(AROUND)]
+    out += ["## Commands", "", "| code | name | what it does |", "|---|---|---|"]
+    out += [f"| 0x{op:02x} | {op.name.lower()} | {op.doc.replace('|', '/')} |" for op in Opcode]
+    out += ["", "Of the magics 0x82 and 0x83:", "", "| code | name | what it does |", "|---|---|---|"]
+    out += [f"| 0x{server_op:02x} | {server_op.name.lower()} | {server_op.doc.replace('|', '/')} |" for server_op in ServerOpcode]
+    out += ["", "## Statuses", "", "| code | name | meaning |", "|---|---|---|"]
+    out += [f"| 0x{status:04x} | {status.name.lower()} | {status.meaning} |" for status in Status]
+    out += ["", "## DCP control keys", "", "| key | values | default | since | meaning |", "|---|---|---|---|---|"]
+    out += [
+        f"| {control.key} | {control.values.replace('|', 'or')} | {control.default} | {control.since} | {control.doc} |"
+        for control in CONTROL_KEYS
+    ]
+    out += ["", "## HELLO features", "", *features_markdown(), ""]
+    return "\n".join(out)
+
+
+def _families(layouts: tuple[Layout, ...]) -> list[str]:
+    out = []
+    ordered = sorted(layouts, key=lambda layout: (layout.server, layout.opcode))
+    for (server, opcode), family in groupby(ordered, key=lambda layout: (layout.server, int(layout.opcode))):
+        out += [f"### {opcode_name(opcode, server=server)} (0x{opcode:02x})", "", opcode_doc(opcode, server=server), ""]
+        for layout in family:
+            out += layout_markdown(layout)
+    return out
+
+
+if __name__ == "__main__":
+    print(protocol_page(), end="")  # noqa: T201 - this is the command that writes the page

@@ -1,0 +1,1 @@
+"""Messages to the state of every DCP stream."""

@@ -1,0 +1,158 @@
+"""Which messages are shown: the everyday conditions, evaluated on columns."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.errors import UsageError
+from dcpinspect.protocol.columns import Array, Mask, Rows
+from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.tables.messages import MessageBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Opcodes of both tables."""
+
+    client: frozenset[int]
+    server: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Conditions that a message must meet, all of them; an absent one is met by all."""
+
+    vbuckets: tuple[range, ...] = ()
+    commands: Commands | None = None
+    connections: tuple[range, ...] = ()
+    keys: re.Pattern[str] | None = None
+    statuses: tuple[range, ...] = ()
+    collections: tuple[range, ...] = ()
+
+    def rows(self, batch: MessageBatch) -> Rows:
+        """Indices of the messages of a batch that meet every condition, in order."""
+        keep: Mask = np.ones(len(batch), dtype=np.bool_)
+        decoded = batch.decoded
+        if self.vbuckets:
+            keep &= _within(batch.vbucket.values, self.vbuckets) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
+        if self.commands is not None:
+            client, server = np.zeros(256, dtype=np.bool_), np.zeros(256, dtype=np.bool_)
+            client[list(self.commands.client)] = True
+            server[list(self.commands.server)] = True
+            keep &= np.where(decoded.is_server, server[decoded.opcode], client[decoded.opcode])
+        if self.connections:
+            keep &= _within(batch.connection, self.connections)
+        if self.statuses:
+            keep &= decoded.is_response & _within(decoded.specific, self.statuses)
+        if self.collections:
+            keep &= _within(decoded.collection_id.values, self.collections)
+            if decoded.collection_id.valid is not None:
+                keep &= decoded.collection_id.valid
+        if self.keys is not None:
+            keep &= decoded.key.size >= 0
+            for index in np.flatnonzero(keep).tolist():
+                key = batch.key_of(index)
+                keep[index] = key is not None and self.keys.match(key.decode(errors="surrogateescape")) is not None
+        return np.flatnonzero(keep)
+
+
+def _within(values: Array, ranges: Sequence[range]) -> Mask:
+    keep = np.zeros(len(values), dtype=np.bool_)
+    for span in ranges:
+        keep |= (values >= span.start) & (values < span.stop)
+    return keep
+
+
+def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
+    """``1,5-9,0x1f`` as ranges. Raises UsageError."""
+    out = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            first = int(low, 0)
+            last = int(high, 0) if dash else first
+        except ValueError:
+            raise UsageError(f"{option} {text!r}: {part.strip()!r} is no number; write numbers and ranges, such as 1,5-9") from None
+        if not 0 <= first <= last <= most:
+            raise UsageError(f"{option} {text!r}: {part.strip()!r} is not within 0-{most}")
+        out.append(range(first, last + 1))
+    return tuple(out)
+
+
+def commands(names: Sequence[str]) -> Commands:
+    """Opcodes by full name, short name or number. Raises UsageError for unknown names and for short names of two commands."""
+    client: set[int] = set()
+    server: set[int] = set()
+    for text in ",".join(names).split(","):
+        name = text.strip().lower().replace("-", "_")
+        if not name:
+            continue
+        _refuse_ambiguous(name)
+        code, server_code = opcode_code(name), opcode_code(name, server=True)
+        if code is None and server_code is None:
+            code = _by_number_or_short_name(name)
+        if code is not None:
+            client.add(code)
+        if server_code is not None:
+            server.add(server_code)
+    return Commands(frozenset(client), frozenset(server))
+
+
+def _by_number_or_short_name(name: str) -> int:
+    try:
+        number = int(name.removeprefix("opcode_"), 0)
+    except ValueError:
+        pass
+    else:
+        if 0 <= number <= 0xFF:
+            return number
+        raise UsageError(f"--opcode {name}: opcodes are 0x00 to 0xff")
+    known = [op.name.lower() for op in Opcode]
+    dcp = opcode_code(f"dcp_{name}")
+    if dcp is not None:
+        return dcp
+    raise UsageError(f"--opcode {name}: no command has this name{did_you_mean(name, [*known, *(op.name.lower() for op in ServerOpcode)])}")
+
+
+def _refuse_ambiguous(name: str) -> None:
+    plain, dcp = opcode_code(name), opcode_code(f"dcp_{name}")
+    if plain is not None and dcp is not None:
+        raise UsageError(f"--opcode {name} may mean {name} (0x{plain:02x}) or dcp_{name} (0x{dcp:02x}); write the number or dcp_{name}")
+
+
+def statuses(texts: Sequence[str]) -> tuple[range, ...]:
+    """Statuses by name, number or range; ``error`` means all but the successful ones. Raises UsageError."""
+    out: list[range] = []
+    for text in ",".join(texts).split(","):
+        name = text.strip().lower().replace("-", "_")
+        if name == "error":
+            out += [range(1, 0x10000)]
+        elif name in _STATUSES:
+            out.append(range(_STATUSES[name], _STATUSES[name] + 1))
+        elif name[:1].isdigit():
+            out += number_ranges(name, "--status", most=0xFFFF)
+        else:
+            raise UsageError(f"--status {text.strip()}: no status has this name{did_you_mean(name, list(_STATUSES))}")
+    return tuple(out)
+
+
+_STATUSES = {status.name.lower(): int(status) for status in Status}
+
+
+def key_pattern(globs: Sequence[str]) -> re.Pattern[str]:
+    """Any of several globs (``user::*``), case-sensitive."""
+    return re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A question with the names that look like it, or nothing."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=3)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
