@@ -19,6 +19,7 @@ from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import Pairs, Requests
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import StreamChunk
+from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.reassembly import Reassembler
 
 _AT_END = np.iinfo(np.int64).max
@@ -28,8 +29,8 @@ _AT_END = np.iinfo(np.int64).max
 class Engine:
     """State of one reading."""
 
-    def __init__(self, files: Sequence[str], *, ports: Sequence[int] | None = None) -> None:
-        self.transport = Reassembler(ports) if ports else Reassembler()
+    def __init__(self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS) -> None:
+        self.transport = Reassembler(ports)
         self._files = files
         self._framers: dict[tuple[int, int], Framer] = {}
         self._endpoints = Endpoints([], [])
@@ -79,7 +80,7 @@ class Engine:
         missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
-        decoded = decode(framed.data, start, length, connection, incomplete, self._sessions)
+        decoded = decode(framed.data, start, connection, incomplete, self._sessions)
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
         pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns)

@@ -9,6 +9,7 @@ from typing import Self
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.transport.connections import DEFAULT_PORTS
 
 
 class Reading:
@@ -17,9 +18,9 @@ class Reading:
     Raises CaptureError when a file cannot be read at all; damage inside one is in ``capture.problems``.
     """
 
-    def __init__(self, paths: Sequence[str], *, ports: Sequence[int] | None = None) -> None:
+    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = ()) -> None:
         self.capture: Capture = open_capture(paths)
-        self.engine = Engine([file.name for file in self.capture.files], ports=ports)
+        self.engine = Engine([file.name for file in self.capture.files], ports=(*DEFAULT_PORTS, *extra_ports))
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
         self.messages = 0

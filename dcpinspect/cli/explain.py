@@ -22,7 +22,7 @@ def explain(
     # Deferred: the tables of the protocol; --help and completion do without.
     import sys
 
-    from dcpinspect.cli import options
+    from dcpinspect.cli import terminal
     from dcpinspect.errors import UsageError
     from dcpinspect.escape import escape
     from dcpinspect.protocol.hextext import HexError, looks_like_hex, parse_hex
@@ -41,4 +41,4 @@ def explain(
             except HexError as error:
                 raise UsageError(f"{escape(text)} is no command, status, control key or feature, and no hex either: {error}") from None
         raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
-    options.put("\n".join(lines) + "\n")
+    terminal.put("\n".join(lines) + "\n")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dcpinspect.cli import options
+from dcpinspect.cli import options, terminal
+from dcpinspect.cli.report import report
 
 if TYPE_CHECKING:
     from dcpinspect.export.json import Values
@@ -38,96 +39,101 @@ def read(
         bool, typer.Option("--verbose", "-V", help="Print each message's field table, as the specification draws it.")
     ] = False,
     hex_grid: Annotated[bool, typer.Option("--hex", "-x", help="Print each message's byte grid, as the specification draws it.")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=0, help="Stop after so many messages (counted after filters).")] = None,
-    skip: Annotated[int, typer.Option(min=0, help="Leave out the first messages (counted after filters).")] = 0,
+    limit: options.Limit = None,
+    skip: options.Skip = 0,
     format_: Annotated[Format, typer.Option("--format", "-f", help="How to write the messages.")] = Format.TEXT,
     fields: Annotated[bool, typer.Option("--fields/--no-fields", help="JSON: with the field table of each message.")] = True,
-    values: Annotated[str, typer.Option(metavar="full|N|none", help="How much of a value to show: all, so many bytes, nothing.")] = "",
+    values: Annotated[
+        str | None,
+        typer.Option(metavar="full|N|none", help="How much of a value to show: all, N bytes, nothing; JSON shows all, text 256 bytes."),
+    ] = None,
     time: Annotated[
         TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
     ] = TimeFormat.RELATIVE,
-    vbucket: options.Vbuckets = "",
+    vbucket: options.VBuckets = None,
     opcode: options.Opcodes = None,
-    connection: options.Connections = "",
-    key: options.Keys = None,
+    connection: options.Connections = None,
+    key: options.Key = None,
     status: options.Statuses = None,
-    collection: options.Collections = "",
-    port: options.Ports = None,
-) -> None:
+    collection: options.Collections = None,
+    port: options.Port = None,
+) -> int:
     """Print the messages of captures (pcap, pcapng; - is standard input), a line each."""
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
 
-    selection = options.selection(vbucket, opcode, connection, key, status, collection)
-    shown_values = _values(values, format_)
-    with Reading([str(path) for path in captures], ports=options.port_numbers(port)) as reading:
-        if format_ is Format.TEXT:
-            write, finish = _text_writer(reading, verbose, hex_grid, shown_values, time)
-        else:
-            write, finish = _json_writer(format_, fields, shown_values)
-        left = count
+    selection = options.selection(vbucket=vbucket, opcode=opcode, connection=connection, key=key, status=status, collection=collection)
+    shown = _values(values, format_)
+    with Reading(captures, extra_ports=port or ()) as reading:
+        writer = _TextWriter(reading, verbose, hex_grid, shown, time) if format_ is Format.TEXT else _JsonWriter(format_, fields, shown)
+        left = limit
         try:
             for batch in reading if left != 0 else ():
-                for index in selection.rows(batch).tolist():
-                    if skip:
-                        skip -= 1
-                        continue
-                    write(batch, index)
-                    if left is not None:
-                        left -= 1
-                        if not left:
-                            break
-                options.flush()
+                rows = selection.rows(batch)
+                rows, skip = rows[skip:], max(0, skip - len(rows))
+                if left is not None:
+                    rows = rows[:left]
+                    left -= len(rows)
+                for index in rows.tolist():
+                    writer.write(batch, index)
+                sys.stdout.buffer.flush()
                 if left == 0:
                     break
         finally:
-            finish()
-            options.flush()
-        options.report(reading, stopped_early=left == 0)
+            writer.end()
+        return report(reading, is_whole=left != 0)
 
 
-def _values(text: str, format_: Format) -> Values:
+def _values(text: str | None, format_: Format) -> Values:
     from dcpinspect.errors import UsageError
+    from dcpinspect.escape import escape
     from dcpinspect.render.field_table import DEFAULT_LIMIT
 
-    if not text:
+    if text is None:
         return "full" if format_ is not Format.TEXT else DEFAULT_LIMIT
     if text == "full":
         return "full"
     if text == "none":
         return "none"
-    if text.isdecimal() and text.isascii():
+    if text.isdecimal() and text.isascii() and len(text) < 12:
         return int(text)
-    raise UsageError(f"--values {text!r}: write full, none or a number of bytes")
+    raise UsageError(f"--values {escape(text)}: write full, none or a number of bytes")
 
 
-def _text_writer(
-    reading: Reading, verbose: bool, hex_grid: bool, values: Values, time: TimeFormat
-) -> tuple[Callable[[MessageBatch, int], None], Callable[[], None]]:
-    from dcpinspect.render.byte_grid import byte_grid
-    from dcpinspect.render.field_table import field_table
-    from dcpinspect.render.lines import HEADING, Lines
+class _TextWriter:
+    """Lines, with the field table and the byte grid of each message where they are asked for."""
 
-    limit = None if values == "full" else 0 if values == "none" else values
-    assert not isinstance(limit, str)
-    lines = Lines(time.value, width=options.terminal_width())
-    paint = options.painter()
-    options.put(paint(HEADING, "bold") + "\n")
+    def __init__(self, reading: Reading, verbose: bool, hex_grid: bool, values: Values, time: TimeFormat) -> None:
+        from dcpinspect.render.lines import HEADING, Lines
 
-    def write(batch: MessageBatch, index: int) -> None:
-        if reading.first_time_ns is not None:
-            lines.start_at(reading.first_time_ns)
-        options.put(paint(lines.line(batch, index), _style(batch, index)) + "\n")
-        if not verbose and not hex_grid:
-            return
+        self._reading = reading
+        self._verbose = verbose
+        self._hex_grid = hex_grid
+        self._limit = None if values == "full" else 0 if values == "none" else values
+        self._lines = Lines(time.value, width=terminal.width())
+        self._paint = terminal.painter()
+        terminal.put(self._paint(HEADING, "bold") + "\n")
+
+    def write(self, batch: MessageBatch, index: int) -> None:
+        if self._reading.first_time_ns is not None:
+            self._lines.start_at(self._reading.first_time_ns)
+        terminal.put(self._paint(self._lines.line(batch, index), _style(batch, index)) + "\n")
+        if self._verbose or self._hex_grid:
+            self._write_details(batch, index)
+
+    def _write_details(self, batch: MessageBatch, index: int) -> None:
+        from dcpinspect.render.byte_grid import byte_grid
+        from dcpinspect.render.field_table import field_table
+
         message = batch.annotate(index)
-        shown = byte_grid(message, limit=limit) if hex_grid else []
-        if verbose:
-            title, *table = field_table(message, limit=limit)
-            shown += ["", paint(title, "bold"), *table] if shown else [paint(title, "bold"), *table]
-        options.put("".join(f"    {line}".rstrip() + "\n" for line in shown) + "\n")
+        shown = [*byte_grid(message, limit=self._limit), ""] if self._hex_grid else []
+        if self._verbose:
+            title, *table = field_table(message, limit=self._limit)
+            shown += [self._paint(title, "bold"), *table, ""]
+        terminal.put("".join(f"    {line}".rstrip() + "\n" for line in shown))
 
-    return write, lambda: None
+    def end(self) -> None:
+        """Nothing is left to write."""
 
 
 def _style(batch: MessageBatch, index: int) -> str:
@@ -138,18 +144,23 @@ def _style(batch: MessageBatch, index: int) -> str:
     return ""
 
 
-def _json_writer(format_: Format, fields: bool, values: Values) -> tuple[Callable[[MessageBatch, int], None], Callable[[], None]]:
-    from dcpinspect.export.json import JsonArray, dump, message_object
+class _JsonWriter:
+    """Annotated JSON: an array, or an object a line."""
 
-    if format_ is Format.NDJSON:
+    def __init__(self, format_: Format, fields: bool, values: Values) -> None:
+        from dcpinspect.export.json import JsonArray
 
-        def write_line(batch: MessageBatch, index: int) -> None:
-            options.put(dump(message_object(batch, index, fields=fields, values=values)) + b"\n")
+        self._array = JsonArray() if format_ is Format.JSON else None
+        self._fields = fields
+        self._values = values
 
-        return write_line, lambda: None
-    array = JsonArray()
+    def write(self, batch: MessageBatch, index: int) -> None:
+        from dcpinspect.export.json import dump, message_object
 
-    def write_element(batch: MessageBatch, index: int) -> None:
-        options.put(array.element(message_object(batch, index, fields=fields, values=values)))
+        record = message_object(batch, index, fields=self._fields, values=self._values)
+        terminal.put(dump(record) + b"\n" if self._array is None else self._array.element(record))
 
-    return write_element, lambda: options.put(array.end())
+    def end(self) -> None:
+        """Close the array, also when reading was interrupted."""
+        if self._array is not None:
+            terminal.put(self._array.end())

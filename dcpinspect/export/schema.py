@@ -48,7 +48,7 @@ def _specific() -> dict[str, Any]:
                 _add(found, item.name, {"type": "array", "items": records, "description": item.doc})
                 continue
             for slot in item.slots:
-                kinds = {"u64": _COUNT, "u32": _COUNT, "bool": {"type": "boolean"}, "string": _TEXT}
+                kinds: dict[str, dict[str, Any]] = {"u64": _COUNT, "u32": _COUNT, "bool": {"type": "boolean"}, "string": _TEXT}
                 _add(found, slot.name, {**kinds[slot.kind], "description": slot.doc})
             if item.name in ("key", "value") or item.reserved:
                 continue

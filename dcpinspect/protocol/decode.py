@@ -99,8 +99,8 @@ class _Sparse:
         return Numbers(self.values, self.valid)
 
 
-def decode(data: npt.NDArray[np.uint8], start: Rows, length: Rows, connection: Rows, incomplete: Mask, sessions: Sessions) -> Decoded:
-    """Columns of the messages that begin at ``start`` and are ``length`` bytes long, in row order.
+def decode(data: npt.NDArray[np.uint8], start: Rows, connection: Rows, incomplete: Mask, sessions: Sessions) -> Decoded:
+    """Columns of the messages that begin at ``start``, in row order.
 
     ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows).
     """

@@ -77,15 +77,12 @@ def encode(
     if code is None:
         raise ValueError(f"no command is called {opcode}")
     layout = _choose(code, side, server, generation, status, fields)
-    raw_key = key.encode() if isinstance(key, str) else key
+    raw_key = _text(key)
     if collection is not None:
         raw_key = encode_leb128(collection) + raw_key
     framing = encode_frames(frames)
     magic = _MAGICS[server, bool(framing) if flex is None else flex, side]
-    if value is None:
-        body = encode_items(layout.value, fields)
-    else:
-        body = value.encode() if isinstance(value, str) else value
+    body = encode_items(layout.value, fields) if value is None else _text(value)
     extras = {
         item.size: len(_text(fields.get(item.name, b"")))
         for item in layout.value

@@ -94,7 +94,7 @@ class Opcode(_Numbered):
     CONFIG_RELOAD = (0x26, _, "Reload the memcached configuration file.")
     AUDIT_PUT = (0x27, _, "Insert an audit event. Extras 4: event id u32; value = JSON.")
     AUDIT_CONFIG_RELOAD = (0x28, _, "Reload the audit configuration.")
-    SHUTDOWN = (0x29, _, "Shut the node down (needs the control token in CAS).")
+    SHUTDOWN = (0x29, T, "Shut the node down (needs the control token in CAS).")
     SET_BUCKET_THROTTLE_PROPERTIES = (0x2A, _, "Set per-bucket throttle limits (key = bucket, JSON value).")
     SET_BUCKET_DATA_LIMIT_EXCEEDED = (
         0x2B,

@@ -17,6 +17,7 @@ class Status(int, Enum):
     meaning: str
 
     def __new__(cls, code: int, is_success: bool, meaning: str) -> Self:
+        """Make a member that is its code, with the other columns of the table as attributes."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.is_success = is_success

@@ -7,6 +7,7 @@ import difflib
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
+from dcpinspect.protocol.fields import Side
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
 from dcpinspect.protocol.layouts import layouts_of
@@ -73,7 +74,7 @@ def explain_bytes(data: bytes, context: Context | None = None) -> list[str]:
         if message.header is None or message.header.magic not in MAGIC_DOCS:
             break
         at += message.size
-        if 0 < len(payload) - at and payload[at] not in MAGIC_DOCS:
+        if at < len(payload) and payload[at] not in MAGIC_DOCS:
             out += ["", f"{len(payload) - at} more bytes begin no message"]
             break
     return out
@@ -136,8 +137,9 @@ def _command(opcode: int, *, server: bool) -> list[str]:
     name = opcode_name(opcode, server=server)
     table = ", of the magics 0x82 and 0x83" if server else ""
     out = [f"{name}: opcode 0x{opcode:02x}{table}", f"  {opcode_doc(opcode, server=server)}"]
-    for side in ("request", "response"):
-        for layout in layouts_of(opcode, side, server=server):  # type: ignore[arg-type]  # the two sides, spelt out
+    sides: tuple[Side, Side] = ("request", "response")
+    for side in sides:
+        for layout in layouts_of(opcode, side, server=server):
             out += ["", *layout_lines(layout)]
     return out
 

@@ -12,10 +12,10 @@ from typing import Literal
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
-from dcpinspect.protocol.fields import Field, bit_names
+from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.layouts import layouts_of
-from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.tables.messages import MessageBatch
@@ -109,10 +109,9 @@ def _summary(batch: MessageBatch, index: int) -> str:
         collection = decoded.collection_id.at(index)
         parts.append((f"0x{collection:x}:" if collection else "") + escape(key))
     parts += DATATYPE_NAMES[int(decoded.datatype[index])]
-    for name in ("prepared_seqno",):
-        number = batch.number(name, index)
-        if number is not None:
-            parts.append(f"prepared {number}")
+    prepared = batch.number("prepared_seqno", index)
+    if prepared is not None:
+        parts.append(f"prepared {prepared}")
     server = bool(decoded.is_server[index])
     story = _STORIES.get((server, bool(decoded.is_response[index]), int(decoded.opcode[index])))
     failed = decoded.is_response[index] and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK)
@@ -136,21 +135,17 @@ def _summary(batch: MessageBatch, index: int) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _numbers(message: Message) -> dict[str, FieldValue]:
-    return {field.name: field for field in message.fields if not field.missing}
+def _numbers(message: Message) -> dict[str, int | str]:
+    """Values of the outermost fields that are numbers or text and whole."""
+    return {field.name: field.value for field in message.fields if isinstance(field.value, int | str)}
 
 
 def _words(message: Message, name: str) -> str:
-    field = _numbers(message).get(name)
-    if field is None or not isinstance(field.value, int) or field.spec is None:
+    """A flags or enumeration field in words."""
+    field = message.field(name)
+    if field is None or field.spec is None or not isinstance(field.value, int):
         return ""
-    return _flag_words(field.spec, field.value)
-
-
-def _flag_words(spec: Field, value: int) -> str:
-    if spec.flags:
-        return ", ".join(bit_names(spec.flags, value))
-    return spec.word(value) or ""
+    return ", ".join(bit_names(field.spec.flags, field.value)) if field.spec.flags else field.spec.word(field.value) or ""
 
 
 def _text_value(message: Message, limit: int = 80) -> str:
@@ -168,16 +163,15 @@ def _open(message: Message) -> str:
 
 
 def _stream_request(message: Message) -> str:
-    fields = _numbers(message)
-    start, end, uuid = fields.get("start_seqno"), fields.get("end_seqno"), fields.get("vbucket_uuid")
+    numbers = _numbers(message)
     parts = []
-    if start is not None and end is not None:
-        parts.append(f"from {start.value}, " + ("no end" if end.value == ENDLESS else f"to {end.value}"))
-    if uuid is not None and uuid.value != "0x0000000000000000":
-        parts.append(f"uuid {uuid.value}")
-    low, high = fields.get("snapshot_start_seqno"), fields.get("snapshot_end_seqno")
-    if low is not None and high is not None and (low.value or high.value):
-        parts.append(f"snapshot {low.value}–{high.value}")
+    if "start_seqno" in numbers and "end_seqno" in numbers:
+        end = numbers["end_seqno"]
+        parts.append(f"from {numbers['start_seqno']}, " + ("no end" if end == ENDLESS else f"to {end}"))
+    if numbers.get("vbucket_uuid", "0x0000000000000000") != "0x0000000000000000":
+        parts.append(f"uuid {numbers['vbucket_uuid']}")
+    if numbers.get("snapshot_start_seqno") or numbers.get("snapshot_end_seqno"):
+        parts.append(f"snapshot {numbers.get('snapshot_start_seqno')}–{numbers.get('snapshot_end_seqno')}")
     parts += [_words(message, "flags"), _text_value(message)]
     return ", ".join(part for part in parts if part)
 
@@ -186,13 +180,14 @@ def _failover_log(message: Message) -> str:
     entries = [field for field in message.fields if field.group == "failover_log"]
     if entries:
         newest = {part.name: part.value for part in entries[0].fields}
-        return f"failover log: {len(entries)} entr{'y' if len(entries) == 1 else 'ies'}, newest {newest.get('uuid')!s} at {newest.get('seqno')!s}"
+        entries_text = "1 entry" if len(entries) == 1 else f"{len(entries)} entries, newest"
+        return f"failover log: {entries_text} {newest.get('uuid')!s} at {newest.get('seqno')!s}"
     rollback = _numbers(message).get("rollback_seqno")
-    return "" if rollback is None else f"to {rollback.value!s}"
+    return "" if rollback is None else f"to {rollback}"
 
 
 def _marker(message: Message) -> str:
-    fields = _numbers(message)
+    numbers = _numbers(message)
     parts = [_words(message, "snapshot_type")]
     for name, label in (
         ("max_visible_seqno", "visible"),
@@ -200,8 +195,8 @@ def _marker(message: Message) -> str:
         ("high_prepared_seqno", "prepared"),
         ("purge_seqno", "purge"),
     ):
-        if name in fields and fields[name].value:
-            parts.append(f"{label} {fields[name].value}")
+        if numbers.get(name):
+            parts.append(f"{label} {numbers[name]}")
     return ", ".join(part for part in parts if part)
 
 
@@ -225,8 +220,8 @@ def _word(name: str) -> Callable[[Message], str]:
 
 def _number(name: str, label: str) -> Callable[[Message], str]:
     def tell(message: Message) -> str:
-        field = _numbers(message).get(name)
-        return "" if field is None else f"{label} {field.value!s}".strip()
+        number = _numbers(message).get(name)
+        return "" if number is None else f"{label} {number}"
 
     return tell
 

@@ -172,9 +172,11 @@ def _remove(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: I
 
 
 @kernel(
-    "none(int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64,"
-    " int64[::1], int64[::1], int64[::1], int64[::1])"
+    "void("
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def pair_requests(
     key: Ints,

@@ -85,11 +85,11 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
     return tuple(out)
 
 
-def commands(names: Sequence[str]) -> Commands:
+def commands(names: str) -> Commands:
     """Opcodes by full name, short name or number. Raises UsageError for unknown names and for short names of two commands."""
     client: set[int] = set()
     server: set[int] = set()
-    for text in ",".join(names).split(","):
+    for text in names.split(","):
         name = text.strip().lower().replace("-", "_")
         if not name:
             continue
@@ -126,10 +126,10 @@ def _refuse_ambiguous(name: str) -> None:
         raise UsageError(f"--opcode {name} may mean {name} (0x{plain:02x}) or dcp_{name} (0x{dcp:02x}); write the number or dcp_{name}")
 
 
-def statuses(texts: Sequence[str]) -> tuple[range, ...]:
+def statuses(texts: str) -> tuple[range, ...]:
     """Statuses by name, number or range; ``error`` means all but the successful ones. Raises UsageError."""
     out: list[range] = []
-    for text in ",".join(texts).split(","):
+    for text in texts.split(","):
         name = text.strip().lower().replace("-", "_")
         if name == "error":
             out += [range(1, 0x10000)]
@@ -145,9 +145,9 @@ def statuses(texts: Sequence[str]) -> tuple[range, ...]:
 _STATUSES = {status.name.lower(): int(status) for status in Status}
 
 
-def key_pattern(globs: Sequence[str]) -> re.Pattern[str]:
-    """Any of several globs (``user::*``), case-sensitive."""
-    return re.compile("|".join(fnmatch.translate(glob) for glob in globs))
+def key_pattern(glob: str) -> re.Pattern[str]:
+    """A glob (``user::*``) over whole keys, case-sensitive."""
+    return re.compile(fnmatch.translate(glob))
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

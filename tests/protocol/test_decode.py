@@ -41,7 +41,7 @@ def decode_all(messages: list[bytes], *, connection: list[int] | None = None, ha
     numbers = np.array(connection or [1] * len(messages), dtype=np.int64)
     for number in set(numbers.tolist()):
         sessions.begin(number, handshake=handshake)
-    return decode(data, np.cumsum(length) - length, length, numbers, np.zeros(len(messages), dtype=np.bool_), sessions)
+    return decode(data, np.cumsum(length) - length, numbers, np.zeros(len(messages), dtype=np.bool_), sessions)
 
 
 def assert_equal(decoded: Decoded, row: int, message: Message) -> None:
@@ -97,11 +97,11 @@ def test_columns_agree_with_the_annotation_of_every_vector(handshake: bool) -> N
 def test_columns_agree_with_the_annotation_of_mutated_vectors(cases: list[tuple[bytes, list[tuple[int, int]]]]) -> None:
     messages = []
     for original, edits in cases:
-        data = bytearray(original)
+        mutated = bytearray(original)
         for offset, byte in edits:
-            if offset < len(data) and not 8 <= offset < 12:  # the total length stays: framing is not what is tested
-                data[offset] = byte
-        messages.append(bytes(data))
+            if offset < len(mutated) and not 8 <= offset < 12:  # the total length stays: framing is not what is tested
+                mutated[offset] = byte
+        messages.append(bytes(mutated))
     decoded = decode_all(messages, connection=list(range(1, len(messages) + 1)))
     for row, data in enumerate(messages):
         message = annotate(data, context=context(int(decoded.collections[row]), bool(decoded.underlying_datatype[row])))

@@ -15,7 +15,7 @@ from dcpinspect.protocol.layouts import (
     flow,
     keyvalue,
     mutation,
-    open,
+    open_connection,
     seqno_advanced,
     seqnos,
     server,
@@ -30,7 +30,7 @@ from dcpinspect.protocol.layouts import (
 )
 
 DCP = (
-    *open.LAYOUTS,
+    *open_connection.LAYOUTS,
     *add_stream.LAYOUTS,
     *close_stream.LAYOUTS,
     *stream_request.LAYOUTS,

@@ -122,6 +122,10 @@ LAYOUTS = (
             Opcode.SET_ACTIVE_ENCRYPTION_KEYS,
             Opcode.SET_CHRONICLE_AUTH_TOKEN,
             Opcode.UPDATE_USER_PERMISSIONS,
+            Opcode.CREATE_BUCKET,
+            Opcode.GET_FUSION_NAMESPACES,
+            Opcode.CREATE_FUSION_NAMESPACE,
+            Opcode.DELETE_FUSION_NAMESPACE,
         )
         for layout in (
             _layout(
@@ -132,7 +136,8 @@ LAYOUTS = (
                 value=_SECRET,
                 value_required=False,
             ),
-            _layout(opcode, "response"),
+            # The answer of this one is a document.
+            *((_layout(opcode, "response"),) if opcode != Opcode.GET_FUSION_NAMESPACES else ()),
         )
     ),
 )

@@ -1,0 +1,49 @@
+"""Flags that mean the same in every command that has them: declared once, used in a command's signature as a type.
+
+``def read(captures: Captures, vbucket: VBuckets = None, …)``. They carry text as typed; the command parses it where it uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from dcpinspect.tables.select import Selection
+
+Captures = Annotated[
+    list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, read as one in order of time; - is standard input.")
+]
+Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to standard output.")]
+Port = Annotated[
+    list[int] | None,
+    typer.Option("--port", metavar="PORT", min=1, max=65535, help="A server port besides 11210 and 11207; may be repeated."),
+]
+Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")]
+Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")]
+
+VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
+Opcodes = Annotated[
+    str | None, typer.Option("--opcode", metavar="LIST", help="Only these commands, by name or number, as in dcp_mutation,0x58.")
+]
+Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
+Key = Annotated[str | None, typer.Option("--key", metavar="GLOB", help="Only keys that match, as in 'user::*'.")]
+Statuses = Annotated[str | None, typer.Option("--status", metavar="LIST", help="Only responses of these statuses, by name or number.")]
+Collections = Annotated[str | None, typer.Option("--collection", metavar="LIST", help="Only these collections, by id, as in 0,8-0xa.")]
+
+
+def selection(
+    *, vbucket: str | None, opcode: str | None, connection: str | None, key: str | None, status: str | None, collection: str | None
+) -> Selection:
+    """The conditions that these options set. Raises UsageError, naming the option."""
+    from dcpinspect.tables import select  # deferred: NumPy, which --help does without
+
+    return select.Selection(
+        vbuckets=select.number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket else (),
+        commands=select.commands(opcode) if opcode else None,
+        connections=select.number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection else (),
+        keys=select.key_pattern(key) if key else None,
+        statuses=select.statuses(status) if status else (),
+        collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection else (),
+    )

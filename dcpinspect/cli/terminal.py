@@ -1,0 +1,39 @@
+"""What the commands say to the person at the terminal: one-line errors, and colour only where it can be seen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+
+from dcpinspect.escape import one_line
+
+
+def complain(message: object) -> None:
+    """Write one line to standard error, starting with the program's name."""
+    sys.stderr.write(f"dcpinspect: {one_line(str(message))}\n")
+
+
+def wants_color() -> bool:
+    """Tell whether standard output is a terminal whose user has not asked for plain text (``NO_COLOR``, ``TERM=dumb``)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def put(text: str | bytes) -> None:
+    """Write to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
+    sys.stdout.buffer.write(text.encode() if isinstance(text, str) else text)
+
+
+def width() -> int | None:
+    """Columns to clip lines to; None where standard output is no terminal and whole lines are wanted."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def painter() -> Callable[[str, str], str]:
+    """A function (text, style) -> text that paints where colour can be seen; an empty style leaves text as it is."""
+    if not wants_color():
+        return lambda text, _: text
+    from rich.style import Style  # deferred: only a terminal needs it
+
+    return lambda text, style: Style.parse(style).render(text) if style else text
