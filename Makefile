@@ -1,0 +1,17 @@
+# Shorthands; what each step runs is in tests/check.py.
+PYTHON ?= .venv/bin/python
+
+.PHONY: check fix golden slow
+
+check:  ## format, lint, types, imports, tests: what CI runs
+	$(PYTHON) -m tests.check
+
+fix:  ## format, and repair what the linter can
+	$(PYTHON) -m ruff check --fix
+	$(PYTHON) -m ruff format
+
+golden:  ## rewrite tests/golden from what the program prints now; read the diff
+	$(PYTHON) -m pytest --update-golden
+
+slow:  ## the tests that take minutes
+	$(PYTHON) -m pytest -m slow
