@@ -1,0 +1,54 @@
+"""Every exception the package raises, under one root that is never raised itself.
+
+Damaged input is data, not an exception: decoding returns what it could, with the problems beside it. These are for wrong calls
+and for files of which nothing can be read. An exception's text is one line that names the place and the next step; it may be
+printed as it is, because what came from outside is escaped when the text is made.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+from dcpinspect.escape import escape
+
+
+class DcpInspectError(Exception):
+    """dcpinspect could not do what was asked."""
+
+    exit_status: ClassVar[int] = 2
+    """What the command line ends with when the exception reaches it."""
+
+    def __init__(self, text: str | None = None) -> None:
+        super().__init__(text or type(self).__doc__)
+
+
+class UsageError(DcpInspectError):
+    """The request does not make sense."""
+
+
+class CaptureError(DcpInspectError):
+    """Nothing could be read from the capture."""
+
+    def __init__(self, path: str | os.PathLike[str], offset: int | None, what: str, next_step: str | None = None) -> None:
+        self.path = os.fspath(path)
+        """The capture as the user named it; ``-`` is standard input."""
+        self.offset = offset
+        """Where in the file reading stopped, in bytes; ``None`` if no byte was reached."""
+        self.what = what
+        """What is wrong, as a clause: ``the record header asks for 3735928559 bytes``."""
+        self.next_step = next_step
+        """What to do about it, as a clause; ``None`` if nothing can be done."""
+        name = "standard input" if self.path == "-" else escape(self.path)
+        place = "" if offset is None else f", offset {offset}"
+        advice = f"; {next_step}" if next_step else ""
+        super().__init__(f"{name}{place}: {what}{advice}")
+
+
+class DamagedCapture(CaptureError):  # noqa: N818  a note beside what was read, not an error
+    """A part of the capture could not be read.
+
+    A note rather than a failure: readers hand it over beside what they read, and the command that printed the rest ends with it.
+    """
+
+    exit_status = 3

@@ -1,0 +1,81 @@
+"""Untrusted bytes and text as text that is safe in a terminal, in HTML after its own quoting, and in a file name's display.
+
+Keys, values and names come from the wire. Shown raw they could move the cursor, retitle the window, write a link, or reverse
+the reading order of a line; and two different keys could look the same. Whatever cannot be seen is therefore written out:
+
+- ``\\xNN``: one byte, either an ASCII control character or a byte that is not part of valid UTF-8
+- ``\\uNNNN``, ``\\UNNNNNNNN``: any other character that is invisible, changes the layout, or is not assigned
+- ``\\\\``: a backslash, so that the result has one reading only
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_NOT_PLAIN = re.compile(r"[^ -\[\]-~]")
+_LINE_BREAKS = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
+# str.isprintable() is false for every control, format (bidi, zero-width), surrogate, private and unassigned character and for
+# separators other than the space. It is true for these, which draw nothing: a key could hide them.
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
+_ELLIPSIS = "…"
+
+
+def escape(data: bytes | str) -> str:
+    """Make text of it in which every character can be seen; different inputs give different texts.
+
+    Bytes are read as UTF-8. In a ``str``, a surrogate made by ``surrogateescape`` (as in file names) is the byte it stands for.
+    """
+    text = data if isinstance(data, str) else data.decode("utf-8", "surrogateescape")
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text
+    return _NOT_PLAIN.sub(lambda match: _escape_character(match[0]), text)
+
+
+def one_line(message: str) -> str:
+    """Make a message of our own, or of a library, one line that cannot steer the terminal.
+
+    Unlike :func:`escape` it leaves backslashes alone: the parts that came from outside were escaped when the message was made.
+    """
+    return _NOT_PLAIN.sub(
+        lambda match: match[0] if match[0] == "\\" else _escape_character(match[0]), _LINE_BREAKS.sub(" ", message.strip())
+    )
+
+
+def cells(text: str) -> int:
+    """Count the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
+    return len(text) if text.isascii() else sum(map(_cells_of_character, text))
+
+
+def clip(text: str, width: int) -> str:
+    """Shorten escaped text to at most ``width`` terminal columns, with an ellipsis where something was left out."""
+    if cells(text) <= width:
+        return text
+    kept, room = [], width - 1  # one column is the ellipsis's
+    for character in text:
+        room -= _cells_of_character(character)
+        if room < 0:
+            break
+        kept.append(character)
+    return "".join(kept) + _ELLIPSIS if width > 0 else ""
+
+
+def _escape_character(character: str) -> str:
+    code = ord(character)
+    if character == "\\":
+        return "\\\\"
+    if 0xDC80 <= code <= 0xDCFF:  # surrogateescape: the byte 0x80 to 0xFF
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if character.isprintable() and not _INVISIBLE.match(character):
+        return character
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _cells_of_character(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
