@@ -1,0 +1,125 @@
+"""The config file: defaults for the options of each command.
+
+A TOML file with a table for each command; its keys are option names, with dashes or underscores, and a value reads as it would
+on the command line. The command line wins over it::
+
+    [read]
+    no-fields = true
+    port = 11999
+    vbucket = "0-511"
+
+It is ``config.toml`` in the platform's place for configuration, or the file that ``DCPINSPECT_CONFIG`` names.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+VARIABLE = "DCPINSPECT_CONFIG"
+
+Default = bool | str | list[str]
+"""A default as the command line would give it: the state of a flag, or text yet to be parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionKind:
+    """How one option of a command may be set."""
+
+    name: str
+    """The parameter's name, underscores."""
+    is_flag: bool
+    is_repeatable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A config file as read."""
+
+    path: Path
+    tables: Mapping[str, Mapping[str, object]]
+    """Keys and values by command."""
+
+    def defaults(self, command: str, options: Collection[OptionKind]) -> dict[str, Default]:
+        """Return the defaults set for a command, by parameter name."""
+        kinds = {option.name: option for option in options}
+        table = self.tables.get(command, {})
+        defaults: dict[str, Default] = {}
+        for key, value in table.items():
+            kind = kinds.get(key.replace("-", "_"))
+            if kind is None:
+                close = did_you_mean(key, [name.replace("_", "-") for name in kinds])
+                raise self.error(command, key, f"dcpinspect {command} has no such option{close}")
+            defaults[kind.name] = self._default(command, key, value, kind)
+        return defaults
+
+    def error(self, command: str, key: str | None, what: str) -> UsageError:
+        """Make the error that names a place in the file."""
+        place = f"[{escape(command)}]" + (f" {escape(key)}" if key else "")
+        return UsageError(f"{escape(os.fspath(self.path))}: {place}: {what}")
+
+    def _default(self, command: str, key: str, value: object, kind: OptionKind) -> Default:
+        if isinstance(value, bool) or kind.is_flag:
+            if not (isinstance(value, bool) and kind.is_flag):
+                raise self.error(command, key, "write true or false" if kind.is_flag else "the option takes a value, not true or false")
+            return value
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(item, (bool, list, dict)) for item in values):
+            raise self.error(command, key, "write text, a number, or a list of these")
+        if kind.is_repeatable:
+            return [str(item) for item in values]
+        if isinstance(value, list):
+            raise self.error(command, key, "the option takes one value, not a list")
+        return str(value)
+
+
+def config_path() -> tuple[Path, bool]:
+    """Return where the config file is looked for, and whether the user named it."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Path(named), True
+    import platformdirs  # deferred: only a command that runs needs it, --help does not
+
+    return platformdirs.user_config_path("dcpinspect") / "config.toml", False
+
+
+def load(commands: Collection[str]) -> Config:
+    """Read the config file, empty if there is none; ``commands`` are the tables it may have."""
+    path, is_named = config_path()
+    config = Config(path, _parse(path, is_named))
+    for command, table in config.tables.items():
+        if not isinstance(table, dict):
+            raise UsageError(f"{escape(os.fspath(path))}: {escape(command)}: put it in the table of a command, for instance under [read]")
+        if command not in commands:
+            raise config.error(command, None, f"dcpinspect has no such command{did_you_mean(command, commands)}")
+    return config
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """Return a clause to add to an error about an unknown word: the closest known ones, or else all of them."""
+    close = get_close_matches(word, known, n=2)
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; it has {', '.join(sorted(known))}" if known else ""
+
+
+def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        if is_named:
+            raise UsageError(f"{escape(os.fspath(path))}: no such config file; correct or unset {VARIABLE}") from None
+        return {}
+    except OSError as error:
+        raise UsageError(f"{escape(os.fspath(path))}: {error.strerror}; {VARIABLE} may name another config file") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{escape(os.fspath(path))}, offset {error.start}: not UTF-8; save the config file as UTF-8") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{escape(os.fspath(path))}: not valid TOML: {error}") from error

@@ -1,0 +1,150 @@
+"""The ``dcpinspect`` command: finds the command asked for, runs it, and turns what went wrong into one line and an exit status.
+
+A command is a module ``dcpinspect/cli/<command>.py`` with a function ``<command>`` whose signature typer reads, and a line in
+``COMMANDS``. The module is imported when the command is run or completed, so ``--help`` costs the same however many there are.
+The function returns its exit status, or ``None`` for 0; it raises :class:`~dcpinspect.errors.DcpInspectError` to end with a line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+from dcpinspect import __version__
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.escape import escape
+
+PROGRAM = "dcpinspect"
+COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
+
+COMMANDS = {
+    "read": "Print the messages of captures.",
+    "explain": "Explain a command, a status, a control key or the bytes of a message.",
+    "schema": "Print the JSON Schema of an output.",
+}
+"""Name and summary of every command, in the order of ``--help``."""
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""What a shell reports of a program that SIGPIPE ended; we handle the signal only to clean up."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status; errors become one line on standard error."""
+    try:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
+        sys.stdout.flush()  # here, where a closed pipe can be handled, and not while the interpreter shuts down
+        return status
+    except typer.TyperException as error:
+        complain(_explain(error))
+        return error.exit_code
+    except DcpInspectError as error:
+        complain(error)
+        return error.exit_status
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # What is still buffered would be written, and fail, at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.strerror is None:
+            raise
+        complain(error.strerror if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {error.strerror}")
+        return 2
+
+
+def program() -> TyperGroup:
+    """Build the command group, with every command in it but none imported."""
+    app = typer.Typer(
+        rich_markup_mode=None,  # help in plain text: importing rich to print it costs more than all the rest of --help
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    )
+    app.callback()(_root)
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    for name, summary in COMMANDS.items():
+        group.add_command(DeferredCommand(name, summary))
+    return group
+
+
+class DeferredCommand(TyperCommand):
+    """A command known by name and summary, which stands in for the real one until that is needed."""
+
+    def __init__(self, name: str, summary: str) -> None:
+        super().__init__(name, help=summary, rich_markup_mode=None)
+        self._name = name
+
+    def load(self) -> TyperCommand:
+        """Import the command's module and build the command from its function."""
+        function = getattr(import_module(f"dcpinspect.cli.{self._name}"), self._name)
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        app.command(self._name)(function)
+        command = typer.main.get_command(app)
+        assert isinstance(command, TyperCommand)
+        return command
+
+    # Any: the classes of contexts are typer's own affair, we hand on what we are given.
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments as the real command, with the config file's defaults."""
+        command = self.load()
+        if not extra.get("resilient_parsing"):  # completing a line must not fail on a broken config file
+            from dcpinspect.cli import config  # deferred: only a command that runs needs it, --help does not
+
+            options = [
+                config.OptionKind(param.name, is_flag=param.is_flag, is_repeatable=param.multiple)
+                for param in command.params
+                if isinstance(param, TyperOption)
+            ]
+            extra["default_map"] = config.load(COMMANDS).defaults(self._name, options)
+        return command.make_context(info_name, args, parent, **extra)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        sys.stdout.write(f"{PROGRAM} {__version__}\n")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Inspect Couchbase's Database Change Protocol (DCP) in packet captures."""
+
+
+def _run(arguments: list[str]) -> int:
+    group = program()
+    instruction = os.environ.get(COMPLETION_VARIABLE)
+    if instruction:
+        from typer.completion import shell_complete  # deferred: for a shell that completes a line
+
+        return shell_complete(group, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
+    # typer's own main() would turn a closed pipe into status 1, which here means "findings".
+    try:
+        with group.make_context(PROGRAM, arguments) as context:
+            status = group.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return status if isinstance(status, int) else 0
+
+
+def _explain(error: typer.TyperException) -> str:
+    """Say what is wrong with the command line, where it was said, and what to do."""
+    what = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return what
+    if isinstance(error, typer.BadParameter) and error.param is not None:
+        source = context.get_parameter_source(error.param.name)
+        if source is not None and source.name == "DEFAULT_MAP":
+            from dcpinspect.cli.config import config_path
+
+            what = f"{escape(os.fspath(config_path()[0]))}: [{context.info_name}]: {what}"
+    return f"{what}{'' if what.endswith('?') else ';'} see '{context.command_path} --help'"
