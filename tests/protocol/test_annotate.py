@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from struct import pack
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +28,7 @@ def rules(message: Message) -> list[str]:
     return [problem.rule for problem in message.problems]
 
 
-def mutation(value: bytes, datatype: int, *, context: Context = OFF, **fields: int) -> Message:
+def mutation(value: bytes, datatype: int, *, context: Context = OFF, **fields: Any) -> Message:
     return annotate(encode("dcp_mutation", key=b"k", value=value, datatype=datatype, by_seqno=1, **fields), context=context)
 
 
@@ -303,6 +304,8 @@ _SECRETS = {
     "chronicle token": encode_parts(0x80, Opcode.SET_CHRONICLE_AUTH_TOKEN, value=_SECRET),
     "encryption keys": encode_parts(0x80, Opcode.SET_ACTIVE_ENCRYPTION_KEYS, key=b"b", value=_SECRET),
     "permissions": encode_parts(0x80, Opcode.UPDATE_USER_PERMISSIONS, key=b"u", value=_SECRET),
+    "new bucket": encode_parts(0x80, Opcode.CREATE_BUCKET, key=b"b", value=_SECRET),
+    "storage credentials": encode_parts(0x80, Opcode.DELETE_FUSION_NAMESPACE, value=_SECRET),
     "control token": encode_parts(0x80, Opcode.SET_CTRL_TOKEN, extras=b"tk-s3cr!"),
 }
 
@@ -338,7 +341,7 @@ def test_credentials_stay_hidden_when_the_message_is_damaged(name: str) -> None:
             assert b"s3cr" not in _shown(annotate(bytes(damaged))), (at, step)
 
 
-@pytest.mark.parametrize(("magic", "opcode"), [(0x80, Opcode.SET_CTRL_TOKEN), (0x81, Opcode.GET_CTRL_TOKEN)])
+@pytest.mark.parametrize(("magic", "opcode"), [(0x80, Opcode.SET_CTRL_TOKEN), (0x81, Opcode.GET_CTRL_TOKEN), (0x80, Opcode.SHUTDOWN)])
 def test_a_session_token_in_the_cas_is_hidden(magic: int, opcode: Opcode) -> None:
     data = encode_parts(magic, opcode, extras=bytes(8) if magic == 0x80 else b"", cas=0x1234_5678_9ABC_DEF0)
     field = annotate(data).field("cas")

@@ -1,0 +1,65 @@
+"""Collection ids in both directions, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.protocol.leb128 import decode_leb128, encode_leb128
+
+CASES = (
+    (0x00, "00"),
+    (0x01, "01"),
+    (0x7F, "7f"),
+    (0x80, "8001"),
+    (0x555, "d50a"),
+    (0x5555, "d5aa01"),
+    (0x7FFF, "ffff01"),
+    (0x8000, "808002"),
+    (0xBFFF, "ffff02"),
+    (0xFFFF, "ffff03"),
+    (0xCAFEF00, "80debf65"),
+    (0xCAFEF00D, "8de0fbd70c"),
+    (0xFFFFFFFF, "ffffffff0f"),
+)
+
+
+@pytest.mark.parametrize(("number", "text"), CASES)
+def test_an_id_encodes_to_its_shortest_form(number: int, text: str) -> None:
+    assert encode_leb128(number).hex() == text
+
+
+@pytest.mark.parametrize(("number", "text"), CASES)
+def test_an_id_decodes_and_leaves_the_key_behind_it(number: int, text: str) -> None:
+    raw = bytes.fromhex(text)
+    assert decode_leb128(raw + b"key") == (number, len(raw))
+
+
+@pytest.mark.parametrize(("_number", "text"), CASES)
+def test_an_id_cut_anywhere_is_none(_number: int, text: str) -> None:
+    raw = bytes.fromhex(text)
+    assert [decode_leb128(raw[:cut]) for cut in range(len(raw))] == [None] * len(raw)
+
+
+@pytest.mark.parametrize("text", ["8100", "8000", "ff8000", "ffffffff1f", "ffffffffff01", "808080808001", "ffffffff7f"])
+def test_an_id_that_is_longer_than_needed_or_than_32_bits_is_refused(text: str) -> None:
+    assert decode_leb128(bytes.fromhex(text)) is None
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 32])
+def test_a_number_that_is_no_id_is_not_encoded(number: int) -> None:
+    with pytest.raises(ValueError, match="is not a collection id: 0 to 4294967295 are"):
+        encode_leb128(number)
+
+
+@given(st.integers(0, 0xFFFF_FFFF))
+def test_every_id_comes_back(number: int) -> None:
+    raw = encode_leb128(number)
+    assert decode_leb128(raw) == (number, len(raw))
+
+
+@given(st.binary(max_size=8))
+def test_whatever_decodes_is_the_shortest_form(data: bytes) -> None:
+    decoded = decode_leb128(data)
+    assert decoded is None or encode_leb128(decoded[0]) == data[: decoded[1]]
