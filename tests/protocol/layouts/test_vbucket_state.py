@@ -1,0 +1,35 @@
+"""DCP flush and set vbucket state."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.encode import encode
+from tests.protocol.layouts.cases import Case, decoded, encoded, expected
+
+CASES = (
+    Case("flush", "dcp_flush"),
+    Case("flush answered", "dcp_flush", side="response"),
+    Case("dead", "dcp_set_vbucket_state", extras="04", fields={"state": 4}),
+    Case("answer", "dcp_set_vbucket_state", side="response"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_message_decodes_to_its_fields(case: Case) -> None:
+    assert decoded(case) == expected(case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.encodes], ids=lambda case: case.name)
+def test_fields_encode_to_the_message(case: Case) -> None:
+    assert encoded(case) == case.data
+
+
+@pytest.mark.parametrize(
+    ("state", "word"), [(1, "active"), (2, "replica"), (3, "pending"), (4, "dead"), (0, "unknown (0)"), (5, "unknown (5)")]
+)
+def test_a_state_has_a_word(state: int, word: str) -> None:
+    field = annotate(encode("dcp_set_vbucket_state", state=state)).field("state")
+    assert field is not None
+    assert field.meaning == word
