@@ -1,0 +1,462 @@
+"""Stream bytes to messages: where each begins, how long it is, which packets gave it, and what is missing of it.
+
+A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the header at hand says where the next one is; a
+hole in a body changes nothing about that. It is lost by a byte that begins no message, by a body that cannot be, or by a hole over the part of
+a header that says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there are reported as skipped.
+Nothing that was handed out is taken back, and nothing depends on how the stream was cut into chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.protocol.resync import EVENTS, HEADER, MAX_BODY, STREAM_OPCODES, KnownStreams, LegalExtras, Trial, default_legal_extras
+from dcpinspect.protocol.stretch import Bytes, Column, Stretch
+from dcpinspect.transport.chunk import Segments, StreamChunk
+
+Mask = npt.NDArray[np.bool_]
+
+MID_STREAM = "mid-stream"
+BAD_MAGIC = "bad-magic"
+ABSURD_BODY = "absurd-body"
+HOLE = "hole"
+HEADER_CUT = "header-cut"
+
+_MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
+_REASONS = {_BAD_MAGIC: BAD_MAGIC, _ABSURD_BODY: ABSURD_BODY, _HOLE: HOLE}
+_LENGTH_KNOWN = 12
+"""Bytes of a header that must be there to know where the next one is."""
+_MEMO = 1024
+_ROLES = np.zeros(256, np.uint8)
+_ROLES[list(STREAM_OPCODES)] = 1
+_ROLES[list(EVENTS)] = 2
+
+
+def _no_numbers() -> Column:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Messages of one direction, in stream order: one entry a message in every column, unless said otherwise."""
+
+    data: Bytes
+    """The bytes of all messages; those that the capture does not hold are zero."""
+    start: Column
+    """Where the message begins in ``data``."""
+    length: Column
+    """Its bytes on the wire, header included."""
+    stream_offset: Column
+    frame: Column
+    """Number, in ``file``, of the first packet (in order of the reading) that gave bytes of it."""
+    last_frame: Column
+    """Number, in ``last_file``, of the last one."""
+    file: Column
+    last_file: Column
+    time_ns: Column
+    """Capture time of the last one."""
+    release: Column
+    """Number over the whole reading of the packet that completed it, or that made its hole or its trial final."""
+    heuristic: Mask
+    """True where the message was found by a trial that ended without proof."""
+    missing_row: Column
+    """Entry that a missing range belongs to; one entry a range here and in the next two."""
+    missing_start: Column
+    """First missing byte, counted from the message's first."""
+    missing_end: Column
+    skipped_start: Column = field(default_factory=_no_numbers)
+    """Stream offset where bytes that were no message begin; one entry a range here and in the next two."""
+    skipped_end: Column = field(default_factory=_no_numbers)
+    skipped_reason: tuple[str, ...] = ()
+    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header) or ``header-cut`` (the length was there, the rest was not)."""
+    unfinished: int = 0
+    """Bytes of a message whose end never came; at the end of the direction only."""
+
+
+@dataclass(slots=True)
+class FramingAccount:
+    """Captured bytes of one direction by what became of them; their sum is what the chunks held, holes aside, once the direction has ended."""
+
+    messages: int = 0
+    skipped: int = 0
+    unfinished: int = 0
+
+
+class _Part:
+    """Messages found in one stretch, before they become ``Framed``."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.data = stretch.data
+        self.offset = stretch.offset
+        self.segments = stretch.segments
+        self.holes = stretch.holes()
+        self.rows: list[tuple[Column, ...]] = []
+        self.floors: list[tuple[int, int]] = []
+        """From which row on what a trial decided sets the least release."""
+
+    def release_at(self, offset: int) -> int:
+        """Packet that made the byte at stream offset ``offset`` readable."""
+        return int(self.segments.release[np.searchsorted(self.segments.offset, offset, "right") - 1])
+
+
+class Framer:
+    """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes."""
+
+    def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None) -> None:
+        """``known``: share one between the two directions of a connection, client's fed first."""
+        self.account = FramingAccount()
+        self._legal = legal
+        self._known = known if known is not None else KnownStreams({})
+        self._memo = np.full(_MEMO, -1, np.int64)
+        self._held: Stretch | None = None
+        self._need = HEADER
+        self._begun = False
+        self._ended = False
+        self._producing = False
+        self._trial: Trial | None = None
+        self._lost_at = 0
+        self._lost_captured = 0  # bytes since then that were there
+        self._reason = MID_STREAM
+        self._heuristic_until = -1
+        self._floor = -1
+        self._skipped: list[tuple[int, int, str]] = []
+        self._unfinished = 0
+
+    def feed(self, chunk: StreamChunk) -> Framed | None:
+        """The messages that ``chunk`` completes; ``None`` when there is nothing to tell."""
+        if self._ended:
+            return None
+        parts: list[_Part] = []
+        if not self._begun:
+            self._begun = True
+            if not chunk.is_start:
+                self._lose(chunk.segments.offset[0] if len(chunk.segments.offset) else chunk.offset, MID_STREAM)
+        if chunk.holes and chunk.holes[0][0] < chunk.offset:
+            self._step_over(chunk, parts)
+        self._take(chunk, parts, final=chunk.is_end)
+        if chunk.is_end:
+            self._end()
+        return self._framed(parts)
+
+    def finish(self) -> Framed | None:
+        """What is left when no more chunks come. Does nothing after a chunk that ended the direction."""
+        if self._ended:
+            return None
+        parts: list[_Part] = []
+        if self._held is not None:
+            self._work(self._held, parts, final=True)
+        self._end()
+        return self._framed(parts)
+
+    def _take(self, chunk: StreamChunk, parts: list[_Part], *, final: bool) -> None:
+        if self._held is None:
+            if len(chunk.data) or final:
+                self._work(Stretch(chunk), parts, final=final)
+            return
+        self._held.append(chunk)
+        if self._held.size < self._need and self._trial is None and not final:
+            if self._need > HEADER:
+                self._held.collapse()
+            return
+        self._work(self._held, parts, final=final)
+
+    def _step_over(self, chunk: StreamChunk, parts: list[_Part]) -> None:
+        """A hole too long to be filled: completes a message that ends in it, and loses sync."""
+        start, end = chunk.holes[0]
+        held = self._held
+        pad = 0
+        if self._trial is None and held is not None and held.size >= HEADER and self._need > held.size:
+            pad = min(self._need - held.size, end - start)
+        first = Segments(*(getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__))
+        if held is not None or self._trial is not None:
+            part = StreamChunk(
+                chunk.connection, chunk.direction, start, np.zeros(pad, np.uint8), first, ((start, start + pad),) if pad else ()
+            )
+            self._take(part, parts, final=True)
+        self._unfinished_to_skipped()
+        if self._trial is None:
+            self._lose(start + pad, HOLE)
+        self._trial = self._new_trial(end)
+
+    def _work(self, stretch: Stretch, parts: list[_Part], *, final: bool) -> None:
+        """Frames what there is of ``stretch`` and keeps the rest of it."""
+        part = _Part(stretch)
+        at = stretch.offset
+        state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
+        while True:
+            if self._trial is not None:
+                verdict = self._trial.look(part.data, part.offset, part.holes, part.release_at, final=final)
+                if verdict is None:
+                    keep = stretch.end if final else max(at, self._trial.keep)
+                    self._lost_captured += _captured(at, keep, part.holes)
+                    at = keep
+                    if final:
+                        self._found(at)
+                    break
+                self._lost_captured += _captured(at, verdict.start, part.holes)
+                at = verdict.start
+                self._found(at)
+                if verdict.heuristic:
+                    self._heuristic_until = verdict.decided
+                self._floor = max(
+                    self._floor, part.release_at(verdict.decided - 1) if verdict.decided < stretch.end or not final else stretch.release
+                )
+            at, why = self._walk(part, at, state)
+            if why == _MORE:
+                break
+            start = at
+            if why == _HOLE:
+                hole = int(np.searchsorted(part.holes[:, 1], at, "right"))
+                start = int(part.holes[hole, 1])
+            else:
+                start += 1
+            self._lose(at, _REASONS[why])
+            self._lost_captured += _captured(at, start, part.holes)
+            at = start
+            self._trial = self._new_trial(start)
+        if part.rows:
+            parts.append(part)
+        if final and self._trial is None and at < stretch.end:
+            self._unfinished = _captured(at, stretch.end, part.holes)
+            self.account.unfinished += self._unfinished
+        if final:
+            self._held = None
+        elif at > stretch.offset or self._held is not stretch:
+            self._held = stretch.rest(at)
+
+    def _walk(self, part: _Part, at: int, state: Column) -> tuple[int, int]:
+        """Follows the headers from stream offset ``at``; returns where and why it stopped."""
+        size = len(part.data)
+        origin = part.offset
+        room = (size - (at - origin)) // HEADER + 1
+        start, length, least, greatest, last = (np.empty(room, np.int64) for _ in range(5))
+        cut = np.empty(room, np.uint8)
+        keys = np.empty(room, np.int64)
+        counts = np.zeros(4, np.int64)
+        state[0] = at - origin
+        segments = part.segments
+        # messages are not known before they are walked; most are between 50 and a few hundred bytes
+        why = int(
+            frame_messages(
+                (size - int(state[0])) // 150,
+                part.data,
+                part.holes - origin,
+                segments.offset - origin,
+                segments.packet,
+                segments.frame,
+                MAX_BODY,
+                _ROLES,
+                self._memo,
+                start,
+                length,
+                least,
+                greatest,
+                last,
+                cut,
+                keys,
+                counts,
+                state,
+            )
+        )
+        count, new, events, need = counts.tolist()
+        self._need = need
+        if count:
+            start, length, least, greatest, last = start[:count], length[:count], least[:count], greatest[:count], last[:count]
+            whole = cut[:count] == 0
+            if new:
+                self._known.learn(keys[:new].tolist(), max(self._floor, int(segments.release[last[-1]])))
+            self._producing |= events > 0
+            if not whole.all():
+                for i in np.flatnonzero(~whole).tolist():
+                    begin, end = origin + int(start[i]), origin + int(start[i] + length[i])
+                    self.account.skipped += _captured(begin, end, part.holes)
+                    self._skip(begin, end, HEADER_CUT)
+                start, length, least, greatest, last = start[whole], length[whole], least[whole], greatest[whole], last[whole]
+            heuristic = (start + origin < self._heuristic_until).astype(np.int64)
+            part.rows.append((start, length, least, greatest, last, heuristic, np.full(len(start), self._floor)))
+        return origin + int(state[0]), why
+
+    def _new_trial(self, start: int) -> Trial:
+        return Trial(start, self._legal, self._known, producing=self._producing)
+
+    def _lose(self, at: int, reason: str) -> None:
+        self._lost_at, self._lost_captured, self._reason = int(at), 0, reason
+        self._trial = self._new_trial(int(at))
+
+    def _found(self, at: int) -> None:
+        """The search is over at stream offset ``at``."""
+        self._trial = None
+        self.account.skipped += self._lost_captured
+        self._skip(self._lost_at, at, self._reason)
+
+    def _skip(self, start: int, end: int, reason: str) -> None:
+        if end > start:
+            self._skipped.append((start, end, reason))
+
+    def _unfinished_to_skipped(self) -> None:
+        """The message cut by a hole that was stepped over has bytes here, but no end that could be told."""
+        self.account.unfinished -= self._unfinished
+        self._lost_captured += self._unfinished
+        self._unfinished = 0
+
+    def _end(self) -> None:
+        self._ended = True
+        if self._trial is not None:
+            self._found(self._trial.keep)
+        self._held = None
+
+    def _framed(self, parts: list[_Part]) -> Framed | None:
+        if not parts and not self._skipped and not self._unfinished:
+            return None
+        found = [_columns(part) for part in parts]
+        skipped, self._skipped = self._skipped, []
+        unfinished, self._unfinished = self._unfinished, 0
+        names = [name for name in Framed.__dataclass_fields__ if not name.startswith(("skipped", "unfinished"))]
+        if len(found) == 1:
+            joined = found[0]
+        elif found:
+            sizes = np.cumsum([0] + [len(columns["data"]) for columns in found])
+            counts = np.cumsum([0] + [len(columns["start"]) for columns in found])
+            for columns, size, count in zip(found, sizes.tolist(), counts.tolist(), strict=False):
+                columns["start"] = columns["start"] + size
+                columns["missing_row"] = columns["missing_row"] + count
+            joined = {name: np.concatenate([columns[name] for columns in found]) for name in names}
+        else:
+            joined = dict.fromkeys(names, _no_numbers()) | {"data": np.empty(0, np.uint8), "heuristic": np.empty(0, np.bool_)}
+        self.account.messages += int(joined["length"].sum()) - int((joined["missing_end"] - joined["missing_start"]).sum())
+        return Framed(
+            **joined,
+            skipped_start=np.array([start for start, _, _ in skipped], np.int64),
+            skipped_end=np.array([end for _, end, _ in skipped], np.int64),
+            skipped_reason=tuple(reason for _, _, reason in skipped),
+            unfinished=unfinished,
+        )
+
+
+def _captured(start: int, end: int, holes: Column) -> int:
+    """Bytes between two stream offsets that are in no hole."""
+    if end <= start:
+        return 0
+    missing = np.minimum(holes[:, 1], end) - np.maximum(holes[:, 0], start)
+    return end - start - int(missing[missing > 0].sum())
+
+
+def _columns(part: _Part) -> dict[str, npt.NDArray[np.generic]]:
+    start, length, least, greatest, last, heuristic, floor = (np.concatenate(columns) for columns in zip(*part.rows, strict=True))
+    segments = part.segments
+    hole, hole_end = part.holes[:, 0] - part.offset, part.holes[:, 1] - part.offset
+    row = np.searchsorted(start, hole, "right") - 1
+    inside = (row >= 0) & (hole < (start + length)[row]) if len(start) else np.zeros(len(hole), np.bool_)
+    row = row[inside]
+    return {
+        "data": part.data,
+        "start": start,
+        "length": length,
+        "stream_offset": start + part.offset,
+        "frame": segments.frame[least],
+        "last_frame": segments.frame[greatest],
+        "file": segments.file[least],
+        "last_file": segments.file[greatest],
+        "time_ns": segments.time_ns[greatest],
+        "release": np.maximum(segments.release[last], floor),
+        "heuristic": heuristic.astype(np.bool_),
+        "missing_row": row,
+        "missing_start": hole[inside] - start[row],
+        "missing_end": np.minimum(hole_end[inside] - start[row], length[row]),
+    }
+
+
+@kernel(
+    "int64(octets, int64[:,::1], int64[::1], int64[::1], int64[::1], int64, octets, int64[::1],"
+    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1])"
+)
+def frame_messages(
+    data: Octets,
+    holes: Ints,
+    segment_at: Ints,
+    packet: Ints,
+    frame: Ints,
+    max_body: int,
+    roles: Octets,
+    memo: Ints,
+    start: Ints,
+    length: Ints,
+    least: Ints,
+    greatest: Ints,
+    last: Ints,
+    cut: Octets,
+    keys: Ints,
+    counts: Ints,
+    state: Ints,
+) -> int:
+    """Follows the headers from ``state[0]``; returns why it stopped. One step a message and one a segment.
+
+    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte. ``cut``: 1 where
+    the header is not whole. ``keys``: streams not in ``memo`` (a small hash table). ``counts``: messages, keys, stream events, and the bytes
+    wanted from ``state[0]`` on. ``state`` is kept between calls on the same data: place, hole, segment.
+    """
+    at, h, s = state[0], state[1], state[2]
+    size, segments = len(data), len(segment_at)
+    count, new, events = 0, 0, 0
+    need = 24
+    why = _MORE
+    while True:
+        while h < len(holes) and holes[h, 1] <= at:
+            h += 1
+        if at + 24 > size:
+            break
+        if h < len(holes) and holes[h, 0] < at + _LENGTH_KNOWN:
+            why = _HOLE
+            break
+        magic = data[at]
+        if magic not in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
+            why = _BAD_MAGIC
+            break
+        body = be32(data, at + 8)
+        if body > max_body:
+            why = _ABSURD_BODY
+            break
+        end = at + 24 + body
+        if end > size:
+            need = 24 + body
+            break
+        start[count] = at
+        length[count] = 24 + body
+        is_cut = h < len(holes) and holes[h, 0] < at + 24
+        cut[count] = 1 if is_cut else 0
+        while s + 1 < segments and segment_at[s + 1] <= at:
+            s += 1
+        low, high = -1, -1
+        j = s
+        while j < segments and segment_at[j] < end:
+            if frame[j] > 0:
+                if low < 0 or packet[j] < packet[low]:
+                    low = j
+                if high < 0 or packet[j] > packet[high]:
+                    high = j
+            j += 1
+        s = max(s, j - 1)
+        least[count] = low
+        greatest[count] = high
+        last[count] = s
+        if magic in (0x80, 0x08) and not is_cut:
+            role = roles[data[at + 1]]
+            if role != 0:
+                if role == 2:
+                    events += 1
+                key = (be16(data, at + 6) << 32) | be32(data, at + 12)
+                slot = (key ^ (key >> 32)) & (_MEMO - 1)
+                if memo[slot] != key:
+                    memo[slot] = key
+                    keys[new] = key
+                    new += 1
+        count += 1
+        at = end
+    counts[0], counts[1], counts[2], counts[3] = count, new, events, need
+    state[0], state[1], state[2] = at, h, s
+    return why

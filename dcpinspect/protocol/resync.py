@@ -1,0 +1,320 @@
+"""Finding the next message after sync was lost, or at a start in the middle of a stream.
+
+Two states. *Searching*: no bytes so far look like a header; they are given up as they come. *On trial*: some do, and each such place starts
+a chain: the header says where the next one must be. What the chain's bytes show decides, never how they were cut into chunks:
+
+- A chain is confirmed by 4 headers, or by 2 whose (vbucket, opaque) the connection has used before.
+- Values can hold whole messages (a document that is itself a capture), and such a chain can even run into the true one. So where this
+  direction is known to carry streams, only known headers confirm, and headers of unknown streams before the first known one are not believed;
+  and a chain that begins inside a message of another chain waits until the other one breaks.
+- Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands: the one with most known headers, then with
+  most headers. Its rows are marked heuristic.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.layouts import legal_extras
+from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
+
+Bytes = npt.NDArray[np.uint8]
+Column = npt.NDArray[np.int64]
+LegalExtras = Callable[[int, int], Collection[int] | None]
+"""(magic, opcode) -> extras lengths that the command may have; ``None`` when the magic has no such command."""
+
+HEADER = 24
+MIB = 1 << 20
+MAX_BODY = 32 * MIB
+"""A server refuses frames above 30 MiB (REFERENCE 1.3); the rest is room for a server configured otherwise. More means lost sync."""
+CHAIN = 4
+KNOWN_CHAIN = 2
+TRIAL_BYTES = 256 << 10
+MAX_KEY = 251
+"""Longest key with a collection id prefix; control keys, connection and agent names are shorter."""
+MAX_VBUCKETS = 1024
+MAX_STATUS = 0x0200
+"""All statuses are below; in a response the status is where a request has its vbucket."""
+
+EVENTS = frozenset((0x55, 0x56, 0x57, 0x58, 0x59, 0x5B, 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67))
+"""Opcodes of a stream from producer to consumer."""
+STREAM_OPCODES = EVENTS | {0x53}
+"""Opcodes whose (vbucket, opaque) names a stream."""
+
+_FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
+
+
+@dataclass(slots=True)
+class KnownStreams:
+    """The (vbucket, opaque) pairs that a connection has used, each with the packet that showed it first.
+
+    One for both directions, if the client's is framed first: then what the server's trial knows does not depend on batches.
+    """
+
+    released: dict[int, int]
+    """vbucket << 32 | opaque -> release packet."""
+
+    LIMIT = 1 << 16
+    """More streams than any client opens; a capture made to fill the memory stops here."""
+
+    def learn(self, keys: list[int], release: int) -> None:
+        """Adds what messages released by packet ``release`` show."""
+        if len(self.released) < self.LIMIT:
+            for key in keys:
+                self.released.setdefault(key, release)
+
+    def has(self, key: int, release: int) -> bool:
+        """Whether packet ``release`` or an earlier one had shown it."""
+        return self.released.get(key, release + 1) <= release
+
+
+@dataclass(slots=True)
+class Chain:
+    """Headers that follow one another."""
+
+    start: int
+    """Stream offset of the first one that is believed."""
+    cursor: int
+    """Where the next one must be."""
+    first: int
+    """Stream offset of the first one."""
+    count: int = 0
+    """Headers from ``start`` on."""
+    total: int = 0
+    known: int = 0
+    alive: bool = True
+    """Whether it can still go on."""
+    blocker: Chain | None = None
+    """A chain with a message around ``start``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a trial ended."""
+
+    start: int
+    """Stream offset of the first message."""
+    decided: int
+    """Stream offset after the byte that decided."""
+    heuristic: bool
+    """Messages that begin before ``decided`` were taken without full proof."""
+
+
+def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
+    """From the table of layouts; commands without a layout may have anything short."""
+    server = magic in (0x82, 0x83)
+    commands: type[Opcode] | type[ServerOpcode] = ServerOpcode if server else Opcode
+    if opcode not in commands._value2member_map_:
+        return None
+    response = magic in (0x81, 0x18, 0x83)
+    legal = legal_extras(opcode, Side.RESPONSE if response else Side.REQUEST, server=server)
+    if legal is None:
+        return range(33)
+    return legal | {0} if response else legal
+
+
+@cache
+def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
+    """[magic, opcode, extras length] -> legal; opcodes that need a key. One entry a program, usually."""
+    table = np.zeros((256, 256, 256), np.uint8)
+    for magic in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
+        for opcode in range(256):
+            lengths = legal(magic, opcode)
+            if lengths is not None:
+                table[magic, opcode, [length for length in lengths if length < 256]] = 1
+    keyed = np.zeros(256, np.uint8)
+    keyed[[int(opcode) for opcode in Opcode if Trait.KEY in opcode.traits]] = 1
+    return table, keyed
+
+
+def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, Column]:
+    """Places in ``data`` where a header may begin: their position, message length, and stream key (-1: not a stream's)."""
+    table, keyed = _table(legal)
+    last = len(data) - HEADER + 1
+    if last <= 0:
+        none = np.empty(0, np.int64)
+        return none, none, none
+    magic = data[:last]
+    at = np.flatnonzero((magic == 0x80) | (magic == 0x81) | (magic == 0x08) | (magic == 0x18) | (magic == 0x82) | (magic == 0x83))
+    at = at[(data[at + 5] <= 7) & (table[data[at], data[at + 1], data[at + 4]] == 1)]
+
+    def wide(offset: int, size: int) -> Column:
+        value = np.zeros(len(at), np.int64)
+        for i in range(size):
+            value = (value << 8) | data[at + offset + i]
+        return value
+
+    first = data[at]
+    opcode = data[at + 1]
+    flex = (first == 0x08) | (first == 0x18)
+    request = (first == 0x80) | (first == 0x08) | (first == 0x82)
+    key_length = np.where(flex, data[at + 3], wide(2, 2))
+    frames = np.where(flex, data[at + 2], 0).astype(np.int64)
+    body = wide(8, 4)
+    specific = wide(6, 2)
+    undeclared = (first == 0x08) & ((opcode == 0x58) | (opcode == 0x59))  # the stream id that is in the body only (REFERENCE 6)
+    fits = (body <= MAX_BODY) & (key_length <= MAX_KEY) & (frames + data[at + 4] + key_length <= body)
+    fits &= specific < np.where(request, MAX_VBUCKETS, MAX_STATUS)
+    fits &= ~flex | (frames > 0) | undeclared
+    fits &= ~request | (first == 0x82) | (keyed[opcode] == 0) | (key_length > 0)
+    stream = request & (first != 0x82) & np.isin(opcode, list(STREAM_OPCODES))
+    key = np.where(stream, (specific << 32) | wide(12, 4), -1)
+    return at[fits], (HEADER + body)[fits], key[fits]
+
+
+class Trial:
+    """One search, from stream offset ``start`` on. ``look`` again with more bytes until it gives a verdict."""
+
+    def __init__(self, start: int, legal: LegalExtras, known: KnownStreams, *, producing: bool) -> None:
+        self.keep = start
+        """Bytes before this stream offset are not wanted any more."""
+        self._legal = legal
+        self._known = known
+        self._producing = producing  # this direction carries streams: see the top of the file
+        self._scanned = start  # headers that begin before are dealt with
+        self._chains: dict[int, Chain] = {}  # by their first header's offset, in that order
+        self._waiting: dict[int, list[Chain]] = {}  # by cursor
+        self._cursors: list[int] = []  # heap of the keys of _waiting
+        self._step = _FIRST_SCAN
+
+    def look(self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool) -> Verdict | None:
+        """Goes on with ``data``, which begins at stream offset ``offset``. ``release_at`` gives the packet that made a byte readable."""
+        end = offset + len(data)
+        while self._scanned + HEADER <= end:
+            stop = min(end, self._scanned + HEADER - 1 + self._step)
+            self._step = min(2 * self._step, _LARGEST_SCAN)
+            at, length, key = plausible_headers(data[self._scanned - offset : stop - offset], self._legal)
+            at = at + self._scanned
+            if len(holes) and len(at):
+                after = np.searchsorted(holes[:, 1], at, "right")
+                open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
+                at, length, key = at[open_], length[open_], key[open_]
+            for place, size, stream in zip(at.tolist(), length.tolist(), key.tolist(), strict=True):
+                verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream, release_at)
+                if verdict:
+                    return verdict
+            self._scanned = stop - HEADER + 1
+            verdict = self._pass(self._scanned, holes) or self._overdue(stop)
+            if verdict:
+                return verdict
+        if final:
+            return self._best(end, final=True)
+        self.keep = min(self._scanned, next(iter(self._chains), self._scanned))
+        return None
+
+    def _header(self, place: int, size: int, stream: int, release_at: Callable[[int], int]) -> Verdict | None:
+        """A plausible header at ``place``: extends the chains that wait for it, or starts one."""
+        chains = self._waiting.pop(place, None)
+        if chains is None:
+            chain = Chain(place, place, place)
+            self._chains[place] = chain
+        else:
+            chain = min(chains, key=lambda chain: (chain.known == 0, chain.first))  # one way to here is enough
+            for other in chains:
+                if other is not chain:
+                    self._drop(other)
+        known = stream >= 0 and self._known.has(stream, release_at(place + HEADER - 1))
+        chain.total += 1
+        chain.cursor = place + size
+        if self._producing and stream >= 0 and not known and chain.known == 0:
+            chain.start, chain.count = chain.cursor, 0
+        else:
+            chain.count += 1
+            chain.known += known
+        self._wait(chain)
+        if chain.known >= KNOWN_CHAIN or (not self._producing and chain.count >= CHAIN):
+            if self._is_blocked(chain):
+                return None
+            return Verdict(chain.start, place + HEADER, heuristic=False)
+        return None
+
+    def _wait(self, chain: Chain) -> None:
+        if chain.cursor not in self._waiting:
+            self._waiting[chain.cursor] = []
+            heapq.heappush(self._cursors, chain.cursor)
+        self._waiting[chain.cursor].append(chain)
+
+    def _drop(self, chain: Chain) -> None:
+        chain.alive = False
+        self._chains.pop(chain.first, None)
+
+    def _pass(self, place: int, holes: Column) -> Verdict | None:
+        """Chains whose next header should have begun before ``place`` break, or, where a hole is, end."""
+        while self._cursors and self._cursors[0] < place:
+            cursor = self._cursors[0]
+            verdict = self._overdue(cursor + HEADER)
+            if verdict:
+                return verdict
+            heapq.heappop(self._cursors)
+            chains = self._waiting.pop(cursor, None)
+            if not chains:
+                continue
+            hole = int(np.searchsorted(holes[:, 1], cursor, "right"))
+            if hole < len(holes) and holes[hole, 0] < cursor + HEADER:
+                chosen = max(chains, key=_rank)
+                exact = cursor == holes[hole, 0]
+                if not self._is_blocked(chosen) and self._is_acceptable(chosen, chosen.count, exact=exact):
+                    return Verdict(self._begin(chosen), max(int(holes[hole, 1]), cursor + HEADER), heuristic=True)
+            for chain in chains:
+                self._drop(chain)
+        return None
+
+    def _overdue(self, prefix: int) -> Verdict | None:
+        """The best chain, once the first one has been held for ``TRIAL_BYTES`` before stream offset ``prefix``."""
+        while self._chains:
+            chain = next(iter(self._chains.values()))
+            decided = chain.first + TRIAL_BYTES
+            if decided > prefix:
+                return None
+            verdict = self._best(decided, final=False)
+            if verdict:
+                return verdict
+            self._waiting[chain.cursor].remove(chain)
+            self._drop(chain)
+        return None
+
+    def _best(self, end: int, *, final: bool) -> Verdict | None:
+        """The best chain that may stand when the bytes before stream offset ``end`` must suffice."""
+        for chain in sorted(self._chains.values(), key=_rank, reverse=True):
+            complete = chain.count - (chain.cursor > end)
+            if final and self._producing and not chain.known:
+                complete = max(complete, chain.total - (chain.cursor > end))
+            if not final:
+                complete = max(complete, 1)  # a message longer than a trial
+            if complete > 0 and self._is_acceptable(chain, complete, exact=chain.cursor == end or not final):
+                return Verdict(self._begin(chain), end, heuristic=True)
+        return None
+
+    def _begin(self, chain: Chain) -> int:
+        return chain.start if chain.known or chain.count else chain.first
+
+    def _is_acceptable(self, chain: Chain, complete: int, *, exact: bool) -> bool:
+        """Whether a chain that is not confirmed may stand for want of a better one."""
+        if chain.known:
+            return True
+        if self._producing and chain.count == 0:  # strangers only: a stream opened in the hole, or a value
+            return chain.total >= CHAIN
+        return complete >= KNOWN_CHAIN or (complete == 1 and exact)
+
+    def _is_blocked(self, chain: Chain) -> bool:
+        blocker = chain.blocker
+        if blocker is not None and blocker.alive and blocker.cursor > chain.start:
+            return True
+        for other in self._chains.values():
+            if other.first >= chain.start:
+                break
+            if other is not chain and other.cursor > chain.start and other.count:
+                chain.blocker = other
+                return True
+        return False
+
+
+def _rank(chain: Chain) -> tuple[int, int, int]:
+    return chain.known, chain.count, -chain.first

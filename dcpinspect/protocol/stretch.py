@@ -1,0 +1,118 @@
+"""Consecutive stream bytes that framing works on, with their holes and origins; grows while a message is incomplete."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.transport.chunk import Segments, StreamChunk
+
+Bytes = npt.NDArray[np.uint8]
+Column = npt.NDArray[np.int64]
+
+SEGMENT_COLUMNS = ("offset", "packet", "frame", "file", "time_ns", "release")
+_LOOSE = 256
+"""Lists of segments kept apart before they are joined or collapsed."""
+
+
+class Stretch:
+    """Bytes from stream offset ``offset`` on, not yet framed. Appending is linear in the bytes appended, however small the pieces."""
+
+    def __init__(self, chunk: StreamChunk) -> None:
+        self.offset = chunk.offset
+        self._data: Bytes = chunk.data
+        self._size = len(chunk.data)
+        self._owned = False  # until something is appended the chunk's own array does
+        self._segments = [chunk.segments]
+        self._holes = list(chunk.holes)
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return self._size
+
+    @property
+    def end(self) -> int:
+        """Stream offset after the last byte."""
+        return self.offset + self._size
+
+    @property
+    def data(self) -> Bytes:
+        """The bytes, holes filled with zero."""
+        return self._data[: self._size]
+
+    @property
+    def segments(self) -> Segments:
+        """Where the bytes came from."""
+        if len(self._segments) > 1:
+            self._segments = [joined_segments(self._segments)]
+        return self._segments[0]
+
+    @property
+    def release(self) -> int:
+        """Packet that made the last byte readable, or that ended the direction."""
+        return int(self._segments[-1].release[-1])
+
+    def holes(self) -> Column:
+        """[n, 2]: stream offsets between which bytes are missing."""
+        return np.array(self._holes, np.int64).reshape(-1, 2)
+
+    def append(self, chunk: StreamChunk) -> None:
+        """Adds the bytes that follow."""
+        size = self._size + len(chunk.data)
+        if not self._owned or size > len(self._data):
+            # zeros come from the kernel only when touched, so the holes of a message cost nothing
+            grown = np.zeros(max(size, 2 * len(self._data) if self._owned else 0), np.uint8)
+            _copy_around(grown, 0, self.data, self.offset, self._holes)
+            self._data, self._owned = grown, True
+        _copy_around(self._data, self._size, chunk.data, chunk.offset, chunk.holes)
+        self._size = size
+        self._segments.append(chunk.segments)
+        self._holes.extend(chunk.holes)
+        if len(self._segments) > _LOOSE:
+            self._segments = [joined_segments(self._segments)]
+
+    def collapse(self) -> None:
+        """Keeps of the segments only what a message needs that holds all these bytes: least, greatest and last packet."""
+        if len(self._segments) < _LOOSE // 2 or self._size < 24:
+            return
+        segments = self.segments
+        given = np.flatnonzero(segments.frame > 0)
+        if not len(given):
+            return
+        least = given[np.argmin(segments.packet[given])]
+        greatest = given[np.argmax(segments.packet[given])]
+        columns = {name: getattr(segments, name)[[least, greatest, -1]] for name in SEGMENT_COLUMNS}
+        columns["offset"] = self.offset + np.arange(3)  # each must cover a byte
+        columns["release"] = np.maximum.accumulate(columns["release"])
+        self._segments = [Segments(**columns)]
+
+    def rest(self, start: int) -> Stretch | None:
+        """A copy of the bytes from stream offset ``start`` on; ``None`` when there are none."""
+        if start >= self.end:
+            return None
+        segments = self.segments
+        first = max(0, int(np.searchsorted(segments.offset, start, "right")) - 1)
+        holes = tuple((max(a, start), b) for a, b in self._holes if b > start)
+        data = np.zeros(self.end - start, np.uint8)
+        _copy_around(data, 0, self._data[start - self.offset : self._size], start, holes)
+        chunk = StreamChunk(0, 0, start, data, Segments(*(getattr(segments, name)[first:].copy() for name in SEGMENT_COLUMNS)), holes)
+        stretch = Stretch(chunk)
+        stretch._owned = True
+        return stretch
+
+
+def joined_segments(parts: list[Segments]) -> Segments:
+    """One after the other."""
+    return Segments(*(np.concatenate([getattr(part, name) for part in parts]) for name in SEGMENT_COLUMNS))
+
+
+def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: list[tuple[int, int]] | tuple[tuple[int, int], ...]) -> None:
+    """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping over long holes without touching them."""
+    start = 0
+    for hole, end in holes:
+        if end - hole >= 65_536:
+            stop = max(start, hole - offset)
+            target[at + start : at + stop] = source[start:stop]
+            start = max(start, end - offset)
+    target[at + start : at + len(source)] = source[start:]
