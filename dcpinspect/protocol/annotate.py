@@ -28,6 +28,9 @@ from dcpinspect.protocol.xattr import Xattr, decode_xattrs
 
 UNKNOWN = Context()
 
+MAX_RECORDS = 16_384
+"""Records of one message that are divided: buckets have 1024 vbuckets, and a hostile value would be millions of fields."""
+
 _LENGTHS_END = 12
 """The header up to here says where the message and its sections end."""
 
@@ -418,6 +421,12 @@ class _Annotator:
         simple = all(isinstance(width, int) for width in fixed)
         least = sum(width for width in fixed if isinstance(width, int))
         while at < end:
+            if at >= len(self.data) or len(out) == MAX_RECORDS:
+                # Announced, but not there: a length of gigabytes must not become as many fields.
+                if at < len(self.data):
+                    self._problem("too-many-records", "note", f"{path}.{spec.name}", at, f"only {MAX_RECORDS} {spec.name} are divided")
+                out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
+                break
             if end - at < least:
                 rule = {"failover_log": "failover-log-size", "items": "cache-transfer-record"}.get(spec.name, "length-mismatch")
                 text = f"{end - at} bytes are left where {spec.title} {len(out)} needs {least}"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.annotate import annotate, cas_time, json_error
+from dcpinspect.protocol.annotate import MAX_RECORDS, annotate, cas_time, json_error
 from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
@@ -287,6 +287,20 @@ def test_a_failover_log_that_is_no_multiple_of_16_names_the_entry_that_is_cut() 
 
 def test_an_empty_failover_log_is_reported() -> None:
     assert rules(annotate(encode_parts(0x81, 0x54))) == ["failover-log-size"]
+
+
+@pytest.mark.parametrize("opcode", [Opcode.DCP_GET_FAILOVER_LOG, Opcode.HELLO, Opcode.GET_ALL_VB_SEQNOS, Opcode.SUBDOC_MULTI_LOOKUP])
+def test_a_length_of_gigabytes_does_not_become_as_many_records(opcode: Opcode) -> None:
+    data = bytearray(encode_parts(0x81, opcode, value=bytes(40)))
+    data[8:12] = b"\xff\xff\xff\xf0"
+    message = annotate(bytes(data))
+    assert_tiles(message)
+    assert len(message.fields) < 40
+
+
+def test_records_beyond_any_real_number_are_not_divided() -> None:
+    message = annotate(encode("hello", value=bytes(2 * MAX_RECORDS + 2)))
+    assert [problem.reason for problem in message.problems] == ["only 16384 features are divided"]
 
 
 # -- credentials --------------------------------------------------------------------------------------
