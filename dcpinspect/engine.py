@@ -15,10 +15,11 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.protocol.decode import Decoded, decode
 from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.requests import Pairs, Requests
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
-from dcpinspect.transport.chunk import StreamChunk
+from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.reassembly import Reassembler
 
@@ -55,7 +56,9 @@ class Engine:
     def _framer(self, chunk: StreamChunk) -> Framer:
         key = (chunk.connection, chunk.direction)
         if key not in self._framers:
-            self._framers[key] = Framer()
+            known = KnownStreams({})  # what either direction shows helps the other to find its way back after a hole
+            for direction in (C2S, S2C):
+                self._framers[chunk.connection, direction] = Framer(known=known)
         return self._framers[key]
 
     def _meet_connections(self) -> None:
@@ -119,30 +122,21 @@ def _joined(parts: Sequence[Framed]) -> Framed:
     counts = np.array([len(part.start) for part in parts], dtype=np.int64)
     bases, rows = np.cumsum(sizes) - sizes, np.cumsum(counts) - counts
 
-    def column(name: str, shifts: Rows | None = None) -> Rows:
-        values = [getattr(part, name) for part in parts]
-        return np.concatenate(values if shifts is None else [value + shift for value, shift in zip(values, shifts, strict=True)])
-
     return Framed(
         data=np.concatenate([part.data for part in parts]),
-        start=column("start", bases),
-        missing_row=column("missing_row", rows),
-        **{
-            name: column(name)
-            for name in (
-                "length",
-                "stream_offset",
-                "frame",
-                "last_frame",
-                "file",
-                "last_file",
-                "time_ns",
-                "release",
-                "heuristic",
-                "missing_start",
-                "missing_end",
-            )
-        },
+        start=np.concatenate([part.start + base for part, base in zip(parts, bases, strict=True)]),
+        length=np.concatenate([part.length for part in parts]),
+        stream_offset=np.concatenate([part.stream_offset for part in parts]),
+        frame=np.concatenate([part.frame for part in parts]),
+        last_frame=np.concatenate([part.last_frame for part in parts]),
+        file=np.concatenate([part.file for part in parts]),
+        last_file=np.concatenate([part.last_file for part in parts]),
+        time_ns=np.concatenate([part.time_ns for part in parts]),
+        release=np.concatenate([part.release for part in parts]),
+        heuristic=np.concatenate([part.heuristic for part in parts]),
+        missing_row=np.concatenate([part.missing_row + first for part, first in zip(parts, rows, strict=True)]),
+        missing_start=np.concatenate([part.missing_start for part in parts]),
+        missing_end=np.concatenate([part.missing_end for part in parts]),
     )
 
 

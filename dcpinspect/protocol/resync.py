@@ -21,7 +21,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.fields import Side
 from dcpinspect.protocol.layouts import legal_extras
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
 
@@ -114,7 +113,7 @@ def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
     if opcode not in commands._value2member_map_:
         return None
     response = magic in (0x81, 0x18, 0x83)
-    legal = legal_extras(opcode, Side.RESPONSE if response else Side.REQUEST, server=server)
+    legal = legal_extras(opcode, "response" if response else "request", server=server)
     if legal is None:
         return range(33)
     return legal | {0} if response else legal

@@ -22,7 +22,7 @@ from dcpinspect.tables.messages import MessageBatch
 
 TimeFormat = Literal["relative", "absolute", "delta"]
 
-HEADING = "      Row          Time  Con Message                      vb     Opaque        Seqno    Bytes  Summary"
+HEADING = "      Row          Time  Con Message                        vb     Opaque        Seqno    Bytes  Summary"
 
 ARROWS = ("→", "←")
 
@@ -49,7 +49,7 @@ class Lines:
         vbucket = batch.vbucket.at(index)
         text = (
             f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>13}"
-            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<25}"
+            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<27}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
             f" {int(batch.length[index]):>8}  {_summary(batch, index)}"
         )
