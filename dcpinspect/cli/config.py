@@ -30,12 +30,14 @@ Default = bool | str | list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class OptionKind:
-    """How one option of a command may be set."""
+class Setting:
+    """What a key of a command's table sets."""
 
-    name: str
-    """The parameter's name, underscores."""
+    parameter: str
+    """Name of the command's parameter."""
     is_flag: bool
+    is_negation: bool
+    """A flag spelt as its contrary: ``no-fields = true`` is ``fields = false``."""
     is_repeatable: bool
 
 
@@ -47,17 +49,14 @@ class Config:
     tables: Mapping[str, Mapping[str, object]]
     """Keys and values by command."""
 
-    def defaults(self, command: str, options: Collection[OptionKind]) -> dict[str, Default]:
-        """Return the defaults set for a command, by parameter name."""
-        kinds = {option.name: option for option in options}
-        table = self.tables.get(command, {})
+    def defaults(self, command: str, settings: Mapping[str, Setting]) -> dict[str, Default]:
+        """Return the defaults set for a command, by parameter name; ``settings`` are the keys its table may have, with dashes."""
         defaults: dict[str, Default] = {}
-        for key, value in table.items():
-            kind = kinds.get(key.replace("-", "_"))
-            if kind is None:
-                close = did_you_mean(key, [name.replace("_", "-") for name in kinds])
-                raise self.error(command, key, f"dcpinspect {command} has no such option{close}")
-            defaults[kind.name] = self._default(command, key, value, kind)
+        for key, value in self.tables.get(command, {}).items():
+            setting = settings.get(key.replace("_", "-"))
+            if setting is None:
+                raise self.error(command, key, f"dcpinspect {command} has no such option{did_you_mean(key, settings)}")
+            defaults[setting.parameter] = self._default(command, key, value, setting)
         return defaults
 
     def error(self, command: str, key: str | None, what: str) -> UsageError:
@@ -65,15 +64,15 @@ class Config:
         place = f"[{escape(command)}]" + (f" {escape(key)}" if key else "")
         return UsageError(f"{escape(os.fspath(self.path))}: {place}: {what}")
 
-    def _default(self, command: str, key: str, value: object, kind: OptionKind) -> Default:
-        if isinstance(value, bool) or kind.is_flag:
-            if not (isinstance(value, bool) and kind.is_flag):
-                raise self.error(command, key, "write true or false" if kind.is_flag else "the option takes a value, not true or false")
-            return value
+    def _default(self, command: str, key: str, value: object, setting: Setting) -> Default:
+        if setting.is_flag:
+            if not isinstance(value, bool):
+                raise self.error(command, key, "write true or false")
+            return value != setting.is_negation
         values = value if isinstance(value, list) else [value]
         if any(isinstance(item, (bool, list, dict)) for item in values):
             raise self.error(command, key, "write text, a number, or a list of these")
-        if kind.is_repeatable:
+        if setting.is_repeatable:
             return [str(item) for item in values]
         if isinstance(value, list):
             raise self.error(command, key, "the option takes one value, not a list")

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -20,6 +20,9 @@ from dcpinspect import __version__
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from dcpinspect.cli.config import Setting
 
 PROGRAM = "dcpinspect"
 COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
@@ -98,13 +101,23 @@ class DeferredCommand(TyperCommand):
         if not extra.get("resilient_parsing"):  # completing a line must not fail on a broken config file
             from dcpinspect.cli import config  # deferred: only a command that runs needs it, --help does not
 
-            options = [
-                config.OptionKind(param.name, is_flag=param.is_flag, is_repeatable=param.multiple)
-                for param in command.params
-                if isinstance(param, TyperOption)
-            ]
-            extra["default_map"] = config.load(COMMANDS).defaults(self._name, options)
+            extra["default_map"] = config.load(COMMANDS).defaults(self._name, _settings(command))
         return command.make_context(info_name, args, parent, **extra)
+
+
+def _settings(command: TyperCommand) -> dict[str, Setting]:
+    """The keys that the command's table in the config file may have: its long options."""
+    from dcpinspect.cli.config import Setting
+
+    return {
+        spelling.removeprefix("--"): Setting(
+            option.name, is_flag=option.is_flag, is_negation=spelling in option.secondary_opts, is_repeatable=option.multiple
+        )
+        for option in command.params
+        if isinstance(option, TyperOption)
+        for spelling in (*option.opts, *option.secondary_opts)
+        if spelling.startswith("--")
+    }
 
 
 def _print_version(is_asked: bool) -> None:
@@ -137,14 +150,16 @@ def _run(arguments: list[str]) -> int:
 
 def _explain(error: typer.TyperException) -> str:
     """Say what is wrong with the command line, where it was said, and what to do."""
-    what = error.format_message().rstrip(".")
+    what = error.format_message().replace("Value error, ", "").rstrip(".")  # pydantic's words, no help to the user
     context = getattr(error, "ctx", None)
-    if context is None:
-        return what
-    if isinstance(error, typer.BadParameter) and error.param is not None:
+    if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
+        refused = getattr(error.__cause__, "errors", list)()  # pydantic's, which say what but not of which value
+        if refused and repr(refused[0]["input"]) not in what:
+            what += f": {refused[0]['input']!r}"
         source = context.get_parameter_source(error.param.name)
         if source is not None and source.name == "DEFAULT_MAP":
             from dcpinspect.cli.config import config_path
 
             what = f"{escape(os.fspath(config_path()[0]))}: [{context.info_name}]: {what}"
-    return f"{what}{'' if what.endswith('?') else ';'} see '{context.command_path} --help'"
+    path = PROGRAM if context is None else context.command_path
+    return f"{what}{'' if what.endswith('?') else ';'} see '{path} --help'"
