@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from dcpinspect.cli.config import Config, Setting, config_path, load
+from dcpinspect.cli.main import main
+from dcpinspect.errors import UsageError
+
+COMMANDS = ["read", "check"]
+SETTINGS = {
+    "fields": Setting("fields", is_flag=True, is_negation=False, is_repeatable=False),
+    "no-fields": Setting("fields", is_flag=True, is_negation=True, is_repeatable=False),
+    "limit": Setting("limit", is_flag=False, is_negation=False, is_repeatable=False),
+    "port": Setting("port", is_flag=False, is_negation=False, is_repeatable=True),
+    "time-format": Setting("time_format", is_flag=False, is_negation=False, is_repeatable=False),
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A config file that is in force."""
+    path = tmp_path / "config.toml"
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(path))
+    return path
+
+
+def defaults(text: str, path: Path) -> object:
+    path.write_text(text)
+    return load(COMMANDS).defaults("read", SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("[check]\nlimit = 1", {}),
+        ("[read]\nlimit = 10", {"limit": "10"}),
+        ("[read]\nlimit = '10'", {"limit": "10"}),
+        ("[read]\nfields = true", {"fields": True}),
+        ("[read]\nno-fields = true", {"fields": False}),
+        ("[read]\nno_fields = false", {"fields": True}),
+        ("[read]\ntime-format = 'delta'", {"time_format": "delta"}),
+        ("[read]\ntime_format = 'delta'", {"time_format": "delta"}),
+        ("[read]\nport = 11999", {"port": ["11999"]}),
+        ("[read]\nport = [11999, '12010']", {"port": ["11999", "12010"]}),
+    ],
+)
+def test_values_read_as_on_the_command_line(text: str, expected: object, path: Path) -> None:
+    assert defaults(text, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[read]\nlimt = 1", "[read] limt: dcpinspect read has no such option; did you mean limit?"),
+        (
+            "[read]\nzzz = 1",
+            "[read] zzz: dcpinspect read has no such option; it has fields, limit, no-fields, port, time-format",
+        ),
+        ("[raed]", "[raed]: dcpinspect has no such command; did you mean read?"),
+        ("limit = 1", "limit: put it in the table of a command, for instance under [read]"),
+        ("[read]\nlimit = true", "[read] limit: write text, a number, or a list of these"),
+        ("[read]\nlimit = [1]", "[read] limit: the option takes one value, not a list"),
+        ("[read]\nport = [[1]]", "[read] port: write text, a number, or a list of these"),
+        ("[read.port]", "[read] port: write text, a number, or a list of these"),
+        ("[read]\nfields = 'yes'", "[read] fields: write true or false"),
+        (
+            '[read]\n"\\u001B[2J" = 1',
+            r"[read] \x1b[2J: dcpinspect read has no such option; it has fields, limit, no-fields, port, time-format",
+        ),
+        ("[read\n", "not valid TOML: Expected ']' at the end of a table declaration (at line 1, column 6)"),
+    ],
+)
+def test_errors_name_file_and_place(text: str, what: str, path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        defaults(text, path)
+    assert str(caught.value) == f"{path}: {what}"
+
+
+def test_a_file_that_is_not_utf8(path: Path) -> None:
+    path.write_bytes(b"[read]\n\xff")
+    with pytest.raises(UsageError) as caught:
+        load(COMMANDS)
+    assert str(caught.value) == f"{path}, offset 7: not UTF-8; save the config file as UTF-8"
+
+
+def test_a_file_that_the_user_named_must_exist(path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        load(COMMANDS)
+    assert str(caught.value) == f"{path}: no such config file; correct or unset DCPINSPECT_CONFIG"
+
+
+def test_a_file_that_cannot_be_read(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(UsageError) as caught:
+        load(COMMANDS)
+    assert str(caught.value) == f"{path}: Is a directory; DCPINSPECT_CONFIG may name another config file"
+
+
+def test_the_platform_says_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("DCPINSPECT_CONFIG")
+    monkeypatch.setattr(platformdirs, "user_config_path", lambda name: tmp_path / name)
+    assert config_path() == (tmp_path / "dcpinspect" / "config.toml", False)
+    assert load(COMMANDS) == Config(tmp_path / "dcpinspect" / "config.toml", {})
+
+
+def test_a_default_that_the_option_refuses_is_blamed_on_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_text("[read]\nlimit = 'many'")
+    assert main(["read", "a.pcap"]) == 2
+    assert capsys.readouterr().err == (
+        f"dcpinspect: {path}: [read]: Invalid value for '-n' / '--limit': "
+        "Input should be a valid integer, unable to parse string as an integer: 'many'; see 'dcpinspect read --help'\n"
+    )
+
+
+def test_the_command_line_wins_over_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_text("[read]\nlimit = 'many'")
+    main(["read", "--limit", "1", "nowhere.pcap"])
+    assert "many" not in capsys.readouterr().err

@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+
+import pexpect
+import pytest
+
+import dcpinspect
+from dcpinspect.cli import main as cli
+from dcpinspect.cli.main import COMMANDS, main, program
+from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dcpinspect", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment}, timeout=60)
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Replaces all commands by one, ``probe``, that does what the test says."""
+
+    def install(action: Callable[[], object]) -> None:
+        def command() -> object:
+            return action()
+
+        module = types.ModuleType("dcpinspect.cli.probe")
+        module.probe = command  # type: ignore[attr-defined]  # as a command's module has it
+        monkeypatch.setitem(sys.modules, "dcpinspect.cli.probe", module)
+        monkeypatch.setattr(cli, "COMMANDS", {"probe": "Do what the test says."})
+
+    return install
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def action() -> object:
+        raise error
+
+    return action
+
+
+def test_help_lists_every_command() -> None:
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = [line.split() for line in done.stdout.partition("Commands:\n")[2].splitlines()]
+    assert [words[0] for words in listed] == list(COMMANDS)
+
+
+def test_no_arguments_print_the_help() -> None:
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run("--help").stdout
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dcpinspect {dcpinspect.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(f"Usage: dcpinspect {command} ")
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["shcema"], "No such command 'shcema'. Did you mean 'schema'? see 'dcpinspect --help'"),
+        (["--colour"], "No such option: --colour; see 'dcpinspect --help'"),
+        (["schema"], "Missing argument 'TABLE'; see 'dcpinspect schema --help'"),
+        (["schema", "a", "b"], "Got unexpected extra argument(s) (b); see 'dcpinspect schema --help'"),
+        (["schema", "--colour"], "No such option: --colour; see 'dcpinspect schema --help'"),
+        (["read", "--limit"], "Option '--limit' requires an argument; see 'dcpinspect --help'"),
+        (
+            ["read", "--limit", "x", "a.pcap"],
+            "Invalid value for '-n' / '--limit': Input should be a valid integer, unable to parse string as an integer: 'x'; "
+            "see 'dcpinspect read --help'",
+        ),
+        (
+            ["read", "--format", "xml", "a.pcap"],
+            "Invalid value for '--format' / '-f': 'xml' is not one of 'text', 'json', 'ndjson'; see 'dcpinspect read --help'",
+        ),
+    ],
+)
+def test_usage_errors_are_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr() == ("", f"dcpinspect: {line}\n")
+
+
+def test_what_was_typed_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["\x1b[2J\n\u202e"]) == 2
+    assert capsys.readouterr().err[:-1].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UsageError("--vbucket x: not a number"), 2, "--vbucket x: not a number"),
+        (CaptureError("a.pcap", 24, "cut", "copy it again"), 2, "a.pcap, offset 24: cut; copy it again"),
+        (DamagedCapture("a.pcap", 24, "cut"), 3, "a.pcap, offset 24: cut"),
+        (FileNotFoundError(2, "No such file or directory", "a\x1b.out"), 2, r"a\x1b.out: No such file or directory"),
+        (OSError(28, "No space left on device"), 2, "No space left on device"),
+    ],
+)
+def test_errors_of_a_command_are_one_line_and_a_status(
+    error: Exception, status: int, line: str, probe: Callable[[Callable[[], object]], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe(raising(error))
+    assert main(["probe"]) == status
+    assert capsys.readouterr().err == f"dcpinspect: {line}\n"
+
+
+@pytest.mark.parametrize(("returned", "status"), [(None, 0), (0, 0), (3, 3)])
+def test_a_command_returns_its_status(returned: object, status: int, probe: Callable[[Callable[[], object]], None]) -> None:
+    probe(lambda: returned)
+    assert main(["probe"]) == status
+
+
+def test_interruption_is_130_without_a_word(probe: Callable[[Callable[[], object]], None], capsys: pytest.CaptureFixture[str]) -> None:
+    probe(raising(KeyboardInterrupt()))
+    assert main(["probe"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_fault_of_ours_keeps_its_traceback(probe: Callable[[Callable[[], object]], None]) -> None:
+    probe(raising(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        main(["probe"])
+
+
+def test_ctrl_c_ends_the_process_with_130() -> None:
+    code = "import sys, types\nfrom dcpinspect.cli import main\nimport dcpinspect.cli\n"
+    code += "import time\nmodule = types.ModuleType('m')\n"
+    code += "def probe() -> None:\n    print('ready', flush=True)\n    time.sleep(60)\n"
+    code += (
+        "module.probe = probe\nsys.modules['dcpinspect.cli.probe'] = module\nmain.COMMANDS['probe'] = ''\nsys.exit(main.main(['probe']))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 130
+
+
+def test_a_closed_pipe_is_silent() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "dcpinspect", "--help"], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_lists_commands(shell: str) -> None:
+    environment = {
+        "_DCPINSPECT_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "dcpinspect sch",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "dcpinspect sch",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    done = run(**environment)
+    assert "schema" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_completion_lists_the_options_of_a_command_whatever_the_config_file_holds() -> None:
+    environment = {"_DCPINSPECT_COMPLETE": "complete_bash", "COMP_WORDS": "dcpinspect read --lim", "COMP_CWORD": "2"}
+    done = run(**environment, DCPINSPECT_CONFIG="/nowhere")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["--limit"], "")
+
+
+def test_show_completion_prints_the_script_of_the_shell_it_runs_in() -> None:
+    shell = pexpect.spawn("bash", ["--norc", "-c", f"{sys.executable} -m dcpinspect --show-completion; true"], encoding="utf-8", timeout=60)
+    assert "_DCPINSPECT_COMPLETE=complete_bash" in shell.read()
+
+
+def test_building_the_program_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in COMMANDS:
+        monkeypatch.delitem(sys.modules, f"dcpinspect.cli.{name}", raising=False)
+    program()
+    assert not any(f"dcpinspect.cli.{name}" in sys.modules for name in COMMANDS)

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests import conftest
+
+pytest_plugins = ["pytester"]
+
+
+def test_the_environment_is_frozen() -> None:
+    assert (time.tzname[0], os.environ["DCPINSPECT_CONFIG"]) == ("UTC", os.devnull)
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", {"skipped": 1}), ("true", {"errors": 1})])
+def test_a_missing_tool_skips_except_in_ci(
+    ci: str, outcome: dict[str, int], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    pytester.makeconftest(Path(conftest.__file__).read_text())
+    pytester.makeini("[pytest]\nmarkers = requires(tool): x")
+    pytester.makepyfile("import pytest\n@pytest.mark.requires('no-such-tool')\ndef test_it(): pass")
+    pytester.runpytest_subprocess().assert_outcomes(**outcome)
+
+
+def test_golden_files_are_compared(golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "seen.txt").write_text("a\n")
+    monkeypatch.setattr(conftest, "GOLDEN", tmp_path)
+    golden("seen.txt", "a\n")
+    with pytest.raises(AssertionError, match="no golden file"):
+        golden("unseen.txt", "a\n")

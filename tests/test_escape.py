@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.escape import cells, clip, escape, one_line
+
+# hypothesis leaves surrogates out unless asked
+any_text = st.text(st.characters(codec=None, exclude_categories=()))
+any_bytes = st.binary() | any_text.map(lambda text: text.encode("utf-8", "surrogatepass"))
+
+
+def unescape(text: str) -> str:
+    """The inverse, in the terms of surrogateescape."""
+
+    def character(match: re.Match[str]) -> str:
+        if match[0] == r"\\":
+            return "\\"
+        code = int(match[0][2:], 16)
+        return chr(code + 0xDC00 if match[0][1] == "x" and code >= 0x80 else code)
+
+    return re.sub(r"\\\\|\\x[0-9a-f]{2}|\\u[0-9a-f]{4}|\\U[0-9a-f]{8}", character, text)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("airline_10", "airline_10"),
+        ("", ""),
+        ("Zürich 東京", "Zürich 東京"),
+        ("\x1b[2J", r"\x1b[2J"),
+        ("a\tb\n", r"a\x09b\x0a"),
+        ("\x7f", r"\x7f"),
+        ("\x9b2J", r"\u009b2J"),
+        (b"\x9b2J", r"\x9b2J"),
+        (b"\xc2\x9b2J", r"\u009b2J"),
+        (b"caf\xc3", r"caf\xc3"),
+        (b"\xed\xa0\x80", r"\xed\xa0\x80"),
+        ("gpj\u202egnp", r"gpj\u202egnp"),
+        ("a\u200bb\ufeff", r"a\u200bb\ufeff"),
+        ("a\u2028b\u2029", r"a\u2028b\u2029"),
+        ("a\u00a0b", r"a\u00a0b"),
+        ("\u3164\ufe0f\u115f", r"\u3164\ufe0f\u115f"),
+        ("\U000e0041", r"\U000e0041"),
+        ("\ud800", r"\ud800"),
+        ("\udcff", r"\xff"),
+        (r"C:\x1b", r"C:\\x1b"),
+        ("[red]", "[red]"),
+    ],
+)
+def test_what_cannot_be_seen_is_written_out(data: str | bytes, text: str) -> None:
+    assert escape(data) == text
+
+
+@given(any_text)
+def test_escaped_text_is_printable(text: str) -> None:
+    assert escape(text).isprintable()
+
+
+@given(any_bytes)
+def test_escaped_bytes_are_printable(data: bytes) -> None:
+    assert escape(data).isprintable()
+
+
+@given(any_text)
+def test_escaping_is_reversible_for_text(text: str) -> None:
+    assert unescape(escape(text)) == text
+
+
+@given(any_bytes)
+def test_escaping_is_reversible_for_bytes(data: bytes) -> None:
+    assert unescape(escape(data)).encode("utf-8", "surrogateescape") == data
+
+
+@given(any_text)
+def test_one_line_is_printable(text: str) -> None:
+    assert one_line(text).isprintable()
+
+
+def test_one_line_joins_lines_and_keeps_backslashes() -> None:
+    assert one_line("Choose from:\n\ttext,\n\tjson\x07 C:\\x\n") == "Choose from: text, json\\x07 C:\\x"
+
+
+def test_cells_counts_terminal_columns() -> None:
+    assert [cells(text) for text in ("abc", "東京", "e\u0301", "")] == [3, 4, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "clipped"),
+    [
+        ("airline", 7, "airline"),
+        ("airline", 6, "airli…"),
+        ("airline", 1, "…"),
+        ("airline", 0, ""),
+        ("", 0, ""),
+        ("東京", 4, "東京"),
+        ("東京", 3, "東…"),
+        ("東京", 2, "…"),
+        ("ne\u0301e", 2, "n…"),
+    ],
+)
+def test_clip_keeps_within_the_width(text: str, width: int, clipped: str) -> None:
+    assert clip(text, width) == clipped
+
+
+@given(any_text.map(escape), st.integers(0, 40))
+def test_clipped_text_fits_and_begins_the_same(text: str, width: int) -> None:
+    clipped = clip(text, width)
+    assert cells(clipped) <= width
+    assert clipped == text or text.startswith(clipped.removesuffix("…"))
+
+
+def test_every_character_that_draws_nothing_is_escaped() -> None:
+    """Unicode's Default_Ignorable_Code_Point, as far as its categories tell: format characters and the listed exceptions."""
+    for code in range(0x110000):
+        if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp"):
+            assert escape(chr(code)).startswith("\\")
