@@ -1,0 +1,50 @@
+"""What a start loads. The import contracts see the static graph only, not what functions import while they run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "dcpinspect"
+
+HEAVY = {"duckdb", "numba", "numpy", "pyarrow", "pydantic", "pyspark", "rich", "scapy", "textual"}
+FOR_PEOPLE = {"pyspark", "rich", "scapy", "textual", "typer"}
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level modules that a fresh interpreter has loaded after running the code."""
+    report = f"import sys, json\n{code}\nsys.__stdout__.write('\\n' + json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+def modules_below_cli() -> list[str]:
+    paths = (path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py"))
+    names = sorted(".".join(path.parts) for path in paths if path.name != "__main__")
+    return [name.removesuffix(".__init__") for name in names if not name.startswith("dcpinspect.cli.")]
+
+
+def test_the_package_itself_loads_nothing() -> None:
+    assert loaded_by("import dcpinspect") & (HEAVY | {"typer"}) == set()
+
+
+def test_nothing_below_cli_loads_what_is_for_people() -> None:
+    names = modules_below_cli()
+    assert "dcpinspect.engine" in names
+    assert loaded_by(f"from importlib import import_module\nfor name in {names}: import_module(name)") & FOR_PEOPLE == set()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
+def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded_by(f"from dcpinspect.cli.main import main\nassert main({arguments}) == 0") & HEAVY == set()
+
+
+@pytest.mark.parametrize("command", sorted(path.stem for path in (PACKAGE / "cli").glob("*.py")))
+def test_importing_a_command_loads_nothing_heavy(command: str) -> None:
+    """So that completing its options is as quick as --help."""
+    assert loaded_by(f"import dcpinspect.cli.{command}") & HEAVY == set()

@@ -1,0 +1,45 @@
+"""Every source file has its test file and the reverse, so that either is found from the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+NO_MODULE = {
+    "test_conftest": "the test support",
+    "test_import_hygiene": "the package as a whole",
+    "test_layout": "the tree of files",
+    "test_readme": "README.md",
+}
+"""Tests in tests/ itself that prove something else than one module. Those that play several modules together are in tests/scenarios."""
+
+NO_TEST_FILE = {
+    "__init__.py": "says what its package is for",
+    "__main__.py": "calls cli.main, whose tests start it",
+    "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
+}
+"""Sources without a test file of their own, as patterns."""
+
+
+def test_every_module_has_its_test_file() -> None:
+    sources = {path.relative_to(ROOT / "dcpinspect") for path in (ROOT / "dcpinspect").rglob("*.py")}
+    lonely = [
+        source.as_posix()
+        for source in sorted(sources)
+        if not any(source.match(pattern) for pattern in NO_TEST_FILE)
+        and not (ROOT / "tests" / source).with_name(f"test_{source.name}").exists()
+    ]
+    assert lonely == [], "write tests/…/test_<module>.py for these modules"
+
+
+def test_every_test_file_has_its_module() -> None:
+    tests = {path.relative_to(ROOT / "tests") for path in (ROOT / "tests").rglob("test_*.py")}
+    orphans = [
+        test.as_posix()
+        for test in sorted(tests)
+        if test.parts[0] not in ("scenarios", "peers")
+        and not (len(test.parts) == 1 and test.stem in NO_MODULE)
+        and not (ROOT / "dcpinspect" / test).with_name(test.name.removeprefix("test_")).exists()
+    ]
+    assert orphans == [], "name these after the module they test, or move them to tests/scenarios"
