@@ -1,0 +1,74 @@
+"""Every command that the documents give to type is run as written, apart from the set-up of a machine, which CI does once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+
+SET_UP = "python3 -m venv .venv && .venv/bin/pip install "
+CHECK = "-m tests.check"
+
+
+def fenced_commands(document: str) -> list[str]:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (ROOT / document).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("#")]
+
+
+COMMANDS = sorted({command for document in DOCUMENTS for command in fenced_commands(document)})
+RUNNABLE = [command for command in COMMANDS if not command.endswith(CHECK)]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a reader has it after the set-up: the samples, and .venv/bin with this interpreter's programs."""
+    folder = tmp_path_factory.mktemp("readme")
+    (folder / ".venv").mkdir()
+    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    (folder / "sample_captures").symlink_to(ROOT / "sample_captures")
+    return folder
+
+
+@pytest.mark.parametrize("command", RUNNABLE)
+def test_command_runs(command: str, installed: Path) -> None:
+    if command.startswith(SET_UP):
+        command = command.partition(" && ")[2].partition(" && ")[2]
+    environment = {**os.environ, "PATH": os.pathsep.join([str(installed / ".venv" / "bin"), os.environ["PATH"]])}
+    script = f"set -euo pipefail\n{command}"
+    done = subprocess.run(["bash", "-c", script], cwd=installed, env=environment, capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert done.stdout
+
+
+def test_the_two_first_commands_set_up_a_fresh_machine() -> None:
+    show, check = fenced_commands("README.md")[:2]
+    assert show.startswith(SET_UP + ". && ")
+    assert check.startswith(SET_UP + "-e '.[dev]' && ")
+
+
+def test_ci_runs_the_command_for_the_tests_as_the_readme_has_it() -> None:
+    script = (ROOT / ".ci" / "run").read_text("utf-8")
+    found = re.search(r"^command=\$\((grep .* README\.md)\)$", script, re.MULTILINE)
+    assert found is not None
+    taken = subprocess.run(shlex.split(found[1]), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert taken.splitlines() == [command for command in fenced_commands("README.md") if command.endswith(CHECK)]
+    assert len(taken.splitlines()) == 1
+    assert script.rstrip().endswith('eval "$command"')
+
+
+def test_documents_agree_on_the_command_for_the_tests() -> None:
+    assert len({command for command in COMMANDS if command.endswith(CHECK)}) == 1
+
+
+def test_links_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text("utf-8")):
+            assert (ROOT / target).exists(), f"{document}: {target}"
