@@ -48,8 +48,8 @@ class Consumer:
                     sock = self._connect(talk, FIRST_PORT + number if self._fixed_ports else 0)
                     futures.append(pool.submit(Endpoint(sock, "client", talk, self._board).follow))
                 return [future.result() for future in futures]
-        except BaseException:
-            self._board.fail()
+        except BaseException as error:
+            self._board.fail(error)
             raise
 
     def _connect(self, talk: Conversation, port: int) -> socket.socket:

@@ -31,12 +31,14 @@ class PeerError(AssertionError):
 class Board:
     """Where ends meet: the two of a connection, and connections that wait for each other."""
 
-    def __init__(self, hooks: Mapping[str, Callable[[], None]] | None = None) -> None:
+    def __init__(self, hooks: Mapping[str, Callable[[], object]] | None = None) -> None:
         self._hooks = dict(hooks or {})
         self._lock = threading.Condition()
         self._arrived: dict[tuple[int, int], int] = {}
         self._reached: set[str] = set()
-        self._failed = False
+        self._at_failure: list[Callable[[], object]] = []
+        self.error: BaseException | None = None
+        """What went wrong first; everything after it is a consequence."""
 
     def meet(self, place: tuple[int, int], name: str) -> None:
         """Wait for the other end at this place of the conversation; the second to arrive runs the hook."""
@@ -62,15 +64,22 @@ class Board:
         """Wait until a mark has been reached."""
         self._wait(lambda: name in self._reached, f"{name!r} was never reached")
 
-    def fail(self) -> None:
+    def fail(self, error: BaseException) -> None:
         """Wake everybody up: one end has given up."""
         with self._lock:
-            self._failed = True
+            self.error = self.error or error
             self._lock.notify_all()
+        for call in self._at_failure:
+            call()
+
+    def at_failure(self, call: Callable[[], object]) -> None:
+        """What to do, beside waking who waits here, when somebody gives up."""
+        self._at_failure.append(call)
 
     def _wait(self, ready: Callable[[], bool], complaint: str) -> None:
         with self._lock:
-            if not self._lock.wait_for(lambda: ready() or self._failed, TIMEOUT) or (self._failed and not ready()):
+            self._lock.wait_for(lambda: ready() or self.error is not None, TIMEOUT)
+            if not ready():
                 raise PeerError(complaint)
 
 
@@ -187,8 +196,8 @@ class Endpoint:
             if self._side == "client":
                 self._board.reach(f"{self._talk.name} ended")
             return self.record
-        except BaseException:
-            self._board.fail()
+        except BaseException as error:
+            self._board.fail(error)
             raise
         finally:
             self._sock.close()

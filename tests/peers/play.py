@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ def play(
     hosts: Mapping[str, str] | None = None,
     port: int = 0,
     fixed_ports: bool = False,
-    hooks: Mapping[str, Callable[[], None]] | None = None,
+    hooks: Mapping[str, Callable[[], object]] | None = None,
     at_server: Callable[[], AbstractContextManager[None]] = nullcontext,
     at_client: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> list[Said]:
@@ -46,7 +46,10 @@ def play(
     consumer = Consumer(story, board, producer.addresses, places, fixed_ports=fixed_ports, inside=at_client)
     with ThreadPoolExecutor(2) as pool:
         serving, asking = pool.submit(producer.run), pool.submit(consumer.run)
-        clients, servers = asking.result(), serving.result()
+        wait((serving, asking))
+    if board.error is not None:
+        raise board.error
+    clients, servers = asking.result(), serving.result()
     return [_said(client, server) for client, server in zip(clients, servers, strict=True)]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from tests.peers.endpoint import TIMEOUT, Address, Board, Endpoint, Record
 from tests.peers.script import Story
@@ -32,11 +33,17 @@ class Producer:
             listener.listen()
             listener.settimeout(TIMEOUT)
             self._listeners[name] = listener
+        board.at_failure(self._stop_accepting)
 
     @property
     def addresses(self) -> dict[str, Address]:
         """Where each host listens."""
         return {name: listener.getsockname()[:2] for name, listener in self._listeners.items()}
+
+    def _stop_accepting(self) -> None:
+        for listener in self._listeners.values():
+            with suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
 
     def run(self) -> list[Record]:
         """All connections of the story; what was said at this end, in the story's order."""
@@ -48,8 +55,8 @@ class Producer:
                     sock, _ = self._listeners[talk.server].accept()
                     futures.append(pool.submit(Endpoint(sock, "server", talk, self._board).follow))
                 return [future.result() for future in futures]
-        except BaseException:
-            self._board.fail()
+        except BaseException as error:
+            self._board.fail(error)
             raise
         finally:
             for listener in self._listeners.values():

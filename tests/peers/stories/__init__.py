@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.peers.script import Story
+from tests.peers.stories.busy import busy, midstream
+from tests.peers.stories.large import large
+from tests.peers.stories.rollback import rollback
 from tests.peers.stories.snapshots import snapshots
 from tests.peers.stories.tour import tour
+from tests.peers.stories.upr import upr
 
-STORIES: dict[str, Callable[[], Story]] = {"tour": tour, "snapshots": snapshots}
-"""By the name of the sample."""
+STORIES: dict[str, Callable[[], Story]] = {
+    "tour": tour,
+    "rollback": rollback,
+    "snapshots": snapshots,
+    "busy": busy,
+    "midstream": midstream,
+    "large": large,
+    "upr": upr,
+}
+"""By name."""
