@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -150,10 +150,11 @@ def _run(arguments: list[str]) -> int:
 
 def _explain(error: typer.TyperException) -> str:
     """Say what is wrong with the command line, where it was said, and what to do."""
-    what = error.format_message().replace("Value error, ", "").rstrip(".")  # pydantic's words, no help to the user
+    what = error.format_message().replace("Value error, ", "").rstrip(".")  # a prefix of pydantic's
     context = getattr(error, "ctx", None)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
-        refused = getattr(error.__cause__, "errors", list)()  # pydantic's, which say what but not of which value
+        # pydantic says what is wrong, but not of which value
+        refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
         if refused and repr(refused[0]["input"]) not in what:
             what += f": {refused[0]['input']!r}"
         source = context.get_parameter_source(error.param.name)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from dcpinspect.cli.terminal import complain, painter, put, wants_color, width
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output is a terminal 72 columns wide."""
+    stdout = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr("dcpinspect.cli.terminal.sys", SimpleNamespace(stdout=stdout))  # pytest exchanges sys.stdout itself
+    monkeypatch.setenv("COLUMNS", "72")
+
+
+def test_complaints_are_one_safe_line(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("a.pcap: cut\x1b[2J\nread on")
+    assert capsys.readouterr() == ("", "dcpinspect: a.pcap: cut\\x1b[2J read on\n")
+
+
+def test_output_that_is_no_terminal_is_plain_and_unclipped() -> None:
+    assert (wants_color(), width(), painter()("text", "bold")) == (False, None, "text")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_has_colour_and_width() -> None:
+    assert (wants_color(), width(), painter()("text", "bold")) == (True, 72, "\x1b[1mtext\x1b[0m")
+    assert painter()("text", "") == "text"
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colour_can_be_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    assert (wants_color(), painter()("text", "bold")) == (False, "text")
+
+
+def test_output_is_utf8_whatever_the_locale(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    put("1–1000")
+    put(b"\xff")
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == b"1\xe2\x80\x931000\xff"
