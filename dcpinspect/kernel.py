@@ -1,7 +1,8 @@
 """Sequential loops over columns: interpreted while small, compiled by numba once large.
 
 A kernel is a plain function over NumPy arrays and integers. Small inputs run it as Python, with every array seen through a
-``memoryview`` (an element costs 25 ns that way, 100 ns through NumPy). From ``COMPILE_FROM`` items of work in one process on, it is compiled, and stays so.
+``memoryview`` (an element costs 25 ns that way, 100 ns through NumPy). From ``COMPILE_FROM`` items of
+work in one process on, it is compiled, and stays so.
 
 What a kernel may use, so that both forms give equal numbers: integer arithmetic that fits int64 (u64 values only through ``np.uint64``
 constants and ``be64``), element access with indices it has checked itself, slices of one-dimensional arrays, and functions

@@ -72,7 +72,24 @@ class PcapNg:
                     break
             snaplen = self.interfaces[0].snaplen if self.interfaces else 0
             count, verdict = divmod(
-                int(walk_blocks(size // 512, data, size, self.big, len(self.interfaces), snaplen, self._limit, offset, captured, wire, high, low, number, state)),
+                int(
+                    walk_blocks(
+                        size // 512,
+                        data,
+                        size,
+                        self.big,
+                        len(self.interfaces),
+                        snaplen,
+                        self._limit,
+                        offset,
+                        captured,
+                        wire,
+                        high,
+                        low,
+                        number,
+                        state,
+                    )
+                ),
                 8,
             )
             if count:

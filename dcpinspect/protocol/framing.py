@@ -1,15 +1,15 @@
 """Stream bytes to messages: where each begins, how long it is, which packets gave it, and what is missing of it.
 
-A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the header at hand says where the next one is; a
-hole in a body changes nothing about that. It is lost by a byte that begins no message, by a body that cannot be, or by a hole over the part of
-a header that says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there are reported as skipped.
-Nothing that was handed out is taken back, and nothing depends on how the stream was cut into chunks.
+A ``Framer`` serves one direction of one connection and is in one of two states. *In sync*, the header at hand says where the next
+one is; a hole in a body changes nothing about that. It is lost by a byte that begins no message, by a body that cannot be, or by a
+hole over the part of a header that says the length. Then a ``Trial`` (resync.py) finds the next message, and the bytes up to there
+are reported as skipped. Nothing that was handed out is taken back, and nothing depends on how the stream was cut into chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = {_BAD_MAGIC: BAD_MAGIC, _ABSURD_BODY: ABSURD_BODY, _HOLE: HOLE}
 _LENGTH_KNOWN = 12
 """Bytes of a header that must be there to know where the next one is."""
-_MEMO = 1024
+_MEMO = 4096
 _ROLES = np.zeros(256, np.uint8)
 _ROLES[list(STREAM_OPCODES)] = 1
 _ROLES[list(EVENTS)] = 2
@@ -73,14 +73,14 @@ class Framed:
     """Stream offset where bytes that were no message begin; one entry a range here and in the next two."""
     skipped_end: Column = field(default_factory=_no_numbers)
     skipped_reason: tuple[str, ...] = ()
-    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header) or ``header-cut`` (the length was there, the rest was not)."""
+    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header) or ``header-cut`` (only its length was there)."""
     unfinished: int = 0
     """Bytes of a message whose end never came; at the end of the direction only."""
 
 
 @dataclass(slots=True)
 class FramingAccount:
-    """Captured bytes of one direction by what became of them; their sum is what the chunks held, holes aside, once the direction has ended."""
+    """Captured bytes of one direction by what became of them; once it has ended they add up to what the chunks held, holes aside."""
 
     messages: int = 0
     skipped: int = 0
@@ -203,9 +203,7 @@ class Framer:
                 self._found(at)
                 if verdict.heuristic:
                     self._heuristic_until = verdict.decided
-                self._floor = max(
-                    self._floor, part.release_at(verdict.decided - 1) if verdict.decided < stretch.end or not final else stretch.release
-                )
+                self._floor = max(self._floor, stretch.release if verdict.by_end else part.release_at(verdict.decided - 1))
             at, why = self._walk(part, at, state)
             if why == _MORE:
                 break
@@ -236,7 +234,7 @@ class Framer:
         room = (size - (at - origin)) // HEADER + 1
         start, length, least, greatest, last = (np.empty(room, np.int64) for _ in range(5))
         cut = np.empty(room, np.uint8)
-        keys = np.empty(room, np.int64)
+        keys, key_row = np.empty(room, np.int64), np.empty(room, np.int64)
         counts = np.zeros(4, np.int64)
         state[0] = at - origin
         segments = part.segments
@@ -259,6 +257,7 @@ class Framer:
                 last,
                 cut,
                 keys,
+                key_row,
                 counts,
                 state,
             )
@@ -269,7 +268,7 @@ class Framer:
             start, length, least, greatest, last = start[:count], length[:count], least[:count], greatest[:count], last[:count]
             whole = cut[:count] == 0
             if new:
-                self._known.learn(keys[:new].tolist(), max(self._floor, int(segments.release[last[-1]])))
+                self._known.learn(keys[:new].tolist(), np.maximum(segments.release[last[key_row[:new]]], self._floor).tolist())
             self._producing |= events > 0
             if not whole.all():
                 for i in np.flatnonzero(~whole).tolist():
@@ -313,24 +312,12 @@ class Framer:
     def _framed(self, parts: list[_Part]) -> Framed | None:
         if not parts and not self._skipped and not self._unfinished:
             return None
-        found = [_columns(part) for part in parts]
+        framed = _joined([_framed_part(part) for part in parts])
         skipped, self._skipped = self._skipped, []
         unfinished, self._unfinished = self._unfinished, 0
-        names = [name for name in Framed.__dataclass_fields__ if not name.startswith(("skipped", "unfinished"))]
-        if len(found) == 1:
-            joined = found[0]
-        elif found:
-            sizes = np.cumsum([0] + [len(columns["data"]) for columns in found])
-            counts = np.cumsum([0] + [len(columns["start"]) for columns in found])
-            for columns, size, count in zip(found, sizes.tolist(), counts.tolist(), strict=False):
-                columns["start"] = columns["start"] + size
-                columns["missing_row"] = columns["missing_row"] + count
-            joined = {name: np.concatenate([columns[name] for columns in found]) for name in names}
-        else:
-            joined = dict.fromkeys(names, _no_numbers()) | {"data": np.empty(0, np.uint8), "heuristic": np.empty(0, np.bool_)}
-        self.account.messages += int(joined["length"].sum()) - int((joined["missing_end"] - joined["missing_start"]).sum())
-        return Framed(
-            **joined,
+        self.account.messages += int(framed.length.sum()) - int((framed.missing_end - framed.missing_start).sum())
+        return replace(
+            framed,
             skipped_start=np.array([start for start, _, _ in skipped], np.int64),
             skipped_end=np.array([end for _, end, _ in skipped], np.int64),
             skipped_reason=tuple(reason for _, _, reason in skipped),
@@ -346,34 +333,57 @@ def _captured(start: int, end: int, holes: Column) -> int:
     return end - start - int(missing[missing > 0].sum())
 
 
-def _columns(part: _Part) -> dict[str, npt.NDArray[np.generic]]:
+def _framed_part(part: _Part) -> Framed:
     start, length, least, greatest, last, heuristic, floor = (np.concatenate(columns) for columns in zip(*part.rows, strict=True))
     segments = part.segments
     hole, hole_end = part.holes[:, 0] - part.offset, part.holes[:, 1] - part.offset
     row = np.searchsorted(start, hole, "right") - 1
     inside = (row >= 0) & (hole < (start + length)[row]) if len(start) else np.zeros(len(hole), np.bool_)
     row = row[inside]
-    return {
-        "data": part.data,
-        "start": start,
-        "length": length,
-        "stream_offset": start + part.offset,
-        "frame": segments.frame[least],
-        "last_frame": segments.frame[greatest],
-        "file": segments.file[least],
-        "last_file": segments.file[greatest],
-        "time_ns": segments.time_ns[greatest],
-        "release": np.maximum(segments.release[last], floor),
-        "heuristic": heuristic.astype(np.bool_),
-        "missing_row": row,
-        "missing_start": hole[inside] - start[row],
-        "missing_end": np.minimum(hole_end[inside] - start[row], length[row]),
-    }
+    return Framed(
+        data=part.data,
+        start=start,
+        length=length,
+        stream_offset=start + part.offset,
+        frame=segments.frame[least],
+        last_frame=segments.frame[greatest],
+        file=segments.file[least],
+        last_file=segments.file[greatest],
+        time_ns=segments.time_ns[greatest],
+        release=np.maximum(segments.release[last], floor),
+        heuristic=heuristic.astype(np.bool_),
+        missing_row=row,
+        missing_start=hole[inside] - start[row],
+        missing_end=np.minimum(hole_end[inside] - start[row], length[row]),
+    )
+
+
+def _joined(parts: list[Framed]) -> Framed:
+    """Messages of consecutive stretches over one buffer."""
+    if len(parts) == 1:
+        return parts[0]
+    none = _no_numbers()
+    data: list[Bytes] = [np.empty(0, np.uint8)]
+    heuristic: list[Mask] = [np.empty(0, np.bool_)]
+    columns: dict[str, list[Column]] = {name: [none] for name in _NUMBERS}
+    size = count = 0
+    for part in parts:
+        data.append(part.data)
+        heuristic.append(part.heuristic)
+        for name, values in columns.items():
+            values.append(getattr(part, name) + {"start": size, "missing_row": count}.get(name, 0))
+        size += len(part.data)
+        count += len(part.start)
+    numbers: dict[str, Any] = {name: np.concatenate(values) for name, values in columns.items()}
+    return Framed(data=np.concatenate(data), heuristic=np.concatenate(heuristic), **numbers)
+
+
+_NUMBERS = tuple(name for name in Framed.__dataclass_fields__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
 
 
 @kernel(
     "int64(octets, int64[:,::1], int64[::1], int64[::1], int64[::1], int64, octets, int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1])"
+    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def frame_messages(
     data: Octets,
@@ -391,14 +401,16 @@ def frame_messages(
     last: Ints,
     cut: Octets,
     keys: Ints,
+    key_row: Ints,
     counts: Ints,
     state: Ints,
 ) -> int:
     """Follows the headers from ``state[0]``; returns why it stopped. One step a message and one a segment.
 
-    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte. ``cut``: 1 where
-    the header is not whole. ``keys``: streams not in ``memo`` (a small hash table). ``counts``: messages, keys, stream events, and the bytes
-    wanted from ``state[0]`` on. ``state`` is kept between calls on the same data: place, hole, segment.
+    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte.
+    ``cut``: 1 where the header is not whole. ``keys``: streams not in ``memo`` (a small hash table), of the messages ``key_row``.
+    ``counts``: messages, keys, stream events, and the bytes wanted from ``state[0]`` on. ``state`` is kept between calls on the
+    same data: place, hole, segment.
     """
     at, h, s = state[0], state[1], state[2]
     size, segments = len(data), len(segment_at)
@@ -449,11 +461,13 @@ def frame_messages(
             if role != 0:
                 if role == 2:
                     events += 1
-                key = (be16(data, at + 6) << 32) | be32(data, at + 12)
-                slot = (key ^ (key >> 32)) & (_MEMO - 1)
+                vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
+                key = (vbucket << 32) | opaque
+                slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (_MEMO - 1)  # opaques are often the vbucket, a counter, or a constant
                 if memo[slot] != key:
                     memo[slot] = key
                     keys[new] = key
+                    key_row[new] = count
                     new += 1
         count += 1
         at = end

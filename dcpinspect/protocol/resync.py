@@ -4,11 +4,11 @@ Two states. *Searching*: no bytes so far look like a header; they are given up a
 a chain: the header says where the next one must be. What the chain's bytes show decides, never how they were cut into chunks:
 
 - A chain is confirmed by 4 headers, or by 2 whose (vbucket, opaque) the connection has used before.
-- Values can hold whole messages (a document that is itself a capture), and such a chain can even run into the true one. So where this
-  direction is known to carry streams, only known headers confirm, and headers of unknown streams before the first known one are not believed;
-  and a chain that begins inside a message of another chain waits until the other one breaks.
-- Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands: the one with most known headers, then with
-  most headers. Its rows are marked heuristic.
+- Values can hold whole messages (a document that is itself a capture), and such a chain can even run into the true one. So where
+  this direction is known to carry streams, only known headers confirm, and headers of unknown streams before the first known one are
+  not believed; and a chain that begins inside a message of another chain waits until the other one breaks.
+- Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands: the one with most known headers,
+  then with most headers. Its rows are marked heuristic.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class KnownStreams:
     LIMIT = 1 << 16
     """More streams than any client opens; a capture made to fill the memory stops here."""
 
-    def learn(self, keys: list[int], release: int) -> None:
-        """Adds what messages released by packet ``release`` show."""
+    def learn(self, keys: list[int], releases: list[int]) -> None:
+        """Adds the pairs ``keys``, each shown by a message that the packet in ``releases`` released."""
         if len(self.released) < self.LIMIT:
-            for key in keys:
-                self.released.setdefault(key, release)
+            for key, release in zip(keys, releases, strict=True):
+                self.released[key] = min(release, self.released.get(key, release))
 
     def has(self, key: int, release: int) -> bool:
         """Whether packet ``release`` or an earlier one had shown it."""
@@ -104,6 +104,8 @@ class Verdict:
     """Stream offset after the byte that decided."""
     heuristic: bool
     """Messages that begin before ``decided`` were taken without full proof."""
+    by_end: bool = False
+    """Nothing but the end of the direction decided."""
 
 
 def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
@@ -288,7 +290,7 @@ class Trial:
             if not final:
                 complete = max(complete, 1)  # a message longer than a trial
             if complete > 0 and self._is_acceptable(chain, complete, exact=chain.cursor == end or not final):
-                return Verdict(self._begin(chain), end, heuristic=True)
+                return Verdict(self._begin(chain), end, heuristic=True, by_end=final)
         return None
 
     def _begin(self, chain: Chain) -> int:
@@ -300,7 +302,8 @@ class Trial:
             return True
         if self._producing and chain.count == 0:  # strangers only: a stream opened in the hole, or a value
             return chain.total >= CHAIN
-        return complete >= KNOWN_CHAIN or (complete == 1 and exact)
+        # by chance a header is this plausible once in 10**12 bytes
+        return complete >= KNOWN_CHAIN or (complete == 1 and (exact or not self._producing))
 
     def _is_blocked(self, chain: Chain) -> bool:
         blocker = chain.blocker

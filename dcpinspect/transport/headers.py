@@ -15,7 +15,7 @@ from dcpinspect.kernel import Ints, Octets, be16, be32, inline, kernel, le32
 
 USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL = range(6)
 CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual")
-"""Every packet is in one class: used; another protocol; TCP of other ports; cut before its TCP header ends; contradicting itself; UNUSUAL."""
+"""Every packet is in one class: used; another protocol; TCP of other ports; cut inside its headers; contradicting itself; UNUSUAL."""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -40,7 +40,7 @@ class Headers:
     """Position in the batch of each used packet."""
     tcp: Column
     """[used, COLUMNS]: source and destination address as 4 + 4 words of 32 bits (IPv4 mapped into IPv6), source and destination port,
-    sequence and acknowledgement number, flags, where the payload begins in ``PacketBatch.data``, payload bytes captured, payload bytes on the wire."""
+    sequence and acknowledgement number, flags, where the payload begins in ``PacketBatch.data``, payload bytes captured, and on the wire."""
 
     @property
     def unusual(self) -> Column:
@@ -193,14 +193,11 @@ def parse_headers(
             classes[i] = MALFORMED
             continue
         if protocol != 6:
-            kind = NOT_TCP
-            if version == 6 and protocol in (0, 43, 44, 51, 60):  # extension headers
-                kind = UNUSUAL
-            elif protocol in (4, 41, 47):  # IP in IP, GRE
-                kind = UNUSUAL
-            elif protocol == 17 and inner + 4 <= end and be16(data, inner + 2) in (4789, 8472, 6081):  # VXLAN, Geneve
-                kind = UNUSUAL
-            classes[i] = kind
+            extended = version == 6 and protocol in (0, 43, 44, 51, 60)
+            tunnel = protocol in (4, 41, 47)  # IP in IP, GRE
+            if protocol == 17 and inner + 4 <= end:
+                tunnel = be16(data, inner + 2) in (4789, 8472, 6081)  # VXLAN, Geneve
+            classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
             continue
         if total == 0:  # a large-send frame: longer than the length field can say, or not filled in yet
             ip_end = wire_end

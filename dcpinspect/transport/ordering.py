@@ -1,9 +1,10 @@
 """Segments put in order: the sequential part of reassembly, on integers only.
 
-One kernel looks at every packet in capture order, decides which bytes of it are new, which wait and which bytes will never come, and writes
-*entries*: "these bytes are next in that flow". No payload is touched. A *flow* is one direction of one connection: 2 * connection + direction.
+One kernel looks at every packet in capture order, decides which bytes of it are new, which wait and which will never come, and writes
+*entries*: "these bytes are next in that flow". No payload is touched. A *flow* is one direction of one connection, numbered
+2 * connection + direction.
 
-Why the whole reading gives the same entries in any batches: each packet is handled completely before the next, and time is the packets' own.
+Any batches give the same entries, because each packet is handled completely before the next, and time is the packets' own.
 """
 
 from __future__ import annotations
@@ -14,20 +15,22 @@ from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLO
 # Columns of an entry.
 E_FLOW, E_OFFSET, E_LENGTH, E_SOURCE, E_PACKET, E_FRAME, E_FILE, E_TIME, ENTRY = range(9)
 HOLE, END, HELD = -1, -2, -3
-"""Sources that are no offset in the batch's data: missing bytes; the end of the flow (length 0); ``HELD - n``: at ``n`` in the held bytes."""
+"""Sources that are no offset in the batch's data: missing bytes; the flow's end (length 0); ``HELD - n``: at ``n`` in the held bytes."""
 
 # Columns of a flow.
 (
     BASE, NEXT, FIN_AT, ACKED_TO, STARTED, ENDED, HEAD, TAIL, NODES, WAITING, STRAY, HOLES,
     PACKETS, PAYLOAD_BYTES, UNIQUE, DUPLICATE, LATE, MISSING, CUT_OFF, FLOW,
 ) = range(20)  # fmt: skip
-"""BASE: sequence number of stream offset 0, or -1. NEXT: offset of the next byte wanted. FIN_AT, ACKED_TO: offsets, or -1. HEAD, TAIL: waiting
-nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out of the window. HOLES: number made so far. From PACKETS on: accounts."""
+"""BASE: sequence number of stream offset 0, or -1. NEXT: offset of the next byte wanted. FIN_AT, ACKED_TO: offsets, or -1. HEAD, TAIL:
+waiting nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out of the window. HOLES: number made so far. From PACKETS
+on: accounts."""
 
 # Columns of a connection.
 PAIR, CLIENT_END, SEEN, FIRST_PACKET, LAST_TIME, CONNECTION = range(6)
 
-# Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to its start.
+# Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to
+# its start, or -1.
 N_OFFSET, N_LENGTH, N_SOURCE, N_PACKET, N_FRAME, N_FILE, N_TIME, N_ACK_SEEN, N_ACK_TIME, N_NEXT, N_PREVIOUS, N_WIRE, NODE = range(13)
 
 # Running numbers of the whole reassembly.
@@ -353,7 +356,7 @@ def order_segments(
     fresh: Ints,
     counters: Ints,
 ) -> int:
-    """Handles packets from row ``start`` of ``tcp`` on; returns the row it stopped before, because a table is too small for it, or their number.
+    """Handles packets from row ``start`` of ``tcp`` on; returns the row it stopped before for want of room in a table, or their number.
 
     Constant work a packet, but for those that fall between waiting segments (at most MAX_WAITING / NODE_COST steps).
     """
@@ -538,7 +541,7 @@ def order_segments(
 def close_flows(
     start: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
 ) -> int:
-    """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before for want of room, or their number."""
+    """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before, or their number."""
     last = 2 * counters[CONNECTIONS]
     for f in range(start, last):
         if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8:

@@ -7,6 +7,7 @@ keep the bytes of segments that wait longer than a batch; count every payload by
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -119,7 +120,7 @@ class Reassembler:
         return chunks
 
     def finish(self) -> list[StreamChunk]:
-        """What was still waiting, and the end of every direction that has not ended. Released by packet number ``packets``, one past the last."""
+        """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
         chunks: list[StreamChunk] = []
         flow = 0
         while True:
@@ -190,7 +191,7 @@ class Reassembler:
             flows = entries[:, o.E_FLOW]
         starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1, [len(flows)])).tolist()
         chunks: list[StreamChunk] = []
-        for start, end in zip(starts, starts[1:], strict=False):
+        for start, end in pairwise(starts):
             self._add_chunks(chunks, entries[start:end], data)
         return chunks
 

@@ -1,0 +1,280 @@
+"""Captures made to order: a TCP conversation from two byte strings, as packets in a file.
+
+``capture(path, client=…, server=…)`` writes one; keywords say what goes wrong on the way (loss, reordering, duplicates, snaplen) and
+how it was recorded (link type, IPv6, VLAN, pcap or pcapng).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet as ScapyPacket
+from scapy.packet import Raw
+
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+ETHERNET, NULL, RAW, LOOP, COOKED, COOKED_2, IPV4, IPV6 = 1, 0, 101, 108, 113, 276, 228, 229
+START_NS = 1_700_000_000_000_000_000
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One TCP packet; ``to_server`` says which way it goes."""
+
+    to_server: bool
+    seq: int
+    ack: int
+    flags: int = ACK
+    payload: bytes = b""
+    time_ns: int = START_NS
+    client: tuple[str, int] = ("10.0.0.1", 50_000)
+    server: tuple[str, int] = ("10.0.0.2", 11_210)
+
+
+@dataclass
+class Conversation:
+    """Makes the segments of one connection, in the order in which they are sent."""
+
+    client_isn: int = 1000
+    server_isn: int = 4_294_960_000  # wraps after a few kilobytes
+    client: tuple[str, int] = ("10.0.0.1", 50_000)
+    server: tuple[str, int] = ("10.0.0.2", 11_210)
+    mss: int = 1448
+    segments: list[Segment] = field(default_factory=list)
+    time_ns: int = START_NS
+    step_ns: int = 10_000
+
+    def __post_init__(self) -> None:
+        self.next = {True: self.client_isn, False: self.server_isn}
+
+    def send(self, to_server: bool, payload: bytes = b"", flags: int = ACK) -> Segment:
+        """One segment."""
+        ack = self.next[not to_server] if flags & ACK else 0
+        segment = Segment(
+            to_server, self.next[to_server] & 0xFFFFFFFF, ack & 0xFFFFFFFF, flags, payload, self.time_ns, self.client, self.server
+        )
+        self.next[to_server] += len(payload) + bool(flags & SYN) + bool(flags & FIN)
+        self.time_ns += self.step_ns
+        self.segments.append(segment)
+        return segment
+
+    def handshake(self) -> None:
+        """SYN, SYN and ACK, ACK."""
+        self.send(True, flags=SYN)
+        self.send(False, flags=SYN | ACK)
+        self.send(True)
+
+    def stream(self, to_server: bool, data: bytes, sizes: Sequence[int] = (), ack_every: int = 2) -> None:
+        """``data`` in segments of ``sizes`` (then of ``mss``), acknowledged by the other side."""
+        at = 0
+        count = 0
+        cuts = iter(sizes)
+        while at < len(data):
+            size = next(cuts, self.mss)
+            self.send(to_server, data[at : at + size], ACK | PSH)
+            at += size
+            count += 1
+            if ack_every and count % ack_every == 0:
+                self.send(not to_server)
+        if ack_every and count % ack_every:
+            self.send(not to_server)
+
+    def close(self) -> None:
+        """FIN from both sides."""
+        self.send(True, flags=FIN | ACK)
+        self.send(False, flags=FIN | ACK)
+        self.send(True)
+
+
+def conversation(
+    client: bytes = b"", server: bytes = b"", *, handshake: bool = True, close: bool = True, sizes: Sequence[int] = (), **options: int
+) -> list[Segment]:
+    """The segments of a connection on which the client sends ``client``, then the server ``server``."""
+    made = Conversation(**options)  # type: ignore[arg-type] # options are its integer fields
+    if handshake:
+        made.handshake()
+    made.stream(True, client, sizes)
+    made.stream(False, server, sizes)
+    if close:
+        made.close()
+    return made.segments
+
+
+def frame(segment: Segment, *, link_type: int = ETHERNET, vlans: Sequence[int] = (), pad_to: int = 0, zero_length: bool = False) -> bytes:
+    """The bytes of a packet as captured on ``link_type``."""
+    source, target = (segment.client, segment.server) if segment.to_server else (segment.server, segment.client)
+    six = ":" in source[0]
+    tcp = TCP(sport=source[1], dport=target[1], seq=segment.seq, ack=segment.ack, flags=segment.flags, window=65_535)
+    ip: ScapyPacket = IPv6(src=source[0], dst=target[0]) if six else IP(src=source[0], dst=target[0])
+    if zero_length:
+        setattr(ip, "plen" if six else "len", 0)
+    packet = ip / tcp / Raw(segment.payload) if segment.payload else ip / tcp
+    if link_type == ETHERNET:
+        below: ScapyPacket = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+        for vlan in vlans:
+            below = below / Dot1Q(vlan=vlan)
+        return bytes(below / packet).ljust(pad_to, b"\xaa")
+    if link_type in (NULL, LOOP):
+        family = 30 if six else 2
+        return struct.pack("<I" if link_type == NULL else ">I", family) + bytes(packet)
+    kind = 0x86DD if six else 0x0800
+    if link_type == COOKED:
+        return struct.pack(">HHH8sH", 0, 772, 6, b"", kind) + bytes(packet)
+    if link_type == COOKED_2:
+        return struct.pack(">HHIHBB8s", kind, 0, 1, 772, 0, 6, b"") + bytes(packet)
+    return bytes(packet)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A packet as it goes into a file."""
+
+    data: bytes
+    wire: int
+    time_ns: int
+    link_type: int = ETHERNET
+
+
+def recorded(segments: Iterable[Segment], *, snaplen: int = 262_144, link_type: int = ETHERNET, **options: object) -> list[Recorded]:
+    """Segments as packets."""
+    packets = []
+    for segment in segments:
+        data = frame(segment, link_type=link_type, **options)  # type: ignore[arg-type] # passed on
+        packets.append(Recorded(data[:snaplen], len(data), segment.time_ns, link_type))
+    return packets
+
+
+def damaged(
+    segments: Sequence[Segment],
+    *,
+    loss: Collection[int] = (),
+    duplicates: Collection[int] = (),
+    swaps: Collection[int] = (),
+    delay: dict[int, int] | None = None,
+) -> list[Segment]:
+    """``segments`` less those at ``loss``; those at ``duplicates`` twice, at ``swaps`` after the next one, in ``delay`` later by so many."""
+    order = list(range(len(segments)))
+    for index in sorted(swaps):
+        if index + 1 < len(order):
+            order[index], order[index + 1] = order[index + 1], order[index]
+    for index, by in (delay or {}).items():
+        at = order.index(index)
+        order.insert(min(len(order), at + by), order.pop(at))
+    times = [segment.time_ns for segment in segments]
+    kept = [index for index in order if index not in loss for _ in range(2 if index in duplicates else 1)]
+    return [replace(segments[index], time_ns=times[min(place, len(times) - 1)]) for place, index in enumerate(kept)]
+
+
+def pcap(
+    packets: Iterable[Recorded], *, order: str = "<", magic: int = 0xA1B2C3D4, snaplen: int = 262_144, version: tuple[int, int] = (2, 4)
+) -> bytes:
+    """A pcap file."""
+    packets = list(packets)
+    link_type = packets[0].link_type if packets else ETHERNET
+    tick = 1 if magic == 0xA1B23C4D else 1000
+    out = [struct.pack(order + "IHHiIII", magic, *version, 0, 0, snaplen, link_type)]
+    extra = bytes(8) if magic == 0xA1B2CD34 else b""
+    for packet in packets:
+        lengths = (len(packet.data), packet.wire) if version >= (2, 3) else (packet.wire, len(packet.data))
+        out.append(struct.pack(order + "IIII", packet.time_ns // 10**9, packet.time_ns % 10**9 // tick, *lengths) + extra + packet.data)
+    return b"".join(out)
+
+
+def block(kind: int, body: bytes, order: str = "<") -> bytes:
+    """A pcapng block."""
+    body += bytes(-len(body) % 4)
+    return struct.pack(order + "II", kind, len(body) + 12) + body + struct.pack(order + "I", len(body) + 12)
+
+
+def section(order: str = "<") -> bytes:
+    """A pcapng section header."""
+    return block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), order)
+
+
+def interface(
+    link_type: int = ETHERNET, order: str = "<", *, resolution: int | None = None, offset_s: int | None = None, snaplen: int = 0
+) -> bytes:
+    """A pcapng interface description."""
+    options = b""
+    if resolution is not None:
+        options += struct.pack(order + "HHB3x", 9, 1, resolution)
+    if offset_s is not None:
+        options += struct.pack(order + "HHq", 14, 8, offset_s)
+    return block(
+        1, struct.pack(order + "HHI", link_type, 0, snaplen) + options + (struct.pack(order + "HH", 0, 0) if options else b""), order
+    )
+
+
+def enhanced(packet: Recorded, order: str = "<", *, number: int = 0, ticks: int | None = None) -> bytes:
+    """A pcapng enhanced packet block; ``ticks`` as they stand in the file, else microseconds."""
+    ticks = packet.time_ns // 1000 if ticks is None else ticks
+    return block(
+        6, struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(packet.data), packet.wire) + packet.data, order
+    )
+
+
+def pcapng(packets: Iterable[Recorded], *, order: str = "<") -> bytes:
+    """A pcapng file of one section."""
+    packets = list(packets)
+    types = sorted({packet.link_type for packet in packets}) or [ETHERNET]
+    out = [section(order), *(interface(link_type, order) for link_type in types)]
+    out += [enhanced(packet, order, number=types.index(packet.link_type)) for packet in packets]
+    return b"".join(out)
+
+
+def capture(
+    path: Path,
+    *,
+    client: bytes = b"",
+    server: bytes = b"",
+    form: Callable[[Iterable[Recorded]], bytes] = pcap,
+    loss: Collection[int] = (),
+    duplicates: Collection[int] = (),
+    swaps: Collection[int] = (),
+    delay: dict[int, int] | None = None,
+    snaplen: int = 262_144,
+    link_type: int = ETHERNET,
+    vlans: Sequence[int] = (),
+    **options: object,
+) -> Path:
+    """Writes a capture of one connection to ``path``; numbers in ``loss`` and the like count the packets sent, from 0 (the SYN)."""
+    segments = damaged(conversation(client, server, **options), loss=loss, duplicates=duplicates, swaps=swaps, delay=delay)  # type: ignore[arg-type] # passed on
+    path.write_bytes(form(recorded(segments, snaplen=snaplen, link_type=link_type, vlans=vlans)))
+    return path
+
+
+def message(
+    *,
+    magic: int = 0x80,
+    opcode: int = 0x57,
+    key: bytes = b"",
+    extras: bytes = b"",
+    value: bytes = b"",
+    specific: int = 0,
+    opaque: int = 0,
+    cas: int = 0,
+    datatype: int = 0,
+) -> bytes:
+    """Any message with classic framing."""
+    body = extras + key + value
+    return struct.pack(">BBHBBHIIQ", magic, opcode, len(key), len(extras), datatype, specific, len(body), opaque, cas) + body
+
+
+def mutation(
+    seqno: int = 1, *, vbucket: int = 7, opaque: int = 0x11, key: bytes = b"key", value: bytes = b'{"a":1}', cas: int = 0x16_0000_0000
+) -> bytes:
+    """A mutation as a current server sends it."""
+    extras = struct.pack(">QQIIIHB", seqno, 1, 0, 0, 0, 0, 0)
+    return message(extras=extras, key=key, value=value, specific=vbucket, opaque=opaque, cas=cas, datatype=1)
+
+
+def mutations(
+    count: int, *, vbucket: int = 7, opaque: int = 0x11, value: Callable[[int], bytes] = lambda i: b"v" * (i * 37 % 200)
+) -> list[bytes]:
+    """Mutations of one stream, of varied length."""
+    return [mutation(i + 1, vbucket=vbucket, opaque=opaque, key=b"key-%d" % i, value=value(i)) for i in range(count)]
