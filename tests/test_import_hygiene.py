@@ -48,3 +48,9 @@ def test_help_and_version_load_nothing_heavy(arguments: list[str]) -> None:
 def test_importing_a_command_loads_nothing_heavy(command: str) -> None:
     """So that completing its options is as quick as --help."""
     assert loaded_by(f"import dcpinspect.cli.{command}") & HEAVY == set()
+
+
+def test_read_starts_without_what_small_captures_never_need() -> None:
+    sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
+    loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}]) == 0")
+    assert loaded & {"duckdb", "numba", "pyspark", "rich", "scapy", "textual"} == set()

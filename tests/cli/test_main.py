@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 
 import pexpect
 import pytest
@@ -186,6 +187,13 @@ def test_completion_lists_the_options_of_a_command_whatever_the_config_file_hold
 def test_show_completion_prints_the_script_of_the_shell_it_runs_in() -> None:
     shell = pexpect.spawn("bash", ["--norc", "-c", f"{sys.executable} -m dcpinspect --show-completion; true"], encoding="utf-8", timeout=60)
     assert "_DCPINSPECT_COMPLETE=complete_bash" in shell.read()
+
+
+def test_install_completion_sets_up_the_shell_it_runs_in(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m dcpinspect --install-completion; true"
+    shell = pexpect.spawn("bash", ["--norc", "-c", command], encoding="utf-8", timeout=60, env={**os.environ, "HOME": str(tmp_path)})
+    assert "bash completion installed in" in shell.read()
+    assert "dcpinspect" in (tmp_path / ".bashrc").read_text()
 
 
 def test_building_the_program_imports_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
