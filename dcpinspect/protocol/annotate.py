@@ -403,7 +403,7 @@ class _Annotator:
                     out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, width, depth, None))
                     at = end
                     break
-            field = self._one(item, at, width, depth, f"{path}.{item.name}", whole=width == size)
+            field = self._one(item, at, width, depth, f"{path}.{item.name}", whole=width == size, datatype=numbers.get("datatype"))
             if isinstance(field.value, int):
                 numbers[item.name] = field.value
             out.append(field)
@@ -474,8 +474,8 @@ class _Annotator:
                 return end - at
         return size
 
-    def _one(self, spec: Field, at: int, size: int, depth: int, path: str, *, whole: bool) -> FieldValue:
-        """A field of any kind; ``whole`` when it is all of its section."""
+    def _one(self, spec: Field, at: int, size: int, depth: int, path: str, *, whole: bool, datatype: int | None) -> FieldValue:
+        """A field of any kind; ``whole`` when it is all of its section, ``datatype`` when its record has its own."""
         if spec.kind.size:
             return self._scalar(spec, at, depth)
         if spec.kind is Kind.KEY:
@@ -490,7 +490,7 @@ class _Annotator:
         if spec.kind is Kind.FLATBUFFER:
             return self._flatbuffer(spec, at, raw, depth - top, path)
         if spec.kind is Kind.DOCUMENT:
-            return self._document(spec, at, raw, depth - top, path)
+            return self._document(spec, at, raw, depth - top, path, datatype)
         if top:
             return self._plain_value(spec, at, raw, depth - top, path)
         return FieldValue(spec.name, spec.title, at, size, raw, text_or_bytes(raw), depth=depth, spec=spec)
@@ -573,10 +573,9 @@ class _Annotator:
 
     # -- values ---------------------------------------------------------------------------------------
 
-    def _inflate(self, raw: bytes, at: int, path: str) -> bytes | None:
+    def _inflate(self, raw: bytes, at: int, path: str, datatype: int) -> bytes | None:
         """The value without snappy; None when it was not compressed or cannot be."""
-        header = self.message.header
-        if header is None or not header.datatype & datatypes.SNAPPY or not raw:
+        if not datatype & datatypes.SNAPPY or not raw:
             return None
         try:
             return decode_snappy(raw)
@@ -585,9 +584,12 @@ class _Annotator:
                 self._problem("bad-snappy", "error", path, at, f"value {error}")
             return None
 
-    def _document(self, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
-        header = self.message.header
-        datatype = header.datatype if header is not None else 0
+    def _datatype(self) -> int:
+        return self.message.header.datatype if self.message.header is not None else 0
+
+    def _document(self, spec: Field, at: int, raw: bytes, depth: int, path: str, own_datatype: int | None) -> FieldValue:
+        is_value = own_datatype is None
+        datatype = self._datatype() if own_datatype is None else own_datatype
         field = FieldValue(spec.name, spec.title, at, len(raw), raw, depth=depth, spec=spec)
         parts: list[FieldValue] = []
         meanings: list[str] = []
@@ -610,7 +612,7 @@ class _Annotator:
                     depth=depth + 1,
                 )
             )
-        inflated = self._inflate(content, at, path)
+        inflated = self._inflate(content, at, path, datatype)
         is_inflated = inflated is not None
         failed = bool(datatype & datatypes.SNAPPY and content and not is_inflated)
         if failed and not self.context.underlying_datatype:
@@ -643,7 +645,8 @@ class _Annotator:
             if spec.bodyless:
                 where, inside = _place(at, body_at, is_inflated)
                 self._problem("deletion-with-body", "warning", path, where, f"{self.message.name} carries a {len(body)}-byte body{inside}")
-        self.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
+        if is_value:
+            self.message.value = Value(encoding, len(raw), body, len(content) if is_inflated else None, pairs)
         field.value = text_or_bytes(raw) if not is_inflated and not pairs and encoding != "binary" else None
         field.meaning = ", ".join(meanings) or None
         field.fields = tuple(parts)
@@ -683,7 +686,7 @@ class _Annotator:
 
     def _plain_value(self, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
         """A value that is text, JSON or bytes by its command, whatever the datatype says besides snappy."""
-        inflated = self._inflate(raw, at, path)
+        inflated = self._inflate(raw, at, path, self._datatype())
         body = raw if inflated is None else inflated
         encoding: Encoding = "binary"
         if spec.kind is not Kind.BYTES:

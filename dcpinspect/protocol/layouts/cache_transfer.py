@@ -5,6 +5,7 @@ Development builds of 2025-09 to 2026-05 used 0x66 and 0x67 with other layouts; 
 
 from __future__ import annotations
 
+from dcpinspect.protocol.datatype import DATATYPE_BITS
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.opcodes import Opcode
 
@@ -20,10 +21,10 @@ ITEMS = Records(
         Field("item_flags", 28, Kind.U32, "the client's own flags", "flags"),
         Field("expiration", 32, Kind.TIME, "when the document expires", "expiration"),
         Field("key_length", 36, Kind.U16, "bytes of the key, 2 to 251", "key length"),
-        Field("datatype", 38, Kind.U8, "what the value is wrapped in", "datatype"),
+        Field("datatype", 38, Kind.U8, "what the value is wrapped in", "datatype", flags=DATATYPE_BITS),
         Field("cache_hint", 39, Kind.U8, "how recently it was used", "cache hint"),
         Field("key", 40, Kind.KEY, "key of the document", "Key", size="key_length"),
-        Field("value", 40, Kind.BYTES, "the document", "Value", size="value_length"),
+        Field("value", 40, Kind.DOCUMENT, "the document", "Value", size="value_length"),
     ),
     "cached documents in no order; no part of any snapshot",
     "item",

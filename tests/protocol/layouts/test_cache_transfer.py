@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.message import Context
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
@@ -91,6 +91,14 @@ def _rules(value: bytes) -> list[str]:
 def test_an_item_without_a_value_is_read() -> None:
     record = bytes.fromhex("0000000000000004 0000000000000001 0000000000000005 00000000 00000000 00000000 0002 01 03") + b"k2"
     assert _rules(record) == []
+
+
+def test_an_item_is_unwrapped_by_its_own_datatype() -> None:
+    value, datatype = encode_document('{"a":1}', xattrs={"_sync": "1"}, json=True, snappy=True)
+    record = {"value_length": len(value), "key_length": 2, "key": "k1", "value": value, "datatype": datatype}
+    message = annotate(encode("dcp_cache_transfer", items=[record, record]), context=Context("off"))
+    inner = message.fields[-1].fields[-1]
+    assert (message.problems, inner.meaning) == ([], f"snappy, {len(inner.fields[0].raw) + 7} bytes inflated, 1 xattr, json")
 
 
 def test_every_cut_within_the_items_is_reported() -> None:
