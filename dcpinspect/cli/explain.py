@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+SHOWN = 60
+"""Columns of a text that nobody knows that the error repeats."""
+
 
 def explain(
     what: Annotated[
@@ -24,21 +27,23 @@ def explain(
 
     from dcpinspect.cli import terminal
     from dcpinspect.errors import UsageError
-    from dcpinspect.escape import escape
-    from dcpinspect.protocol.hextext import HexError, looks_like_hex, parse_hex
+    from dcpinspect.escape import clip, escape
+    from dcpinspect.protocol.hextext import HexError, parse_hex
     from dcpinspect.render.explain import explain as explanation
     from dcpinspect.render.explain import suggestions
 
-    text = sys.stdin.read() if what == ["-"] else " ".join(what)
+    text = sys.stdin.buffer.read().decode(errors="replace") if what == ["-"] else " ".join(what)
     lines = explanation(text)
     if lines is None:
+        if not text.strip():
+            raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
+        shown = clip(escape(text.strip()), SHOWN)
         close = suggestions(text)
         if close:
-            raise UsageError(f"nothing is called {escape(text)}; did you mean {' or '.join(close)}?")
-        if not looks_like_hex(text):
-            try:
-                parse_hex(text)
-            except HexError as error:
-                raise UsageError(f"{escape(text)} is no command, status, control key or feature, and no hex either: {error}") from None
-        raise UsageError("nothing to explain: give a name, a number, or bytes in hex")
+            raise UsageError(f"nothing is called {shown}; did you mean {' or '.join(close)}?")
+        try:
+            parse_hex(text)
+        except HexError as error:
+            raise UsageError(f"{shown} is no command, status, control key or feature, and no hex either: {error}") from None
+        raise UsageError(f"{shown} is the number of no command, status or feature")
     terminal.put("\n".join(lines) + "\n")

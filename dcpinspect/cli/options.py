@@ -40,10 +40,10 @@ def selection(
     from dcpinspect.tables import select  # deferred: NumPy, which --help does without
 
     return select.Selection(
-        vbuckets=select.number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket else (),
-        commands=select.commands(opcode) if opcode else None,
-        connections=select.number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection else (),
-        keys=select.key_pattern(key) if key else None,
-        statuses=select.statuses(status) if status else (),
-        collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection else (),
+        vbuckets=select.number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
+        commands=select.commands(opcode) if opcode is not None else None,
+        connections=select.number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
+        keys=select.key_pattern(key) if key is not None else None,
+        statuses=select.statuses(status) if status is not None else (),
+        collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection is not None else (),
     )

@@ -104,7 +104,7 @@ class _TextWriter:
     """Lines, with the field table and the byte grid of each message where they are asked for."""
 
     def __init__(self, reading: Reading, verbose: bool, hex_grid: bool, values: Values, time: TimeFormat) -> None:
-        from dcpinspect.render.lines import HEADING, Lines
+        from dcpinspect.render.lines import Lines
 
         self._reading = reading
         self._verbose = verbose
@@ -112,7 +112,7 @@ class _TextWriter:
         self._limit = None if values == "full" else 0 if values == "none" else values
         self._lines = Lines(time.value, width=terminal.width())
         self._paint = terminal.painter()
-        terminal.put(self._paint(HEADING, "bold") + "\n")
+        terminal.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, index: int) -> None:
         if self._reading.first_time_ns is not None:

@@ -37,9 +37,10 @@ def nothing_found(reading: Reading) -> str:
     # Deferred: NumPy, which --help does without.
     import numpy as np
 
+    from dcpinspect.capture.source import STDIN
     from dcpinspect.transport.headers import USED
 
-    names = ", ".join(escape(file.name) for file in reading.capture.files)
+    names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
     packets = reading.capture.packets
     if not packets:
         return f"{names}: no packets"

@@ -5,6 +5,7 @@ The shape is a contract: fields are only ever added within a version.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -38,6 +39,10 @@ def text_or_hex(raw: bytes) -> str | dict[str, str]:
         return {"hex": raw.hex()}
 
 
+def _file_name(path: str) -> str | dict[str, str]:
+    return text_or_hex(path.encode(errors="surrogateescape"))
+
+
 def message_object(batch: MessageBatch, index: int, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
     """The JSON object of one message, ready for ``dump``."""
     message = batch.annotate(index)
@@ -48,7 +53,7 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
     out: dict[str, Any] = {
         "schema": SCHEMA,
         "row": int(batch.row[index]),
-        "file": batch.files[file],
+        "file": _file_name(batch.files[file]),
         "frame": int(batch.frame[index]),
         "last_frame": int(batch.last_frame[index]),
         "time": rfc3339(int(batch.time_ns[index])),
@@ -73,7 +78,7 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
         "key": None if message.key is None else text_or_hex(message.key),
     }
     if last_file != file:
-        out["last_file"] = batch.files[last_file]
+        out["last_file"] = _file_name(batch.files[last_file])
     if batch.vbucket_from_request[index]:
         out["vbucket_from"] = "request"
     if is_response:
@@ -132,9 +137,9 @@ def _scalar(field: FieldValue) -> Any:
     return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
 
 
-def _field_object(field: FieldValue, values: Values) -> dict[str, Any]:
+def _field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -> dict[str, Any]:
     raw = field.raw
-    is_bulk = field.name in ("value", "body", "xattrs") or field.inflated
+    is_bulk = is_bulk or field.name in ("value", "body") or field.inflated
     if is_bulk and values != "full":
         raw = raw[: values if isinstance(values, int) else 0]
     value = field.value
@@ -154,7 +159,7 @@ def _field_object(field: FieldValue, values: Values) -> dict[str, Any]:
         "meaning": field.meaning,
     }
     if field.fields:
-        out["fields"] = [_field_object(part, values) for part in field.fields]
+        out["fields"] = [_field_object(part, values, is_bulk=is_bulk) for part in field.fields]
     if field.inflated:
         out["inflated"] = True
     if field.hidden:
@@ -213,10 +218,18 @@ def _fragment(text: bytes) -> Any:
 
 
 def dump(record: Any) -> bytes:
-    """One JSON value on one line, without a line break."""
+    """One JSON value on one line, without a line break and with nothing in it that could steer a terminal."""
     import orjson
 
-    return orjson.dumps(record)
+    return _STEERING.sub(_escaped, orjson.dumps(record))
+
+
+# What JSON allows raw in a string and terminals act on: DEL and the C1 controls, line separators, marks of reading order.
+_STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c")
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return f"\\u{ord(match[0].decode()):04x}".encode()
 
 
 class JsonArray:

@@ -69,7 +69,7 @@ def message_schema() -> dict[str, Any]:
     base: dict[str, Any] = {
         "schema": {"const": SCHEMA},
         "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, whatever is filtered"},
-        "file": {"type": "string"},
+        "file": _TEXT,
         "frame": {"type": "integer", "minimum": 1, "description": "least packet number, in its file, that carried bytes of the message"},
         "last_frame": {"type": "integer", "minimum": 1, "description": "greatest such packet number"},
         "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$", "description": "of the last such packet"},
@@ -124,7 +124,7 @@ def message_schema() -> dict[str, Any]:
         "value": _nullable({"$ref": "#/$defs/value"}),
     }
     optional: dict[str, Any] = {
-        "last_file": {"type": "string"},
+        "last_file": _TEXT,
         "vbucket_from": {"const": "request"},
         "request_row": {"type": "integer", "minimum": 1},
         "request_stream_offset": _COUNT,

@@ -10,8 +10,11 @@ Byte/     0       |       1       |       2       |       3       |
 from __future__ import annotations
 
 from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.render.field_table import DEFAULT_LIMIT
 
+_LETTERED = frozenset({Kind.TEXT, Kind.KEY, Kind.JSON, Kind.DOCUMENT, Kind.ERROR, Kind.BYTES})
 _RULE = "        " + "+---------------" * 4 + "+"
 _HEAD = [
     "      Byte/     0       |       1       |       2       |       3       |",
@@ -20,27 +23,29 @@ _HEAD = [
     _RULE,
 ]
 
+_MISSING_SHOWN = 64
+"""Bytes behind the end of a cut message that are drawn."""
 
-def byte_grid(message: Message, *, limit: int | None = 256) -> list[str]:
-    """The lines of the grid; ``limit`` bounds the bytes shown of a key or value (None: all).
+
+def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
+    """The lines of the grid, which ends ``limit`` bytes into the first longer field (None: never).
 
     A byte that the capture does not hold shows as ``··``, one of a credential as ``**``.
     """
     size = message.size
-    cells = [f"0x{byte:02x}" for byte in message.data[:size]]
-    cells += ["··"] * min(max(size - len(cells), 0), 64)
+    shown = min(size, len(message.data) + _MISSING_SHOWN)
+    if limit is not None:
+        shown = min([shown, *(field.offset + limit for field in message.fields if field.size > limit and field.offset >= HEADER_SIZE)])
+    cells = [f"0x{byte:02x}" for byte in message.data[:shown]]
+    cells += ["··"] * (shown - len(cells))
     for start, end in message.missing:
-        for at in range(start, min(end, len(cells))):
-            cells[at] = "··"
-    shown = len(cells)
+        _cover(cells, start, end, "··")
     for field in message.fields:
         for part in field.walk():
             if part.hidden:
-                cells[part.offset : part.offset + part.size] = ["**"] * (min(part.offset + part.size, len(cells)) - part.offset)
+                _cover(cells, part.offset, part.offset + part.size, "**")
         if _is_text(field):
             _letters(cells, field)
-            if limit is not None and field.name == "value" and field.size > limit:
-                shown = min(shown, field.offset + limit)
     out = list(_HEAD)
     for row in range(0, shown, 4):
         width = min(4, shown - row)
@@ -51,10 +56,15 @@ def byte_grid(message: Message, *, limit: int | None = 256) -> list[str]:
     return out
 
 
+def _cover(cells: list[str], start: int, end: int, cover: str) -> None:
+    for at in range(start, min(end, len(cells))):
+        cells[at] = cover
+
+
 def _is_text(field: FieldValue) -> bool:
     if field.spec is None:
         return field.name == "logical_key"
-    return field.spec.kind in (Kind.TEXT, Kind.KEY, Kind.JSON, Kind.DOCUMENT, Kind.ERROR, Kind.BYTES) and not field.hidden
+    return field.spec.kind in _LETTERED and field.name not in ("framing_extras", "extras") and not field.hidden
 
 
 def _letters(cells: list[str], field: FieldValue) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
+from dataclasses import replace
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Side
-from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
+from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Context
@@ -31,11 +33,13 @@ def explain(text: str) -> list[str] | None:
         out += [*lines, ""]
     if out:
         return out[:-1]
+    if _number(word) is not None:
+        return None
     try:
-        data = parse_hex(text)
+        packets = parse_hex(text)
     except HexError:
         return None
-    return explain_bytes(data) if data else None
+    return explain_packets(packets) if any(packets) else None
 
 
 def suggestions(text: str) -> list[str]:
@@ -46,38 +50,33 @@ def suggestions(text: str) -> list[str]:
     return difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=3, cutoff=0.6)
 
 
-def explain_bytes(data: bytes, context: Context | None = None) -> list[str]:
+def explain_packets(packets: Sequence[bytes], context: Context | None = None) -> list[str]:
     """The messages in pasted bytes, each as grid and field table; packet headers before them are skipped."""
-    payload = tcp_payload(data)
-    out: list[str] = []
-    if len(payload) < len(data):
-        out += [f"{len(data) - len(payload)} bytes of packet headers skipped", ""]
+    payload = b"".join(tcp_payload(packet) for packet in packets)
+    headers = sum(map(len, packets)) - len(payload)
+    out = [f"{headers} bytes of packet headers skipped", ""] if headers else []
+    if not payload:
+        return [*out, "no message behind them"]
     at = 0
     for _ in range(MAX_MESSAGES):
-        if at >= len(payload):
-            break
         rest = payload[at:]
         message = annotate(rest, context=context or _likely_context(rest))
         if at:
             out += ["", f"at byte {at}:"]
         out += [*byte_grid(message), "", *field_table(message)]
-        supposed = _supposed_body(rest)
+        supposed = _supposed(rest)
         if supposed is not None:
-            size, patched = supposed
-            out += [
-                "",
-                f"If the body is the {size} bytes that follow:",
-                "",
-                *field_table(annotate(patched, context=context or Context("off"))),
-            ]
-            break
+            words, patched = supposed
+            message = annotate(patched, context=context or Context("off"))
+            return [*out, "", f"If {words}:", "", *byte_grid(message), "", *field_table(message)]
         if message.header is None or message.header.magic not in MAGIC_DOCS:
-            break
+            return out
         at += message.size
-        if at < len(payload) and payload[at] not in MAGIC_DOCS:
-            out += ["", f"{len(payload) - at} more bytes begin no message"]
+        if at >= len(payload):
+            return out
+        if payload[at] not in MAGIC_DOCS:
             break
-    return out
+    return [*out, "", f"{len(payload) - at} more bytes are not explained"]
 
 
 def _likely_context(data: bytes) -> Context:
@@ -90,27 +89,22 @@ def _likely_context(data: bytes) -> Context:
     return Context("inferred") if first is not None and (first == 0 or 8 <= first < 0x20) else Context()
 
 
-def _supposed_body(data: bytes) -> tuple[int, bytes] | None:
-    """(size, message) when a header denies a body that the paste has and its other lengths need, as printed examples do."""
+def _supposed(data: bytes) -> tuple[str, bytes] | None:
+    """(supposition, message) when a header denies a body that the paste has and its other lengths need, as printed examples do."""
     if len(data) <= HEADER_SIZE:
         return None
     header = decode_header(data)
     body = len(data) - HEADER_SIZE
     if header.value_size >= 0 or header.magic not in MAGIC_DOCS or header.extras_size + header.key_size + header.framing_size > body:
         return None
-    fixed = Header(
-        header.magic,
-        header.opcode,
-        header.framing_size,
-        header.key_size,
-        header.extras_size,
-        header.datatype,
-        header.specific,
-        body,
-        header.opaque,
-        header.cas,
-    )
-    return body, encode_header(fixed) + data[HEADER_SIZE:]
+    words = f"the body is the {body} bytes that follow"
+    fixed = replace(header, body_size=body)
+    layouts = layouts_of(header.opcode, header.side, server=header.is_server)
+    sizes = {layout.extras_size for layout in layouts}
+    if not header.key_size and header.extras_size not in sizes and body in sizes:
+        words += " and all of it is extras"
+        fixed = replace(fixed, extras_size=body)
+    return words, encode_header(fixed) + data[HEADER_SIZE:]
 
 
 def _number(word: str) -> int | None:

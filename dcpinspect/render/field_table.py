@@ -19,7 +19,6 @@ DEFAULT_LIMIT = 256
 """Bytes of a text or binary field that are shown unless the caller asks for more."""
 
 _PLAIN = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.I64, Kind.SEQNO})
-_LENGTHS = frozenset({Kind.U8, Kind.U16, Kind.U32})
 
 
 def message_title(message: Message) -> str:
@@ -71,7 +70,8 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
         return escape(field.meaning or "hidden")
     meaning = field.meaning
     if field.missing:
-        shown = "0x" + field.raw.hex() + "··" * min(field.size - len(field.raw), 16)
+        held = field.raw if limit is None else field.raw[:limit]
+        shown = "0x" + held.hex() + ("…" if len(held) < len(field.raw) else "") + "··" * min(field.size - len(field.raw), 16)
         return f"{shown} ({meaning or 'not in the capture'})"
     kind = field.spec.kind if field.spec is not None else None
     if kind is not None and kind.size:
@@ -81,7 +81,9 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
     elif isinstance(field.value, bool):
         shown = "true" if field.value else "false"
     elif isinstance(field.value, int):
-        shown = str(field.value) if kind is not None or not field.raw else f"0x{field.raw.hex()}"
+        shown = f"0x{field.raw.hex()}" if field.raw else str(field.value)
+        if meaning is None and field.raw and (field.value > 9 or field.value != int.from_bytes(field.raw, "big")):
+            meaning = str(field.value)
     elif isinstance(field.value, str):
         shown = _clipped(escape(field.value), field.value, limit)
     elif isinstance(field.value, bytes):

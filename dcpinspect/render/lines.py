@@ -22,8 +22,6 @@ from dcpinspect.tables.messages import MessageBatch
 
 TimeFormat = Literal["relative", "absolute", "delta"]
 
-HEADING = "      Row          Time  Con Message                        vb     Opaque        Seqno    Bytes  Summary"
-
 ARROWS = ("→", "←")
 
 
@@ -39,8 +37,14 @@ class Lines:
     def __init__(self, time_format: TimeFormat = "relative", *, width: int | None = None) -> None:
         self._time_format = time_format
         self._width = width
+        self._time_width = 29 if time_format == "absolute" else 13
         self._first: int | None = None
         self._last: int | None = None
+
+    def heading(self) -> str:
+        """What stands in which column."""
+        time = f"{'Time':>{self._time_width}}"
+        return f"{'Row':>9} {time} Con  {'Message':<25} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
 
     def line(self, batch: MessageBatch, index: int) -> str:
         """The line of one message; safe for a terminal."""
@@ -48,7 +52,7 @@ class Lines:
         direction = int(batch.direction[index])
         vbucket = batch.vbucket.at(index)
         text = (
-            f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>13}"
+            f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
             f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<27}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
             f" {int(batch.length[index]):>8}  {_summary(batch, index)}"
@@ -227,7 +231,11 @@ def _number(name: str, label: str) -> Callable[[Message], str]:
 
 
 def _records(group: str, label: str) -> Callable[[Message], str]:
-    return lambda message: f"{sum(field.group == group for field in message.fields)} {label}"
+    def tell(message: Message) -> str:
+        count = sum(field.group == group for field in message.fields)
+        return f"{count} {label}{'' if count == 1 else 's'}"
+
+    return tell
 
 
 _STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
@@ -246,7 +254,7 @@ _STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, False, Opcode.DCP_SYSTEM_EVENT): _event,
     (False, False, Opcode.DCP_PREPARE): _word("durability_level"),
     (False, False, Opcode.DCP_OSO_SNAPSHOT): _word("flags"),
-    (False, False, Opcode.DCP_CACHE_TRANSFER): _records("items", "items"),
+    (False, False, Opcode.DCP_CACHE_TRANSFER): _records("items", "item"),
     (False, False, Opcode.HELLO): _features,
     (False, True, Opcode.HELLO): _features,
     (False, True, Opcode.SASL_LIST_MECHS): _text_value,
@@ -256,7 +264,7 @@ _STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, True, Opcode.GET_CLUSTER_CONFIG): _text_value,
     (False, True, Opcode.GET_ERROR_MAP): _text_value,
     (False, True, Opcode.COLLECTIONS_GET_MANIFEST): _text_value,
-    (False, True, Opcode.GET_ALL_VB_SEQNOS): _records("seqnos", "vbuckets"),
+    (False, True, Opcode.GET_ALL_VB_SEQNOS): _records("seqnos", "vbucket"),
     (False, True, Opcode.OBSERVE_SEQNO): _number("current_seqno", "current"),
     (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): _number("revision", "revision"),
 }

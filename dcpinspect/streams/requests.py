@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.protocol.columns import Numbers, Rows
-from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.decode import PROBLEMS, Decoded
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 
@@ -44,6 +44,7 @@ _SILENT[
     ]
 ] = True
 
+_BAD_MAGIC = PROBLEMS.index("bad-magic")
 _NONE = -1
 _FREE = -2
 
@@ -126,7 +127,7 @@ def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
     more = (opcode == Opcode.STAT) & (decoded.body_size > 0) & (decoded.specific == Status.SUCCESS)
     more |= decoded.specific == Status.RANGE_SCAN_MORE
     meaning[decoded.is_response & ~decoded.is_server & more] = CONTINUES
-    meaning[decoded.problem == 1] = IGNORE  # not a message: its first byte is no magic
+    meaning[decoded.problem == _BAD_MAGIC] = IGNORE
     return meaning
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status
@@ -86,44 +87,43 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
 
 
 def commands(names: str) -> Commands:
-    """Opcodes by full name, short name or number. Raises UsageError for unknown names and for short names of two commands."""
+    """Opcodes by full name, short name or number, which counts in both tables.
+
+    Raises UsageError for unknown names and for short names of two commands.
+    """
     client: set[int] = set()
     server: set[int] = set()
     for text in names.split(","):
         name = text.strip().lower().replace("-", "_")
-        if not name:
-            continue
-        _refuse_ambiguous(name)
-        code, server_code = opcode_code(name), opcode_code(name, server=True)
-        if code is None and server_code is None:
-            code = _by_number_or_short_name(name)
-        if code is not None:
+        number = _number(name)
+        plain, dcp, of_server = opcode_code(name), opcode_code(f"dcp_{name}"), opcode_code(name, server=True)
+        code = dcp if plain is None else plain
+        if plain is not None and dcp is not None:
+            raise UsageError(f"--opcode {name} may mean {name} (0x{plain:02x}) or dcp_{name} (0x{dcp:02x}); write the number or dcp_{name}")
+        if number is not None:
+            client.add(number)
+            server.add(number)
+        elif of_server is not None:
+            server.add(of_server)
+        elif code is not None:
             client.add(code)
-        if server_code is not None:
-            server.add(server_code)
+        else:
+            raise UsageError(f"--opcode {escape(name)}: no command has this name{did_you_mean(name, _NAMES)}")
     return Commands(frozenset(client), frozenset(server))
 
 
-def _by_number_or_short_name(name: str) -> int:
+_NAMES = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
+
+
+def _number(name: str) -> int | None:
+    """The number that a name is, also as in ``opcode_0x7e``, or None."""
     try:
         number = int(name.removeprefix("opcode_"), 0)
     except ValueError:
-        pass
-    else:
-        if 0 <= number <= 0xFF:
-            return number
-        raise UsageError(f"--opcode {name}: opcodes are 0x00 to 0xff")
-    known = [op.name.lower() for op in Opcode]
-    dcp = opcode_code(f"dcp_{name}")
-    if dcp is not None:
-        return dcp
-    raise UsageError(f"--opcode {name}: no command has this name{did_you_mean(name, [*known, *(op.name.lower() for op in ServerOpcode)])}")
-
-
-def _refuse_ambiguous(name: str) -> None:
-    plain, dcp = opcode_code(name), opcode_code(f"dcp_{name}")
-    if plain is not None and dcp is not None:
-        raise UsageError(f"--opcode {name} may mean {name} (0x{plain:02x}) or dcp_{name} (0x{dcp:02x}); write the number or dcp_{name}")
+        return None
+    if 0 <= number <= 0xFF:
+        return number
+    raise UsageError(f"--opcode {name}: opcodes are 0x00 to 0xff")
 
 
 def statuses(texts: str) -> tuple[range, ...]:
@@ -138,7 +138,7 @@ def statuses(texts: str) -> tuple[range, ...]:
         elif name[:1].isdigit():
             out += number_ranges(name, "--status", most=0xFFFF)
         else:
-            raise UsageError(f"--status {text.strip()}: no status has this name{did_you_mean(name, list(_STATUSES))}")
+            raise UsageError(f"--status {escape(text.strip())}: no status has this name{did_you_mean(name, list(_STATUSES))}")
     return tuple(out)
 
 
