@@ -48,6 +48,23 @@ def test_command_runs(command: str, installed: Path) -> None:
     assert done.stdout
 
 
+def consoles(document: str) -> list[str]:
+    """The blocks that show a command and what it prints."""
+    return re.findall(r"^```console\n(\$ .*?)^```$", (ROOT / document).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_what_the_readme_shows_is_what_the_commands_print(installed: Path, request: pytest.FixtureRequest) -> None:
+    for block in consoles("README.md"):
+        command, _, shown = block.removeprefix("$ ").partition("\n")
+        environment = {**os.environ, "PATH": os.pathsep.join([str(installed / ".venv" / "bin"), os.environ["PATH"]])}
+        printed = subprocess.run(shlex.split(command), cwd=installed, env=environment, capture_output=True, text=True, check=True).stdout
+        if request.config.getoption("--update-golden"):
+            readme = ROOT / "README.md"
+            readme.write_text(readme.read_text("utf-8").replace(block, f"$ {command}\n{printed}"), "utf-8")
+        else:
+            assert printed == shown
+
+
 def test_the_two_first_commands_set_up_a_fresh_machine() -> None:
     show, check = fenced_commands("README.md")[:2]
     assert show.startswith(SET_UP + ". && ")

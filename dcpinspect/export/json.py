@@ -71,7 +71,7 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
         "vbucket": batch.vbucket.at(index),
         "status": None,
         "opaque": int(decoded.opaque[index]),
-        "cas": f"0x{int(decoded.cas[index]):016x}",
+        "cas": None if _is_hidden(message, "cas") else f"0x{int(decoded.cas[index]):016x}",
         "datatype": list(DATATYPE_NAMES[int(decoded.datatype[index])]),
         "sid": message.sid,
         "collection_id": message.collection_id,
@@ -101,6 +101,12 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
         out["fields"] = [_field_object(field, values) for field in message.fields]
     out["value"] = None if message.value is None else _value_object(message.value, values)
     return out
+
+
+def _is_hidden(message: Message, name: str) -> bool:
+    """A session token stands where other messages have their CAS."""
+    field = message.field(name)
+    return field is not None and field.hidden
 
 
 def specific_numbers(message: Message) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def message_schema() -> dict[str, Any]:
             }
         ),
         "opaque": {"type": "integer", "minimum": 0, "maximum": 4294967295},
-        "cas": _HEX64,
+        "cas": {**_nullable(_HEX64), "description": "null where a session token stands in its place"},
         "datatype": _WORDS,
         "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
         "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},

@@ -17,6 +17,7 @@ from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.leb128 import encode_leb128
 from dcpinspect.protocol.opcodes import opcode_code, opcode_name
 from dcpinspect.protocol.snappy import encode_snappy
+from dcpinspect.protocol.statuses import SUCCESS_CLASS
 from dcpinspect.protocol.xattr import encode_xattrs
 
 _MAGICS: dict[tuple[bool, bool, Side], Magic] = {
@@ -106,6 +107,8 @@ def encode(
 
 def _choose(opcode: int, side: Side, server: bool, generation: str | None, status: int, fields: Mapping[str, Any]) -> Layout:
     candidates = layouts_of(opcode, side, server=server)
+    if side == "response" and status not in SUCCESS_CLASS and generation is None and not fields:
+        return Layout(opcode, side, "error", "", server=server)  # a refusal has no extras and what value it likes
     for layout in candidates:
         if generation is not None and layout.generation != generation:
             continue
@@ -163,7 +166,7 @@ def encode_items(items: Sequence[Item], fields: Mapping[str, Any]) -> bytes:
         elif item.kind is Kind.FLATBUFFER:
             out += encode_table(item.slots, {slot.name: fields[slot.name] for slot in item.slots if slot.name in fields})
         elif item.kind.size:
-            value = fields.get(item.name, 0)
+            value = fields.get(item.name, item.default)
             if item.name in lengths and item.name not in fields:
                 value = len(lengths[item.name])
             number = _number(item, value)

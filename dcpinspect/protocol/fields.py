@@ -97,6 +97,8 @@ class Field:
     """The JSON key of the message holds the word instead of the number."""
     size: int | str | None = None
     """For kinds without a size: a number, the name of the earlier field that gives it, or None for all that is left."""
+    default: int = 0
+    """What a sender of this layout writes, where nothing else is asked for."""
     alias: str = ""
     """A second column that holds the same number."""
     reserved: bool = False

@@ -7,6 +7,7 @@ import re
 _OFFSET = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{4,8})(?::\s+|\s{2,}|\s*$)")
 _GROUP = re.compile(r"[0-9a-fA-F]+")
 _SECOND_HALF = re.compile(r"[0-9a-fA-F]{2}(?: |$)")
+_BARS = re.compile(r" \|.*\|\s*$")
 _PLAIN = re.compile(r"^[0-9a-fA-F\s:.,;\\x-]*$")
 
 MAX_REPEATED = 1 << 20
@@ -54,7 +55,7 @@ def _dump(lines: list[str]) -> list[bytes]:
 
 def _dump_line(rest: str) -> bytes:
     """The hex column of one line of a dump, between the offset and two blanks, or a bar, before the letters."""
-    has_bars = rest.rstrip().endswith("|")
+    has_bars = _BARS.search(rest) is not None
     rest = rest.partition("|")[0]
     out = bytearray()
     at = 0

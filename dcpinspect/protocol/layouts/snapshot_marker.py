@@ -18,14 +18,12 @@ _START = "first seqno the snapshot may contain"
 _END = "last seqno of the snapshot"
 _TYPE = "where the items come from and what to expect"
 
-_VERSION = Field(
-    "version",
-    0,
-    Kind.U8,
-    "how the value is encoded",
-    "Version",
-    values={0: "v2.0", 1: "v2.1", 2: "v2.2"},
-)
+_VERSIONS = {0: "v2.0", 1: "v2.1", 2: "v2.2"}
+
+
+def _version(version: int) -> Field:
+    return Field("version", 0, Kind.U8, "how the value is encoded", "Version", values=_VERSIONS, default=version)
+
 
 _V2_0 = (
     Field("start_seqno", 0, Kind.SEQNO, _START, "Start Seqno"),
@@ -69,13 +67,13 @@ LAYOUTS = (
             ),
         ),
     ),
-    Layout(Opcode.DCP_SNAPSHOT_MARKER, "request", "v2.0", _SPEC, extras=(_VERSION,), value=_V2_0, check=_version_says(0)),
+    Layout(Opcode.DCP_SNAPSHOT_MARKER, "request", "v2.0", _SPEC, extras=(_version(0),), value=_V2_0, check=_version_says(0)),
     Layout(
         Opcode.DCP_SNAPSHOT_MARKER,
         "request",
         "v2.2",
         _SPEC,
-        extras=(_VERSION,),
+        extras=(_version(2),),
         value=(
             *_V2_0,
             _PURGE,
@@ -88,7 +86,7 @@ LAYOUTS = (
         "request",
         "v2.1",
         _SPEC,
-        extras=(_VERSION,),
+        extras=(_version(1),),
         value=(*_V2_0, Field("timestamp", 36, Kind.U64, "time of the snapshot, nanoseconds since 1970", "Timestamp")),
         when=((0, 1, 1),),
         legacy=True,
@@ -99,7 +97,7 @@ LAYOUTS = (
         "request",
         "v2.2-short",
         _SPEC,
-        extras=(_VERSION,),
+        extras=(_version(2),),
         value=(*_V2_0, _PURGE),
         when=((0, 1, 2),),
         legacy=True,

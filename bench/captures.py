@@ -1,0 +1,195 @@
+"""Captures for the benchmarks: a consumer's connection with any number of messages, made with NumPy in seconds.
+
+A cycle of 20 messages repeats over 1,024 vbuckets: a snapshot marker, 12 mutations with JSON, 4 with
+snappy, 2 with xattrs, a deletion. Keys, seqnos and CAS differ in every message. Segments are 1,448
+bytes, so that most messages straddle none and some straddle two; the client acknowledges every tenth.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.encode import encode, encode_document
+
+VBUCKETS = 1024
+SEGMENT = 1448
+ACK_EVERY = 10
+CYCLES_A_BLOCK = 2000
+START_NS = 1_712_381_677_000_000_000
+CLIENT, SERVER = b"\x0a\x00\x00\x09", b"\x0a\x00\x00\x07"
+CLIENT_PORT, SERVER_PORT = 50312, 11210
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+def _document(number: int) -> str:
+    return f'{{"id":{number},"type":"order","city":"Zürich","amount":129.95,"items":[{{"sku":"A-17","n":2}},{{"sku":"B-4","n":1}}],"note":"gift"}}'
+
+
+def _cycle() -> tuple[bytes, list[tuple[int, int, str]]]:
+    """A cycle's bytes, and (offset, size, kind) of each message."""
+    out = bytearray()
+    places = []
+    for number in range(20):
+        if number == 0:
+            message, kind = encode("dcp_snapshot_marker", snapshot_type=["memory", "checkpoint"]), "marker"
+        elif number == 19:
+            message, kind = encode("dcp_deletion", generation="v2", collection=8, key="order::00000000", delete_time=1712381677), "event"
+        else:
+            xattrs = {"_sync": '{"rev":"1-af"}'} if number in (7, 14) else None
+            value, datatype = encode_document(_document(number), json=True, xattrs=xattrs, snappy=number % 5 == 3)
+            message = encode("dcp_mutation", collection=8, key="order::00000000", value=value, datatype=datatype, item_flags=0x02000006)
+            kind = "event"
+        places.append((len(out), len(message), kind))
+        out += message
+    return bytes(out), places
+
+
+def _session() -> tuple[bytes, bytes]:
+    """What client and server say before the stream: HELLO with collections, open, one request a vbucket."""
+    features: list[dict[str, Any]] = [{"feature": code} for code in (0x06, 0x0A, 0x0B, 0x12)]
+    client = [
+        encode("hello", key='{"a":"bench"}', features=features, opaque=1),
+        encode("dcp_open", key="bench:1", flags=["producer", "include-xattrs", "include-delete-times"], opaque=2),
+    ]
+    server = [encode("hello", "response", features=features, opaque=1), encode("dcp_open", "response", opaque=2)]
+    log = [{"uuid": 0xFEEDDECA, "seqno": 0}]
+    for vbucket in range(VBUCKETS):
+        client.append(encode("dcp_stream_req", vbucket=vbucket, opaque=0x1000 + vbucket, end_seqno=2**64 - 1))
+        server.append(encode("dcp_stream_req", "response", opaque=0x1000 + vbucket, failover_log=log))
+    return b"".join(client), b"".join(server)
+
+
+def _put(cells: Bytes, offset: int, values: npt.NDArray[np.uint64], size: int) -> None:
+    cells[:, offset : offset + size] = values.astype(">u8").view(np.uint8).reshape(len(values), 8)[:, 8 - size :]
+
+
+def _block(first: int, cycles: int, template: Bytes, places: list[tuple[int, int, str]]) -> Bytes:
+    """The bytes of cycles first, first + 1, …"""
+    cells = np.tile(template, (cycles, 1))
+    cycle = np.arange(first, first + cycles, dtype=np.uint64)
+    vbucket, round_ = cycle % np.uint64(VBUCKETS), cycle // np.uint64(VBUCKETS)
+    for number, (offset, _, kind) in enumerate(places):
+        _put(cells, offset + 6, vbucket, 2)
+        _put(cells, offset + 12, vbucket + np.uint64(0x1000), 4)
+        seqno = round_ * np.uint64(19) + np.uint64(max(number, 1))
+        if kind == "marker":
+            _put(cells, offset + 24, seqno, 8)
+            _put(cells, offset + 32, seqno + np.uint64(18), 8)
+            continue
+        _put(cells, offset + 16, np.uint64(START_NS) + (cycle * np.uint64(20) + np.uint64(number)) * np.uint64(1 << 16), 8)
+        _put(cells, offset + 24, seqno, 8)
+        _put(cells, offset + 32, round_ + np.uint64(1), 8)
+        key = offset + 24 + int(template[offset + 4]) + 1 + len("order::")
+        document = cycle * np.uint64(20) + np.uint64(number)
+        for digit in range(8):
+            cells[:, key + 7 - digit] = (document // np.uint64(10**digit) % np.uint64(10)).astype(np.uint8) + ord("0")
+    return cells.reshape(-1)
+
+
+class _Writer:
+    """A pcap file with one TCP connection."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.open("wb")
+        self.file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
+        self.sequence = {CLIENT: 1000, SERVER: 2000}
+        self.packets = 0
+
+    def control(self, source: bytes, flags: int) -> None:
+        """A packet without payload."""
+        peer = self.sequence[SERVER if source == CLIENT else CLIENT]
+        number = np.array([self.packets])
+        self.file.write(
+            _records(source, np.zeros((1, 0), np.uint8), flags, np.array([self.sequence[source]]), np.array([peer]), number).tobytes()
+        )
+        self.sequence[source] += 1 if flags & 0x03 else 0
+        self.packets += 1
+
+    def send(self, source: bytes, payload: Bytes) -> None:
+        """Payload in full segments, every tenth acknowledged at once, then the rest in one."""
+        group = SEGMENT * ACK_EVERY
+        groups = len(payload) // group
+        if groups:
+            self._send_groups(source, payload[: groups * group], groups)
+        for start in range(groups * group, len(payload), SEGMENT):
+            self._send_one(source, payload[start : start + SEGMENT])
+
+    def _send_groups(self, source: bytes, payload: Bytes, groups: int) -> None:
+        peer = SERVER if source == CLIENT else CLIENT
+        segments = groups * ACK_EVERY
+        place = np.arange(segments)
+        number = self.packets + place + place // ACK_EVERY
+        sequence = self.sequence[source] + place * SEGMENT
+        data = _records(source, payload.reshape(segments, SEGMENT), 0x18, sequence, np.full(segments, self.sequence[peer]), number)
+        end = self.sequence[source] + (np.arange(groups) + 1) * ACK_EVERY * SEGMENT
+        ack_number = self.packets + (np.arange(groups) + 1) * (ACK_EVERY + 1) - 1
+        acks = _records(peer, np.zeros((groups, 0), np.uint8), 0x10, np.full(groups, self.sequence[peer]), end, ack_number)
+        self.file.write(np.concatenate((data.reshape(groups, -1), acks), axis=1).tobytes())
+        self.sequence[source] += len(payload)
+        self.packets += groups * (ACK_EVERY + 1)
+
+    def _send_one(self, source: bytes, payload: Bytes) -> None:
+        peer = self.sequence[SERVER if source == CLIENT else CLIENT]
+        number = np.array([self.packets])
+        self.file.write(
+            _records(source, payload.reshape(1, -1), 0x18, np.array([self.sequence[source]]), np.array([peer]), number).tobytes()
+        )
+        self.sequence[source] += len(payload)
+        self.packets += 1
+
+
+def _records(source: bytes, payload: Bytes, flags: int, sequence: Numbers, acknowledged: Numbers, number: Numbers) -> Bytes:
+    """The pcap records of packets with equally long payloads, a row each."""
+    count, size = payload.shape
+    ip_size = 52 + size
+    ports = (CLIENT_PORT, SERVER_PORT) if source == CLIENT else (SERVER_PORT, CLIENT_PORT)
+    frame = (
+        struct.pack("<IIII", 0, 0, 14 + ip_size, 14 + ip_size)
+        + bytes.fromhex("0200000000020200000000010800")
+        + struct.pack(">BBHHHBBH4s4s", 0x45, 0, ip_size, 0, 0x4000, 64, 6, 0, source, SERVER if source == CLIENT else CLIENT)
+        + struct.pack(">HHIIBBHHH", *ports, 0, 0, 0x80, flags, 4096, 0, 0)
+        + bytes(12)
+    )
+    records = np.tile(np.frombuffer(frame + bytes(size), np.uint8), (count, 1))
+    time = START_NS + number * 2_000
+    for offset, values, form in (
+        (0, time // 1_000_000_000, "<u4"),
+        (4, time % 1_000_000_000, "<u4"),
+        (54, sequence & 0xFFFFFFFF, ">u4"),
+        (58, acknowledged & 0xFFFFFFFF, ">u4"),
+    ):
+        records[:, offset : offset + 4] = values.astype(form).view(np.uint8).reshape(count, 4)
+    records[:, 82:] = payload
+    return records
+
+
+def make(path: Path, messages: int) -> int:
+    """Write a capture with about so many messages; returns how many it has."""
+    writer = _Writer(path)
+    writer.control(CLIENT, 0x02)
+    writer.control(SERVER, 0x12)
+    writer.control(CLIENT, 0x10)
+    client, server = _session()
+    writer.send(CLIENT, np.frombuffer(client, np.uint8))
+    writer.send(SERVER, np.frombuffer(server, np.uint8))
+    cycle, places = _cycle()
+    template = np.frombuffer(cycle, np.uint8)
+    total = max(1, (messages - 2 * (VBUCKETS + 2)) // len(places))
+    rest = np.zeros(0, np.uint8)
+    for first in range(0, total, CYCLES_A_BLOCK):
+        data = np.concatenate((rest, _block(first, min(CYCLES_A_BLOCK, total - first), template, places)))
+        whole = len(data) // SEGMENT * SEGMENT
+        writer.send(SERVER, data[:whole])
+        rest = data[whole:]
+    writer.send(SERVER, rest)
+    writer.control(SERVER, 0x11)
+    writer.control(CLIENT, 0x11)
+    writer.file.close()
+    return total * len(places) + 2 * (VBUCKETS + 2)
