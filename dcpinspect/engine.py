@@ -13,7 +13,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.protocol.columns import Numbers, Rows
-from dcpinspect.protocol.decode import Decoded, decode
+from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.framing import Framed, Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
@@ -83,7 +83,7 @@ class Engine:
         missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
-        decoded = decode(framed.data, start, connection, incomplete, self._sessions)
+        decoded = Decoded(framed.data, start, connection, incomplete, self._sessions)
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
         pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns)

@@ -1,20 +1,23 @@
 """Framed messages to columns, in bulk: the same layouts that ``annotate`` explains, without an object a message.
 
-Messages of one command, side, status and lengths share a layout, so the work is done a group at a time:
-choose the layout once, cut each of its fields out of a byte matrix, scatter it into its column.
+Messages of one command, side, status and lengths share a layout, so ``choose`` is asked once for each such
+group. Columns are cut out of the bytes when somebody asks for them: who wants three columns pays for three.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
-from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows, Slices, big_endian, gather
+from dcpinspect.protocol.columns import Array, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode
@@ -45,332 +48,306 @@ _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
 
+_SIMPLE_STREAM_ID = 3
+"""Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Rows that have the same layout."""
+
+    rows: Rows
+    choice: Choice
+
+
 class Decoded:
     """Columns of a run of messages, one entry a message."""
 
-    magic: Array
-    opcode: Array
-    is_response: Mask
-    is_server: Mask
-    datatype: Array
-    specific: Array
-    """Bytes 6-7: vbucket of a request, status of a response."""
-    body_size: Rows
-    opaque: Array
-    cas: Array
-    framing_size: Rows
-    extras_size: Rows
-    key: Slices
-    """Key without collection id, as a place in the buffer."""
-    value: Slices
-    layout: Rows
-    """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
-    extras_fit: Mask
-    """False: the layout is only the nearest; extras are raw bytes."""
-    fits: Mask
-    """False: extras or value are raw bytes."""
-    problem: npt.NDArray[np.uint8]
-    collection_id: Numbers
-    sid: Numbers
-    collections: npt.NDArray[np.int8]
-    """CollectionsState that the row was read with."""
-    underlying_datatype: Mask
-    numbers: dict[str, Numbers] = field(default_factory=dict)
-    """Message-specific columns that have a value somewhere in the batch."""
+    def __init__(self, data: npt.NDArray[np.uint8], start: Rows, connection: Rows, incomplete: Mask, sessions: Sessions) -> None:
+        """Decode the messages that begin at ``start``, in row order.
+
+        ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows).
+        """
+        self._data = data
+        self._start = start
+        self._incomplete = incomplete
+        self.magic = data[start]
+        self.opcode = data[start + 1]
+        self.is_response: Mask = (
+            (self.magic == Magic.RESPONSE) | (self.magic == Magic.FLEX_RESPONSE) | (self.magic == Magic.SERVER_RESPONSE)
+        )
+        self.is_server: Mask = (self.magic == Magic.SERVER_REQUEST) | (self.magic == Magic.SERVER_RESPONSE)
+        self.extras_size = data[start + 4].astype(np.int64)
+        self.datatype = data[start + 5]
+        self.specific = numbers_at(data, start + 6, 2)
+        """Bytes 6-7: vbucket of a request, status of a response."""
+        self.body_size: Rows = numbers_at(data, start + 8, 4).astype(np.int64)
+        self.framing_size, key_size, self._has_quirk = self._sizes()
+        value_size = self.body_size - self.framing_size - self.extras_size - key_size
+        known = np.isin(self.magic, np.array(list(Magic), dtype=np.uint8))
+        self._is_divided: Mask = (value_size >= 0) & known
+        self._extras_at = start + HEADER_SIZE + self.framing_size
+        key_at = self._extras_at + self.extras_size
+        self._key = Slices(key_at, np.where(self._is_divided & (key_size > 0), key_size, -1))
+        self.value = Slices(key_at + key_size, np.where(self._is_divided, value_size, 0))
+        self._problem = np.zeros(len(start), dtype=np.uint8)
+        self._problem[self._has_quirk] = _PROBLEM["undeclared-stream-id"]
+        self._problem[self.body_size > MAX_BODY] = _PROBLEM["oversized-body"]
+        self._problem[self.datatype > 7] = _PROBLEM["undefined-datatype"]
+        self._problem[value_size < 0] = _PROBLEM["length-mismatch"]
+        self._problem[~known] = _PROBLEM["bad-magic"]
+        self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
+        """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
+        self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
+        """False: the layout is only the nearest; extras are raw bytes."""
+        self.fits: Mask = np.zeros(len(start), dtype=np.bool_)
+        """False: extras or value are raw bytes."""
+        self._has_document_key: Mask = np.zeros(len(start), dtype=np.bool_)
+        self.groups = list(self._grouped())
+        self.numbers = LazyColumns(self._columns())
+        """Message-specific columns that have a value somewhere in the batch."""
+        self.collections, self.underlying_datatype = sessions.apply(connection, self._facts(connection, sessions))
+        """CollectionsState that each row is read with; whether the datatype is the stored document's."""
 
     def __len__(self) -> int:
         return len(self.magic)
 
+    # -- columns that are made when they are asked for ------------------------------------------------
 
-class _Sparse:
-    """A number column that is filled a group of rows at a time."""
+    @cached_property
+    def opaque(self) -> Array:
+        """The four opaque bytes, big-endian."""
+        return numbers_at(self._data, self._start + 12, 4)
 
-    def __init__(self, rows: int) -> None:
-        self.values = np.zeros(rows, dtype=np.uint64)
-        self.valid = np.zeros(rows, dtype=np.bool_)
+    @cached_property
+    def cas(self) -> Array:
+        """CAS."""
+        return numbers_at(self._data, self._start + 16, 8)
 
-    def put(self, rows: Rows, values: Array) -> None:
-        self.values[rows] = values
-        self.valid[rows] = True
+    @property
+    def key(self) -> Slices:
+        """Key without collection id, as a place in the buffer."""
+        return self._split_keys[0]
 
-    def column(self) -> Numbers:
-        return Numbers(self.values, self.valid)
+    @property
+    def collection_id(self) -> Numbers:
+        """Collection of the key, or that the message speaks of."""
+        return self._split_keys[1]
 
+    @property
+    def problem(self) -> npt.NDArray[np.uint8]:
+        """Number in PROBLEMS of the first rule that the message breaks."""
+        return self._split_keys[2]
 
-def decode(data: npt.NDArray[np.uint8], start: Rows, connection: Rows, incomplete: Mask, sessions: Sessions) -> Decoded:
-    """Columns of the messages that begin at ``start``, in row order.
+    @cached_property
+    def sid(self) -> Numbers:
+        """DCP stream-id of requests that have one in their framing extras."""
+        values = np.zeros(len(self), dtype=np.uint64)
+        valid = np.zeros(len(self), dtype=np.bool_)
+        rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response)
+        at = self._start[rows] + HEADER_SIZE
+        simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[at] == STREAM_ID << 4 | 2)
+        values[rows[simple]] = numbers_at(self._data, at[simple] + 1, 2)
+        valid[rows[simple]] = True
+        for row in rows[~simple].tolist():
+            found = self._stream_id_among_frames(row)
+            if found is not None:
+                values[row], valid[row] = found, True
+        return Numbers(values, valid)
 
-    ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows).
-    """
-    rows = len(start)
-    header = gather(data, start, HEADER_SIZE)
-    magic = header[:, 0]
-    is_flex = (magic == Magic.FLEX_REQUEST) | (magic == Magic.FLEX_RESPONSE)
-    is_response = (magic == Magic.RESPONSE) | (magic == Magic.FLEX_RESPONSE) | (magic == Magic.SERVER_RESPONSE)
-    is_server = (magic == Magic.SERVER_REQUEST) | (magic == Magic.SERVER_RESPONSE)
-    opcode = header[:, 1]
-    extras_size = header[:, 4].astype(np.int64)
-    framing_size = np.where(is_flex, header[:, 2], 0).astype(np.int64)
-    key_size = np.where(is_flex, header[:, 3].astype(np.uint64), big_endian(header, 2, 2)).astype(np.int64)
-    body_size = big_endian(header, 8, 4).astype(np.int64)
-    datatype = header[:, 5]
-    problem = np.zeros(rows, dtype=np.uint8)
+    def _stream_id_among_frames(self, row: int) -> int | None:
+        start = int(self._start[row]) + HEADER_SIZE
+        frames, _ = decode_frames(self._data[start : start + int(self.framing_size[row])].tobytes())
+        return next((int.from_bytes(frame.data, "big") for frame in frames if frame.id == STREAM_ID and len(frame.data) == 2), None)
 
-    quirk = _undeclared_stream_ids(data, start, magic, opcode, extras_size, framing_size, key_size, body_size)
-    framing_size = np.where(quirk, 3, framing_size)
-    problem[quirk] = _PROBLEM["undeclared-stream-id"]
-    value_size = body_size - framing_size - extras_size - key_size
-    divided = value_size >= 0
-    extras_at = start + HEADER_SIZE + framing_size
-    key_at = extras_at + extras_size
+    # -- sections and layouts -------------------------------------------------------------------------
 
-    known = np.isin(magic, np.array(list(Magic), dtype=np.uint8))
-    divided &= known
-    problem[body_size > MAX_BODY] = _PROBLEM["oversized-body"]
-    problem[datatype > 7] = _PROBLEM["undefined-datatype"]
-    problem[value_size < 0] = _PROBLEM["length-mismatch"]
-    problem[~known] = _PROBLEM["bad-magic"]
+    def _sizes(self) -> tuple[Rows, Rows, Mask]:
+        """Bytes of framing extras and key, and the rows with the fault that ``annotate.undeclared_stream_id`` describes."""
+        data, start = self._data, self._start
+        key_size: Rows = numbers_at(data, start + 2, 2).astype(np.int64)
+        framing_size = np.zeros(len(self), dtype=np.int64)
+        flex = np.flatnonzero((self.magic == Magic.FLEX_REQUEST) | (self.magic == Magic.FLEX_RESPONSE))
+        framing_size[flex], key_size[flex] = key_size[flex] >> 8, key_size[flex] & 0xFF
+        quirk = np.zeros(len(self), dtype=np.bool_)
+        rows = flex[(framing_size[flex] == 0) & (self.magic[flex] == Magic.FLEX_REQUEST)]
+        deletion = (self.opcode[rows] == Opcode.DCP_DELETION) & (self.extras_size[rows] == 21)
+        expiration = (self.opcode[rows] == Opcode.DCP_EXPIRATION) & (self.extras_size[rows] == 20)
+        rows = rows[(deletion | expiration) & (self.body_size[rows] >= _SIMPLE_STREAM_ID + self.extras_size[rows] + key_size[rows])]
+        quirk[rows] = data[start[rows] + HEADER_SIZE] == STREAM_ID << 4 | 2
+        framing_size[quirk] = _SIMPLE_STREAM_ID
+        return framing_size, key_size, quirk
 
-    decoded = Decoded(
-        magic=magic,
-        opcode=opcode,
-        is_response=is_response,
-        is_server=is_server,
-        datatype=datatype,
-        specific=big_endian(header, 6, 2),
-        body_size=body_size,
-        opaque=big_endian(header, 12, 4),
-        cas=big_endian(header, 16, 8),
-        framing_size=framing_size,
-        extras_size=extras_size,
-        key=Slices(key_at, np.where(divided & (key_size > 0), key_size, -1)),
-        value=Slices(key_at + key_size, np.where(divided, value_size, 0)),
-        layout=np.full(rows, NO_LAYOUT, dtype=np.int64),
-        extras_fit=np.zeros(rows, dtype=np.bool_),
-        fits=np.zeros(rows, dtype=np.bool_),
-        problem=problem,
-        collection_id=Numbers(np.zeros(0), None),
-        sid=Numbers(np.zeros(0), None),
-        collections=np.zeros(rows, dtype=np.int8),
-        underlying_datatype=np.zeros(rows, dtype=np.bool_),
-    )
-    has_document_key = np.zeros(rows, dtype=np.bool_)
-    columns = _group_fields(data, decoded, extras_at, divided, has_document_key)
-    _sessions(data, decoded, connection, columns, sessions, has_document_key)
-    _document_keys(data, decoded, has_document_key, columns)
-    decoded.sid = _stream_ids(data, decoded, start)
-    decoded.problem[incomplete & (decoded.problem == 0)] = _PROBLEM["truncated"]
-    collection = columns.pop("collection_id", None)
-    decoded.collection_id = collection.column() if collection is not None else Numbers(np.zeros(rows), np.zeros(rows, dtype=np.bool_))
-    decoded.numbers = {name: sparse.column() for name, sparse in columns.items()}
-    return decoded
+    def _grouped(self) -> Iterator[Group]:
+        """Choose the layout of every row."""
+        status = np.where(self.is_response, self.specific, 0).astype(np.int64)
+        kind = (
+            (self.is_server.astype(np.int64) << 33)
+            | (self.is_response.astype(np.int64) << 32)
+            | (self.opcode.astype(np.int64) << 24)
+            | (self.extras_size << 16)
+            | status
+        )
+        for rows in _split(np.flatnonzero(self._is_divided), kind):
+            first = int(rows[0])
+            magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
+            header = Header(magic, int(self.opcode[first]), 0, 0, extras_size, 0, int(status[first]), 0, 0, 0)
+            distinctions = self._distinctions(header, rows)
+            for part in [rows] if distinctions is None else [rows[split] for split in _split(np.arange(len(rows)), distinctions)]:
+                one = int(part[0])
+                extras = self._data[self._extras_at[one] : self._extras_at[one] + extras_size].tobytes()
+                yield self._noted(Group(part, choose(header, extras, int(self.value.size[one]))))
 
+    def _distinctions(self, header: Header, rows: Rows) -> Rows | None:
+        """A number for each of the rows of one command, status and extras length: rows with equal ones have the same layout.
 
-def _undeclared_stream_ids(
-    data: npt.NDArray[np.uint8],
-    start: Rows,
-    magic: Array,
-    opcode: Array,
-    extras_size: Rows,
-    framing_size: Rows,
-    key_size: Rows,
-    body_size: Rows,
-) -> Mask:
-    """The rows with the server fault that ``annotate.undeclared_stream_id`` describes."""
-    deletion = (opcode == Opcode.DCP_DELETION) & (extras_size == 21)
-    expiration = (opcode == Opcode.DCP_EXPIRATION) & (extras_size == 20)
-    suspect = (magic == Magic.FLEX_REQUEST) & (framing_size == 0) & (deletion | expiration) & (body_size >= 3 + extras_size + key_size)
-    rows = np.flatnonzero(suspect)
-    suspect[rows] = data[start[rows] + HEADER_SIZE] == 0x22
-    return np.asarray(suspect, dtype=np.bool_)
+        Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the
+        extras. None when they cannot differ.
+        """
+        layouts = layouts_of(header.opcode, header.side, server=header.is_server)
+        sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
+        wanted = {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
+        if not len(sizes) and not wanted:
+            return None
+        value_size = self.value.size[rows]
+        place = np.searchsorted(sizes, value_size)
+        is_fixed = np.append(sizes, -1)[place] == value_size
+        distinction = np.where(is_fixed, place + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
+        for offset, size in sorted(wanted):
+            _, inverse = np.unique(numbers_at(self._data, self._extras_at[rows] + offset, size), return_inverse=True)
+            _, distinction = np.unique(distinction * (len(inverse) + 1) + inverse, return_inverse=True)
+        return distinction
 
+    def _noted(self, group: Group) -> Group:
+        """Write what a choice says about its rows."""
+        rows, choice = group.rows, group.choice
+        if choice.rule:
+            self._problem[rows[self._problem[rows] == 0]] = _PROBLEM[choice.rule]
+        layout = choice.layout
+        if layout is not None:
+            self.layout[rows] = LAYOUT_NUMBERS.get(id(layout), ERROR_LAYOUT)
+            self.extras_fit[rows] = choice.extras_fit
+            self.fits[rows] = choice.extras_fit and choice.value_fits
+            self._has_document_key[rows] = layout.key is not None and layout.key.kind is Kind.KEY
+        return group
 
-def _group_fields(
-    data: npt.NDArray[np.uint8], decoded: Decoded, extras_at: Rows, divided: Mask, has_document_key: Mask
-) -> dict[str, _Sparse]:
-    """Choose the layout of every row and fill the columns of its numbers."""
-    status = np.where(decoded.is_response, decoded.specific, 0).astype(np.int64)
-    group = (
-        (decoded.is_server.astype(np.int64) << 33)
-        | (decoded.is_response.astype(np.int64) << 32)
-        | (decoded.opcode.astype(np.int64) << 24)
-        | (decoded.extras_size << 16)
-        | status
-    )
-    columns: dict[str, _Sparse] = {}
-    for rows in _split(np.flatnonzero(divided), group):
-        first = int(rows[0])
-        magic, extras_size = int(decoded.magic[first]), int(decoded.extras_size[first])
-        header = Header(magic, int(decoded.opcode[first]), 0, 0, extras_size, 0, int(status[first]), 0, 0, 0)
-        extras = gather(data, extras_at[rows], extras_size)
-        for part in _split(np.arange(len(rows), dtype=np.int64), _distinctions(header, extras, decoded.value.size[rows])):
-            one = int(part[0])
-            choice = choose(header, extras[one].tobytes(), int(decoded.value.size[rows[one]]))
-            _fill(data, decoded, rows[part], extras[part], choice, columns, has_document_key)
-    return columns
+    def _columns(self) -> dict[str, Callable[[], Numbers]]:
+        """For each message-specific column: how to make it from the groups whose layout has it."""
+        places: dict[str, list[tuple[Rows, Rows, int]]] = {}
+        for group in self.groups:
+            layout = group.choice.layout
+            if layout is None or not layout.columns or not group.choice.extras_fit:
+                continue
+            self._add_places(places, layout.extras, group.rows, self._extras_at)
+            size = layout.value_size
+            if group.choice.value_fits and size:
+                full = group.rows[self.value.size[group.rows] == size]
+                self._add_places(places, tuple(item for item in layout.value if isinstance(item, Field)), full, self.value.start)
+        return {name: _maker(self._data, len(self), found) for name, found in places.items()}
+
+    def _add_places(self, places: dict[str, list[tuple[Rows, Rows, int]]], fields: tuple[Field, ...], rows: Rows, section: Rows) -> None:
+        for spec in fields:
+            if not spec.reserved and spec.kind.size and len(rows):
+                for name in (spec.name, spec.alias):
+                    if name:
+                        places.setdefault(name, []).append((rows, section[rows] + spec.offset, spec.kind.size))
+
+    # -- what connections negotiate -------------------------------------------------------------------
+
+    def _facts(self, connection: Rows, sessions: Sessions) -> list[Fact]:
+        """What HELLO, open and what proves collections say, in row order."""
+        client = ~self.is_server
+        facts: list[Fact] = []
+        hello = np.flatnonzero(client & self.is_response & (self.opcode == Opcode.HELLO) & (self.specific == 0) & self.fits)
+        for row in hello.tolist():
+            at, size = int(self.value.start[row]), int(self.value.size[row])
+            granted = self._data[at : at + size // 2 * 2].view(">u2")
+            state = CollectionsState.ON if bool((granted == COLLECTIONS).any()) else CollectionsState.OFF
+            facts.append(Fact(row, int(connection[row]), state))
+        opened = np.flatnonzero(client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits)
+        flags = numbers_at(self._data, self._extras_at[opened] + 4, 4).tolist()
+        facts += [
+            Fact(row, int(connection[row]), underlying_datatype=bool(flag & 0x40)) for row, flag in zip(opened.tolist(), flags, strict=True)
+        ]
+        unknown = sessions.unknown(connection)
+        if unknown.any():
+            proof = np.flatnonzero(unknown & client & ~self.is_response & self._proves_collections())
+            _, first = np.unique(connection[proof], return_index=True)
+            facts += [Fact(int(row), int(connection[row]), CollectionsState.INFERRED, evidence=True) for row in proof[first]]
+        return sorted(facts, key=lambda fact: fact.row)
+
+    def _proves_collections(self) -> Mask:
+        """Rows that would not be what they are with collections off."""
+        proof = np.isin(self.opcode, np.array(_PROOF, dtype=np.uint8)) & self.fits
+        proof |= (self.opcode == Opcode.DCP_SYSTEM_EVENT) & (self.extras_size == 13) & self.fits
+        proof |= (self.opcode == Opcode.DCP_STREAM_REQ) & (self.value.size > 0) & self.fits
+        # A bare key begins with a letter, a digit or a sign; ids of collections begin with 0x00 or, from 8 up, a control character.
+        keyed = np.flatnonzero(self._has_document_key & (self._key.size > 1))
+        first = self._data[self._key.start[keyed]]
+        proof[keyed] |= (first == 0) | ((first >= 8) & (first < 0x20))
+        return np.asarray(proof, dtype=np.bool_)
+
+    @cached_property
+    def _split_keys(self) -> tuple[Slices, Numbers, npt.NDArray[np.uint8]]:
+        """(key, collection id, problem), with the collection id split off every document key of connections with collections."""
+        start, size = self._key.start.copy(), self._key.size.copy()
+        problem = self._problem.copy()
+        spoken_of = self.numbers.get("collection_id")
+        if spoken_of is not None and spoken_of.valid is not None:
+            values, valid = spoken_of.values.copy(), spoken_of.valid.copy()
+        else:
+            values, valid = np.zeros(len(self), dtype=np.uint64), np.zeros(len(self), dtype=np.bool_)
+        on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
+        rows = np.flatnonzero(self._has_document_key & on & (size > 0))
+        if len(rows):
+            number, used, bad = _leb128(self._data, start[rows], size[rows])
+            good = rows[~bad]
+            values[good], valid[good] = number[~bad], True
+            start[good] += used[~bad]
+            size[good] -= used[~bad]
+            wrong = rows[bad]
+            problem[wrong[problem[wrong] == 0]] = _PROBLEM["bad-collection-prefix"]
+        problem[self._incomplete & (problem == 0)] = _PROBLEM["truncated"]
+        return Slices(start, size), Numbers(values, valid), problem
 
 
 def _split(rows: Rows, group: Rows) -> list[Rows]:
     """Rows with equal numbers in ``group`` together, each run in row order."""
-    order = rows[np.argsort(group[rows], kind="stable")]
+    of_rows = group[rows]
+    order = rows[np.argsort(of_rows, kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
 
 
-def _distinctions(header: Header, extras: npt.NDArray[np.uint8], value_size: Rows) -> Rows:
-    """A number for each row of one command, status and extras length: rows with equal ones have the same layout.
+def _maker(data: npt.NDArray[np.uint8], total: int, places: list[tuple[Rows, Rows, int]]) -> Callable[[], Numbers]:
+    """Makes a column of numbers that stand at these places of these rows."""
 
-    Layouts differ by value lengths that they fix, by whether there is a value, and by numbers in the extras.
-    """
-    layouts = layouts_of(header.opcode, header.side, server=header.is_server)
-    sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
-    place = np.searchsorted(sizes, value_size)
-    known = np.append(sizes, -1)[place] == value_size
-    distinction = np.where(known, place + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
-    for offset, size in sorted(
-        {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
-    ):
-        _, inverse = np.unique(big_endian(extras, offset, size), return_inverse=True)
-        _, distinction = np.unique(distinction * (len(inverse) + 1) + inverse, return_inverse=True)
-    return distinction
+    def make() -> Numbers:
+        values = np.zeros(total, dtype=np.uint64)
+        valid = np.zeros(total, dtype=np.bool_)
+        for rows, at, size in places:
+            values[rows] = numbers_at(data, at, size)
+            valid[rows] = True
+        return Numbers(values, valid)
+
+    return make
 
 
-def _fill(
-    data: npt.NDArray[np.uint8],
-    decoded: Decoded,
-    rows: Rows,
-    extras: npt.NDArray[np.uint8],
-    choice: Choice,
-    columns: dict[str, _Sparse],
-    has_document_key: Mask,
-) -> None:
-    """Write what a choice says about its rows: layout, problem, numbers."""
-    layout = choice.layout
-    if choice.rule:
-        decoded.problem[rows[decoded.problem[rows] == 0]] = _PROBLEM[choice.rule]
-    if layout is None:
-        return
-    decoded.layout[rows] = LAYOUT_NUMBERS.get(id(layout), ERROR_LAYOUT)
-    decoded.extras_fit[rows] = choice.extras_fit
-    decoded.fits[rows] = choice.extras_fit and choice.value_fits
-    has_document_key[rows] = layout.key is not None and layout.key.kind is Kind.KEY
-    if not layout.columns or not choice.extras_fit:
-        return
-    _scatter(rows, extras, layout.extras, columns, len(decoded))
-    size = layout.value_size
-    if choice.value_fits and size:
-        full = rows[decoded.value.size[rows] == size]
-        fields = tuple(item for item in layout.value if isinstance(item, Field))
-        _scatter(full, gather(data, decoded.value.start[full], size), fields, columns, len(decoded))
-
-
-def _scatter(rows: Rows, block: npt.NDArray[np.uint8], fields: tuple[Field, ...], columns: dict[str, _Sparse], total: int) -> None:
-    for spec in fields:
-        if spec.reserved or not spec.kind.size:
-            continue
-        values = big_endian(block, spec.offset, spec.kind.size)
-        for name in (spec.name, spec.alias):
-            if name:
-                if name not in columns:
-                    columns[name] = _Sparse(total)
-                columns[name].put(rows, values)
-
-
-def _sessions(
-    data: npt.NDArray[np.uint8],
-    decoded: Decoded,
-    connection: Rows,
-    columns: dict[str, _Sparse],
-    sessions: Sessions,
-    has_document_key: Mask,
-) -> None:
-    """Let HELLO, open and what proves collections speak; then every row knows how to be read."""
-    client = ~decoded.is_server
-    facts: list[Fact] = []
-    hello = np.flatnonzero(client & decoded.is_response & (decoded.opcode == Opcode.HELLO) & (decoded.specific == 0) & decoded.fits)
-    for row in hello.tolist():
-        at, size = int(decoded.value.start[row]), int(decoded.value.size[row])
-        granted = data[at : at + size // 2 * 2].view(">u2")
-        state = CollectionsState.ON if bool((granted == COLLECTIONS).any()) else CollectionsState.OFF
-        facts.append(Fact(row, int(connection[row]), state))
-    opened = np.flatnonzero(client & ~decoded.is_response & (decoded.opcode == Opcode.DCP_OPEN) & decoded.fits)
-    if len(opened):
-        flags = columns["flags"].values[opened]
-        facts += [
-            Fact(row, int(connection[row]), underlying_datatype=bool(flag & 0x40))
-            for row, flag in zip(opened.tolist(), flags.tolist(), strict=True)
-        ]
-    unknown = sessions.unknown(connection)
-    if unknown.any():
-        proof = np.flatnonzero(unknown & client & ~decoded.is_response & _proves_collections(data, decoded, has_document_key))
-        _, first = np.unique(connection[proof], return_index=True)
-        facts += [Fact(int(row), int(connection[row]), CollectionsState.INFERRED, evidence=True) for row in proof[first]]
-    facts.sort(key=lambda fact: fact.row)
-    decoded.collections, decoded.underlying_datatype = sessions.apply(connection, facts)
-
-
-def _proves_collections(data: npt.NDArray[np.uint8], decoded: Decoded, has_document_key: Mask) -> Mask:
-    """Rows that would not be what they are with collections off."""
-    opcode = decoded.opcode
-    proof = np.isin(opcode, np.array(_PROOF, dtype=np.uint8)) & decoded.fits
-    proof |= (opcode == Opcode.DCP_SYSTEM_EVENT) & (decoded.extras_size == 13) & decoded.fits
-    proof |= (opcode == Opcode.DCP_STREAM_REQ) & (decoded.value.size > 0) & decoded.fits
-    # A bare key begins with a letter, a digit or a sign; ids of collections begin with 0x00 or, from 8 up, a control character.
-    keyed = np.flatnonzero(has_document_key & (decoded.key.size > 1))
-    first = data[decoded.key.start[keyed]]
-    proof[keyed] |= (first == 0) | ((first >= 8) & (first < 0x20))
-    return np.asarray(proof, dtype=np.bool_)
-
-
-def _document_keys(data: npt.NDArray[np.uint8], decoded: Decoded, has_document_key: Mask, columns: dict[str, _Sparse]) -> None:
-    """Split the collection id off every document key of a connection with collections."""
-    on = (decoded.collections == CollectionsState.ON) | (decoded.collections == CollectionsState.INFERRED)
-    rows = np.flatnonzero(has_document_key & on & (decoded.key.size > 0))
-    if not len(rows):
-        return
-    at, size = decoded.key.start[rows], decoded.key.size[rows]
-    number = np.zeros(len(rows), dtype=np.uint64)
-    used = np.zeros(len(rows), dtype=np.int64)
-    open_ = np.ones(len(rows), dtype=np.bool_)
-    bad = np.zeros(len(rows), dtype=np.bool_)
+def _leb128(data: npt.NDArray[np.uint8], at: Rows, size: Rows) -> tuple[Array, Rows, Mask]:
+    """(number, bytes used, is refused) of the collection ids at these places, as ``leb128.decode_leb128`` and servers have it."""
+    number = np.zeros(len(at), dtype=np.uint64)
+    used = np.zeros(len(at), dtype=np.int64)
+    bad = np.zeros(len(at), dtype=np.bool_)
+    left = np.arange(len(at), dtype=np.int64)
     for index in range(5):
-        inside = open_ & (index < size)
-        byte = np.zeros(len(rows), dtype=np.uint64)
-        byte[inside] = data[at[inside] + index]
-        number[inside] |= (byte[inside] & np.uint64(0x7F)) << np.uint64(7 * index)
-        last = inside & (byte < 0x80)
-        used[last] = index + 1
+        left = left[index < size[left]]
+        if not len(left):
+            break
+        byte = data[at[left] + index].astype(np.uint64)
+        number[left] |= (byte & np.uint64(0x7F)) << np.uint64(7 * index)
+        last = byte < 0x80
+        used[left[last]] = index + 1
         if index:
-            bad |= last & (byte == 0)
-        open_ &= ~last
-    bad |= open_ | (number > 0xFFFF_FFFF) | ((number >= 1) & (number <= 7)) | (used == size)
-    good = rows[~bad]
-    if len(good):
-        columns.setdefault("collection_id", _Sparse(len(decoded))).put(good, number[~bad])
-        decoded.key.start[good] += used[~bad]
-        decoded.key.size[good] -= used[~bad]
-    wrong = rows[bad]
-    decoded.problem[wrong[decoded.problem[wrong] == 0]] = _PROBLEM["bad-collection-prefix"]
-
-
-def _stream_ids(data: npt.NDArray[np.uint8], decoded: Decoded, start: Rows) -> Numbers:
-    """The DCP stream-id of every request that has one."""
-    sid = _Sparse(len(decoded))
-    rows = np.flatnonzero((decoded.framing_size > 0) & ~decoded.is_response)
-    if len(rows):
-        at = start[rows] + HEADER_SIZE
-        simple = (decoded.framing_size[rows] == 3) & (data[at] == 0x22)
-        sid.put(rows[simple], big_endian(gather(data, at[simple] + 1, 2), 0, 2))
-        for row in rows[~simple].tolist():
-            found = _stream_id_among(bytes(data[start[row] + HEADER_SIZE : start[row] + HEADER_SIZE + decoded.framing_size[row]]))
-            if found is not None:
-                sid.put(np.array([row]), np.array([found]))
-    return sid.column()
-
-
-def _stream_id_among(framing: bytes) -> int | None:
-    from dcpinspect.protocol.flex import STREAM_ID, decode_frames
-
-    frames, _ = decode_frames(framing)
-    return next((int.from_bytes(frame.data, "big") for frame in frames if frame.id == STREAM_ID and len(frame.data) == 2), None)
+            bad[left[last & (byte == 0)]] = True
+        left = left[~last]
+    bad |= (used == 0) | (number > 0xFFFF_FFFF) | ((number >= 1) & (number <= 7)) | (used == size)
+    return number, used, bad

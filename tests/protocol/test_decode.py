@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.export.json import specific_numbers
 from dcpinspect.protocol.annotate import annotate
-from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded, decode
+from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
@@ -41,7 +41,7 @@ def decode_all(messages: list[bytes], *, connection: list[int] | None = None, ha
     numbers = np.array(connection or [1] * len(messages), dtype=np.int64)
     for number in set(numbers.tolist()):
         sessions.begin(number, handshake=handshake)
-    return decode(data, np.cumsum(length) - length, numbers, np.zeros(len(messages), dtype=np.bool_), sessions)
+    return Decoded(data, np.cumsum(length) - length, numbers, np.zeros(len(messages), dtype=np.bool_), sessions)
 
 
 def assert_equal(decoded: Decoded, row: int, message: Message) -> None:
