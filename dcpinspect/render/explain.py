@@ -13,8 +13,8 @@ from dcpinspect.protocol.fields import Side
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
 from dcpinspect.protocol.layouts import layouts_of
-from dcpinspect.protocol.message import Context
-from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_doc, opcode_name
+from dcpinspect.protocol.message import Context, Message
+from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.byte_grid import byte_grid
 from dcpinspect.render.field_table import field_table
@@ -64,10 +64,9 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
         if at:
             out += ["", f"at byte {at}:"]
         out += [*byte_grid(message), "", *field_table(message)]
-        supposed = _supposed(rest)
+        supposed = _supposed(rest, context or Context("off"))
         if supposed is not None:
-            words, patched = supposed
-            message = annotate(patched, context=context or Context("off"))
+            words, message = supposed
             return [*out, "", f"If {words}:", "", *byte_grid(message), "", *field_table(message)]
         if message.header is None or message.header.magic not in MAGIC_DOCS:
             return out
@@ -89,22 +88,23 @@ def _likely_context(data: bytes) -> Context:
     return Context("inferred") if first is not None and (first == 0 or 8 <= first < 0x20) else Context()
 
 
-def _supposed(data: bytes) -> tuple[str, bytes] | None:
-    """(supposition, message) when a header denies a body that the paste has and its other lengths need, as printed examples do."""
+def _supposed(data: bytes, context: Context) -> tuple[str, Message] | None:
+    """(supposition, message) when a header denies a body that the paste has and its command needs, as printed examples do."""
     if len(data) <= HEADER_SIZE:
         return None
     header = decode_header(data)
     body = len(data) - HEADER_SIZE
-    if header.value_size >= 0 or header.magic not in MAGIC_DOCS or header.extras_size + header.key_size + header.framing_size > body:
+    is_denied = header.value_size < 0 or (header.body_size == 0 and data[HEADER_SIZE] not in MAGIC_DOCS)
+    if not is_denied or header.magic not in MAGIC_DOCS or header.extras_size + header.key_size + header.framing_size > body:
         return None
     words = f"the body is the {body} bytes that follow"
     fixed = replace(header, body_size=body)
-    layouts = layouts_of(header.opcode, header.side, server=header.is_server)
-    sizes = {layout.extras_size for layout in layouts}
+    sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
     if not header.key_size and header.extras_size not in sizes and body in sizes:
         words += " and all of it is extras"
         fixed = replace(fixed, extras_size=body)
-    return words, encode_header(fixed) + data[HEADER_SIZE:]
+    message = annotate(encode_header(fixed) + data[HEADER_SIZE:], context=context)
+    return (words, message) if header.value_size < 0 or not message.problems else None
 
 
 def _number(word: str) -> int | None:
@@ -124,7 +124,7 @@ def _commands(word: str) -> list[list[str]]:
             full = op.name.lower()
             if number == int(op) or name in (full, short_name(full), full.removeprefix("dcp_")):
                 out.append(_command(int(op), server=server))
-    return out
+    return [*out, *(_command(opcode, server=False) for opcode in DEVELOPMENT if opcode == number)]
 
 
 def _command(opcode: int, *, server: bool) -> list[str]:

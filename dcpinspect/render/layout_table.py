@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.protocol.features import FEATURES
-from dcpinspect.protocol.fields import Item, Kind, Layout, Records, fixed_size
+from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records, fixed_size
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.opcodes import opcode_name
@@ -13,25 +13,34 @@ from dcpinspect.render.field_table import offsets_text
 
 
 def layout_title(layout: Layout) -> str:
-    """Name, side and generation of a layout, and the status that a response must have for it."""
-    name = opcode_name(layout.opcode, server=layout.server).upper()
+    """Name, side and generation of a layout, and the numbers that a message must have for it."""
+    return f"{opcode_name(layout.opcode, server=layout.server).upper()} {_kind(layout)}"
+
+
+def _kind(layout: Layout) -> str:
     status = ""
     if isinstance(layout.status, tuple) and layout.side == "response":
-        status = ", status " + " or ".join(f"0x{code:02x}" for code in layout.status)
-    return f"{name} {'response' if layout.side == 'response' else 'command'} ({layout.generation}{status})"
+        status = ", status " + " or ".join(f"0x{int(code):02x}" for code in layout.status)
+    by_offset = {field.offset: field for field in layout.extras}
+    choice = "".join(f", {by_offset[offset].title} {by_offset[offset].word(number) or number}" for offset, _, number in layout.when)
+    return f"{'response' if layout.side == 'response' else 'command'} ({layout.generation}{choice}{status})"
 
 
 def shape_text(layout: Layout) -> str:
     """What a message in this layout is made of, in one line."""
-    extras = f"{layout.extras_size} bytes of extras" if layout.extras_size else "no extras"
+    extras = f"{_bytes(layout.extras_size)} of extras" if layout.extras_size else "no extras"
     key = "no key" if layout.key is None else f"{'a key' if layout.key_required else 'a key or none'}"
     size = layout.value_size
     if not layout.value:
         value = "no value"
     else:
-        value = f"{size} bytes of value" if size is not None else "a value"
+        value = f"{_bytes(size)} of value" if size is not None else "a value"
         value += "" if layout.value_required else " or none"
     return f"{extras}, {key}, {value}"
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
 
 
 def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
@@ -41,7 +50,8 @@ def field_rows(layout: Layout) -> Iterator[tuple[int, str, str, str, str]]:
     if layout.key is not None:
         yield 0, layout.key.title, f"({at}-…)", "", layout.key.doc
         at = None
-    yield from _items(layout.value, at, 1)
+    is_whole = len(layout.value) == 1 and isinstance(layout.value[0], Field) and not layout.value[0].kind.size
+    yield from _items(layout.value, at, 0 if is_whole else 1)
 
 
 def _items(items: tuple[Item, ...], at: int | None, indent: int) -> Iterator[tuple[int, str, str, str, str]]:
@@ -76,7 +86,7 @@ def layout_lines(layout: Layout) -> list[str]:
         label_width = max(len(label) + 2 * indent for indent, label, _, _, _ in rows)
         offset_width = max(len(where) for _, _, where, _, _ in rows)
         for indent, label, where, size, doc in rows:
-            text = f"{size + ' bytes' if size.isdigit() and int(size) > 1 else size + ' byte' if size.isdigit() else size}"
+            text = _bytes(int(size)) if size.isdigit() else size
             line = f"  {'  ' * indent + label:<{label_width}}  {where:<{offset_width}}  {doc}"
             out.append((line + (f" ({text})" if text and not where.startswith("(") else "")).rstrip())
     out.append(f"  source: {layout.spec}")
@@ -84,8 +94,8 @@ def layout_lines(layout: Layout) -> list[str]:
 
 
 def layout_markdown(layout: Layout) -> list[str]:
-    """One layout for the protocol page."""
-    out = [f"#### {layout_title(layout)}", "", f"{shape_text(layout)[0].upper()}{shape_text(layout)[1:]}. Source: {layout.spec}."]
+    """One layout for the protocol page, under a heading that names its commands."""
+    out = [f"#### {_kind(layout).capitalize()}", "", f"{shape_text(layout)[0].upper()}{shape_text(layout)[1:]}. Source: {layout.spec}."]
     if layout.note:
         out[-1] += f" {layout.note[0].upper()}{layout.note[1:]}."
     rows = list(field_rows(layout))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import chain, groupby
 
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.fields import Layout
@@ -34,12 +34,12 @@ def protocol_page() -> str:
     out += ["", "## Framing extras", "", *frames_markdown()]
     out += ["", "## DCP messages", "", *_families(DCP)]
     out += ["", "## Messages around DCP", "", *_families(AROUND)]
-    out += ["## Commands", "", "| code | name | what it does |", "|---|---|---|"]
-    out += [f"| 0x{op:02x} | {op.name.lower()} | {op.doc.replace('|', '/')} |" for op in Opcode]
+    out += ["", "## Commands", "", "| code | name | what it does |", "|---|---|---|"]
+    out += [f"| 0x{int(op):02x} | {op.name.lower()} | {op.doc.replace('|', '/')} |" for op in Opcode]
     out += ["", "Of the magics 0x82 and 0x83:", "", "| code | name | what it does |", "|---|---|---|"]
-    out += [f"| 0x{server_op:02x} | {server_op.name.lower()} | {server_op.doc.replace('|', '/')} |" for server_op in ServerOpcode]
+    out += [f"| 0x{int(server_op):02x} | {server_op.name.lower()} | {server_op.doc.replace('|', '/')} |" for server_op in ServerOpcode]
     out += ["", "## Statuses", "", "| code | name | meaning |", "|---|---|---|"]
-    out += [f"| 0x{status:04x} | {status.name.lower()} | {status.meaning} |" for status in Status]
+    out += [f"| 0x{int(status):04x} | {status.name.lower()} | {status.meaning} |" for status in Status]
     out += ["", "## DCP control keys", "", "| key | values | default | since | meaning |", "|---|---|---|---|---|"]
     out += [
         f"| {control.key} | {control.values.replace('|', 'or')} | {control.default} | {control.since} | {control.doc} |"
@@ -50,13 +50,19 @@ def protocol_page() -> str:
 
 
 def _families(layouts: tuple[Layout, ...]) -> list[str]:
-    out = []
+    """A section for each command; commands with the same layouts share one."""
     ordered = sorted(layouts, key=lambda layout: (layout.server, layout.opcode))
-    for (server, opcode), family in groupby(ordered, key=lambda layout: (layout.server, int(layout.opcode))):
-        out += [f"### {opcode_name(opcode, server=server)} (0x{opcode:02x})", "", opcode_doc(opcode, server=server), ""]
-        for layout in family:
-            out += layout_markdown(layout)
-    return out
+    sections: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
+    for command, family in groupby(ordered, key=lambda layout: (layout.server, int(layout.opcode))):
+        sections.setdefault(tuple(chain.from_iterable(map(layout_markdown, family))), []).append(command)
+    out = []
+    for body, commands in sections.items():
+        names = [f"{opcode_name(opcode, server=server)} (0x{opcode:02x})" for server, opcode in commands]
+        docs = [opcode_doc(opcode, server=server) for server, opcode in commands]
+        out += [f"### {', '.join(names)}", ""]
+        out += [docs[0]] if len(docs) == 1 else [f"- {name}: {doc}" for name, doc in zip(names, docs, strict=True)]
+        out += ["", *body]
+    return out[:-1]
 
 
 if __name__ == "__main__":

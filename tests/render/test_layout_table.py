@@ -1,0 +1,87 @@
+"""Layouts are explained from the table that decodes them: no field is left out, and offsets are those of a message."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.protocol.features import FEATURES
+from dcpinspect.protocol.fields import Layout, Records
+from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
+from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.render.layout_table import (
+    features_markdown,
+    field_rows,
+    frames_markdown,
+    layout_lines,
+    layout_markdown,
+    layout_title,
+    shape_text,
+)
+
+
+def _layout(opcode: Opcode, generation: str, side: str = "request") -> Layout:
+    return next(layout for layout in LAYOUTS if (layout.opcode, layout.generation, layout.side) == (opcode, generation, side))
+
+
+def _name(layout: Layout) -> str:
+    return f"{opcode_name(layout.opcode, server=layout.server)}-{layout.side}-{layout.generation}"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
+def test_every_field_of_a_layout_has_a_row(layout: Layout) -> None:
+    labels = [label for _, label, _, _, _ in field_rows(layout)]
+    for item in (*layout.extras, *([layout.key] if layout.key else []), *layout.value):
+        assert item.title in labels or f"{item.title}…" in labels
+        for inner in item.fields if isinstance(item, Records) else ():
+            assert inner.title in labels
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
+def test_every_row_says_what_the_field_is(layout: Layout) -> None:
+    assert all(doc for _, _, _, _, doc in field_rows(layout))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
+def test_extras_begin_after_the_header(layout: Layout) -> None:
+    rows = [(label, where.strip("()").replace(",", "-").partition("-")[0]) for _, label, where, _, _ in field_rows(layout)]
+    assert all((field.title, f"{24 + field.offset}") in rows for field in layout.extras)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=_name)
+def test_the_markdown_table_is_whole(layout: Layout) -> None:
+    rows = [line for line in layout_markdown(layout) if line.startswith("|")]
+    assert {line.replace(r"\|", "").count("|") for line in rows} <= {5}
+    assert len(rows) == (len(list(field_rows(layout))) + 2 if rows else 0)
+
+
+def test_titles_name_side_generation_and_status() -> None:
+    assert [layout_title(layout) for layout in layouts_of(Opcode.DCP_STREAM_REQ, "response")] == [
+        "DCP_STREAM_REQ response (v1, status 0x00)",
+        "DCP_STREAM_REQ response (v1, status 0x23)",
+        "DCP_STREAM_REQ response (upr, status 0x23)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("layout", "shape"),
+    [
+        (_layout(Opcode.DCP_MUTATION, "v1"), "31 bytes of extras, a key, a value or none"),
+        (_layout(Opcode.DCP_SNAPSHOT_MARKER, "v2.0"), "1 byte of extras, no key, 36 bytes of value"),
+        (_layout(Opcode.DCP_NOOP, "v1"), "no extras, no key, no value"),
+    ],
+)
+def test_the_shape_is_told_in_one_line(layout: Layout, shape: str) -> None:
+    assert shape_text(layout) == shape
+
+
+def test_layout_lines_end_with_their_source() -> None:
+    assert layout_lines(_layout(Opcode.DCP_STREAM_END, "v1"))[-1] == "  source: dcp/documentation/commands/stream-end.md"
+
+
+def test_every_framing_element_has_a_row() -> None:
+    assert len(frames_markdown()) == 2 + len(REQUEST_FRAMES) + len(RESPONSE_FRAMES)
+
+
+def test_every_feature_has_a_row() -> None:
+    assert len(features_markdown()) == 2 + len(FEATURES)
