@@ -143,8 +143,11 @@ def be64(data: Any, at: int) -> Any:
 
 
 def _copy(target: Any, at: int, source: Any, start: int, size: int) -> None:
-    for i in range(size):  # measured: numba turns this into memcpy, a slice assignment costs 60 ns more
-        target[at + i] = source[start + i]
+    # Measured: with indices that cannot be negative this becomes a memcpy (0.1 us for 1,448 bytes); written as
+    # target[at + i] it stays a loop over bytes (1.9 us), and an assignment of slices costs 0.5 us.
+    to, of = target[at : at + size], source[start : start + size]
+    for i in range(size):
+        to[i] = of[i]
 
 
 @_inline_as(_copy)
@@ -204,7 +207,7 @@ def _cache_folder(numba_version: str) -> Path | None:
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return Path(os.environ["NUMBA_CACHE_DIR"])
-    helpers = hashlib.sha256(b"".join(function.__code__.co_code for function, _ in _inlines)).hexdigest()[:8]
+    helpers = hashlib.sha256(b"".join((compiled or function).__code__.co_code for function, compiled in _inlines)).hexdigest()[:8]
     key = f"{_version()}-numba{numba_version}-py{platform.python_version()}-{helpers}"
     from platformdirs import user_cache_path
 

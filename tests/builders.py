@@ -11,13 +11,22 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet as ScapyPacket
 from scapy.packet import Raw
 
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import open_capture
+from dcpinspect.protocol.framing import Framed, Framer, FramingAccount
+from dcpinspect.protocol.resync import KnownStreams
+from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.reassembly import Reassembler
+
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+Form = Callable[[Iterable["Recorded"]], bytes]
 ETHERNET, NULL, RAW, LOOP, COOKED, COOKED_2, IPV4, IPV6 = 1, 0, 101, 108, 113, 276, 228, 229
 START_NS = 1_700_000_000_000_000_000
 
@@ -157,12 +166,14 @@ def damaged(
     swaps: Collection[int] = (),
     delay: dict[int, int] | None = None,
 ) -> list[Segment]:
-    """``segments`` less those at ``loss``; those at ``duplicates`` twice, at ``swaps`` after the next one, in ``delay`` later by so many."""
+    """``segments`` less ``loss``; those at ``duplicates`` twice, at ``swaps`` after the next one, in ``delay`` later by so many."""
     order = list(range(len(segments)))
     for index in sorted(swaps):
         if index + 1 < len(order):
             order[index], order[index + 1] = order[index + 1], order[index]
     for index, by in (delay or {}).items():
+        if index not in order:
+            continue
         at = order.index(index)
         order.insert(min(len(order), at + by), order.pop(at))
     times = [segment.time_ns for segment in segments]
@@ -278,3 +289,138 @@ def mutations(
 ) -> list[bytes]:
     """Mutations of one stream, of varied length."""
     return [mutation(i + 1, vbucket=vbucket, opaque=opaque, key=b"key-%d" % i, value=value(i)) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One message as framing gave it; equal rows are equal in every column."""
+
+    connection: int
+    direction: int
+    stream_offset: int
+    data: bytes
+    frame: int
+    last_frame: int
+    file: int
+    last_file: int
+    time_ns: int
+    release: int
+    heuristic: bool
+    missing: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Reading:
+    """What came out of a capture on the way to messages; the byte accounts were checked."""
+
+    rows: list[Row] = field(default_factory=list)
+    """By (release, connection, direction, stream offset)."""
+    skipped: list[tuple[int, int, int, int, str]] = field(default_factory=list)
+    streams: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    """Bytes of each direction, holes as zeros."""
+    holes: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    transport: Reassembler = field(default_factory=Reassembler)
+    problems: list[str] = field(default_factory=list)
+
+    def messages(self, direction: int = 1, connection: int = 1) -> list[bytes]:
+        """The messages of one direction, in stream order."""
+        found = [row for row in self.rows if (row.connection, row.direction) == (connection, direction)]
+        return [row.data for row in sorted(found, key=lambda row: row.stream_offset)]
+
+
+def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None = (11_210,)) -> Reading:
+    """Reads captures as the engine does, and checks the accounts."""
+    reading = Reading(transport=Reassembler(ports))
+    framers: dict[tuple[int, int], Framer] = {}
+    known: dict[int, KnownStreams] = {}
+
+    def frame_all(chunks: list[StreamChunk]) -> None:
+        for chunk in chunks:
+            link = (chunk.connection, chunk.direction)
+            reading.streams[link] = reading.streams.get(link, b"") + chunk.data.tobytes()
+            reading.holes.setdefault(link, []).extend(chunk.holes)
+            if link not in framers:
+                framers[link] = Framer(known=known.setdefault(chunk.connection, KnownStreams({})))
+            framed = framers[link].feed(chunk)
+            if framed is not None:
+                reading.rows += rows_of(framed, *link)
+                ranges = zip(framed.skipped_start.tolist(), framed.skipped_end.tolist(), framed.skipped_reason, strict=True)
+                reading.skipped += [(*link, *one) for one in ranges]
+
+    with open_capture(paths, batch_bytes=batch_bytes) as opened:
+        for batch in opened:
+            before = len(reading.rows)
+            frame_all(reading.transport.feed(batch))
+            for row in reading.rows[before:]:
+                assert batch.first_packet <= row.release < batch.first_packet + len(batch)
+        frame_all(reading.transport.finish())
+        reading.problems = [f"{problem.offset}: {problem.what}" for problem in opened.problems]
+    assert int(reading.transport.headers.counts.sum()) == reading.transport.packets
+    for account in reading.transport.accounts:
+        assert account.captured == account.unique + account.duplicate + account.late
+        framer = framers.get((account.connection, account.direction))
+        framing = framer.account if framer else FramingAccount()
+        assert account.unique == framing.messages + framing.skipped + framing.unfinished
+    reading.rows.sort(key=lambda row: (row.release, row.connection, row.direction, row.stream_offset))
+    reading.skipped.sort()
+    return reading
+
+
+def rows_of(framed: Framed, connection: int = 1, direction: int = 1) -> list[Row]:
+    """The rows of a ``Framed``, one by one."""
+    missing: dict[int, list[tuple[int, int]]] = {}
+    for row, start, end in zip(framed.missing_row.tolist(), framed.missing_start.tolist(), framed.missing_end.tolist(), strict=True):
+        missing.setdefault(row, []).append((start, end))
+    rows = []
+    for i in range(len(framed.start)):
+        start, length = int(framed.start[i]), int(framed.length[i])
+        rows.append(
+            Row(
+                connection,
+                direction,
+                int(framed.stream_offset[i]),
+                framed.data[start : start + length].tobytes(),
+                int(framed.frame[i]),
+                int(framed.last_frame[i]),
+                int(framed.file[i]),
+                int(framed.last_file[i]),
+                int(framed.time_ns[i]),
+                int(framed.release[i]),
+                bool(framed.heuristic[i]),
+                tuple(missing.get(i, ())),
+            )
+        )
+    return rows
+
+
+def chunk(
+    data: bytes,
+    *,
+    offset: int = 0,
+    packet: int = 0,
+    sizes: Sequence[int] = (),
+    holes: tuple[tuple[int, int], ...] = (),
+    is_start: bool = False,
+    is_end: bool = False,
+) -> StreamChunk:
+    """A chunk whose bytes came in segments of ``sizes`` (then all in one), from ``packet`` and those after it, in frames one higher."""
+    starts = [offset]
+    for size in sizes:
+        if starts[-1] + size < offset + len(data):
+            starts.append(starts[-1] + size)
+    numbers = packet + np.arange(len(starts))
+    time_ns = START_NS + 1000 * numbers
+    segments = Segments(np.array(starts, np.int64), numbers, numbers + 1, np.zeros(len(starts), np.int64), time_ns, numbers)
+    return StreamChunk(1, 1, offset, np.frombuffer(data, np.uint8), segments, holes, is_start, is_end)
+
+
+def glued(chunks: Sequence[StreamChunk]) -> StreamChunk:
+    """Consecutive chunks as one."""
+    columns = ("offset", "packet", "frame", "file", "time_ns", "release")
+    segments = Segments(*(np.concatenate([getattr(part.segments, name) for part in chunks]) for name in columns))
+    data = np.concatenate([part.data for part in chunks])
+    holes = tuple(hole for part in chunks for hole in part.holes)
+    return StreamChunk(1, 1, chunks[0].offset, data, segments, holes, chunks[0].is_start, chunks[-1].is_end)
+
+
+__all__ = ["PacketBatch", "Reassembler", "StreamChunk", "open_capture"]

@@ -285,7 +285,7 @@ class Trial:
         """The best chain that may stand when the bytes before stream offset ``end`` must suffice."""
         for chain in sorted(self._chains.values(), key=_rank, reverse=True):
             complete = chain.count - (chain.cursor > end)
-            if final and self._producing and not chain.known:
+            if not chain.known and chain.total >= CHAIN:
                 complete = max(complete, chain.total - (chain.cursor > end))
             if not final:
                 complete = max(complete, 1)  # a message longer than a trial
@@ -294,14 +294,17 @@ class Trial:
         return None
 
     def _begin(self, chain: Chain) -> int:
-        return chain.start if chain.known or chain.count else chain.first
+        """Strangers in front are left out where something better follows them; a chain of nothing better begins with them."""
+        return chain.start if chain.known or (chain.count and chain.total < CHAIN) else chain.first
 
     def _is_acceptable(self, chain: Chain, complete: int, *, exact: bool) -> bool:
         """Whether a chain that is not confirmed may stand for want of a better one."""
         if chain.known:
             return True
-        if self._producing and chain.count == 0:  # strangers only: a stream opened in the hole, or a value
-            return chain.total >= CHAIN
+        if chain.total >= CHAIN:
+            return True
+        if chain.count == 0:  # strangers only: a stream opened in the hole, or a value
+            return False
         # by chance a header is this plausible once in 10**12 bytes
         return complete >= KNOWN_CHAIN or (complete == 1 and (exact or not self._producing))
 

@@ -40,7 +40,7 @@ class Headers:
     """Position in the batch of each used packet."""
     tcp: Column
     """[used, COLUMNS]: source and destination address as 4 + 4 words of 32 bits (IPv4 mapped into IPv6), source and destination port,
-    sequence and acknowledgement number, flags, where the payload begins in ``PacketBatch.data``, payload bytes captured, and on the wire."""
+    sequence and acknowledgement number, flags, where the payload begins in ``PacketBatch.data``, its bytes captured, and on the wire."""
 
     @property
     def unusual(self) -> Column:
@@ -90,26 +90,26 @@ class HeaderParser:
 
 @inline
 def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
-    """Where the IP header begins, times 8, plus 0 or the class of a packet without one."""
+    """Where the IP header begins, or the class of a packet that shows none, negated."""
     kind = 0
     if link_type == _ETHERNET:
         if at + 14 > end:
-            return CUT
+            return -CUT
         kind = be16(data, at + 12)
         at += 14
     elif link_type == _COOKED:
         if at + 16 > end:
-            return CUT
+            return -CUT
         kind = be16(data, at + 14)
         at += 16
     elif link_type == _COOKED_2:
         if at + 20 > end:
-            return CUT
+            return -CUT
         kind = be16(data, at)
         at += 20
     elif link_type in (_LOOP_NULL, _LOOP):
         if at + 4 > end:
-            return CUT
+            return -CUT
         family = be32(data, at)
         if family > 0xFFFF:  # in the byte order of the machine that captured
             family = le32(data, at)
@@ -120,24 +120,24 @@ def network_start(data: Octets, at: int, end: int, link_type: int) -> int:
         at += 4
     elif link_type in (101, 12, 14, 228, 229):
         if at >= end:
-            return CUT
+            return -CUT
         kind = _IPV6 if data[at] >> 4 == 6 else _IPV4
     else:
-        return UNUSUAL
+        return -UNUSUAL
     tags = 0
     while kind in (_VLAN, _QINQ, _QINQ_OLD):
         if at + 4 > end:
-            return CUT
+            return -CUT
         if tags == 8:
-            return UNUSUAL
+            return -UNUSUAL
         kind = be16(data, at + 2)
         at += 4
         tags += 1
     if kind in (_IPV4, _IPV6):
-        return at * 8
+        return at
     if kind in (_MPLS, _MPLS_MULTICAST, _PPPOE, _TRANSPARENT):
-        return UNUSUAL
-    return NOT_TCP
+        return -UNUSUAL
+    return -NOT_TCP
 
 
 @kernel("int64(octets, int64[::1], int64[::1], int64[::1], int64[::1], octets, uint8[::1], int64[::1], int64[:,::1], int64[::1])")
@@ -159,10 +159,9 @@ def parse_headers(
         start = offset[i]
         end = start + captured[i]
         at = network_start(data, start, end, link_type[i])
-        if at < 8:
-            classes[i] = at
+        if at < 0:
+            classes[i] = -at
             continue
-        at >>= 3
         wire_end = start + wire[i]
         if at + 20 > end:
             classes[i] = CUT

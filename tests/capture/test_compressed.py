@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import CaptureError
+from tests import builders
+from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
+
+PLAIN = builders.pcap(PACKETS)
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd])
+@pytest.mark.parametrize("batch_bytes", [100, 1 << 20])
+def test_compressed_captures_read_like_plain_ones(tmp_path: Path, compress: Callable[[bytes], bytes], batch_bytes: int) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(compress(PLAIN))
+    assert packets_of(path, batch_bytes) == EXPECTED
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd])
+def test_consecutive_members_are_one_stream(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(compress(PLAIN[:1000]) + compress(PLAIN[1000:]))
+    assert packets_of(path) == EXPECTED
+
+
+def test_cut_gzip_gives_what_was_there_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(PLAIN)[:-100])
+    capture = open_capture(path)
+    assert 0 < sum(len(batch) for batch in capture) < len(PACKETS)
+    assert capture.problems[-1].what == "the compressed data is cut short"
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstd])
+def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    data = bytearray(compress(PLAIN))
+    data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    if compress is zstd:  # the damage is in its only block
+        with pytest.raises(CaptureError, match="compressed data is damaged"):
+            open_capture(path)
+        return
+    capture = open_capture(path)
+    list(capture)
+    assert "compressed data is" in capture.problems[-1].what  # damaged, or cut where the damage reads as an end

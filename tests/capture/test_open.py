@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import CaptureError
+from tests import builders
+from tests.capture.test_pcap import PACKETS
+
+
+def message_of(path: Path) -> str:
+    with pytest.raises(CaptureError) as caught:
+        open_capture(path)
+    return str(caught.value).replace(str(path), "x")
+
+
+def test_empty_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"")
+    assert message_of(tmp_path / "x") == "x: is empty; record again, or name another file"
+
+
+def test_directory_is_one_clear_line(tmp_path: Path) -> None:
+    assert message_of(tmp_path) == "x: is a directory; name the capture files in it"
+
+
+def test_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+    assert message_of(tmp_path / "x") == "x: cannot be opened (No such file or directory); check the name and its permissions"
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read everything")
+def test_unreadable_file_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    (tmp_path / "x").chmod(0)
+    assert message_of(tmp_path / "x") == "x: cannot be opened (Permission denied); check the name and its permissions"
+
+
+@pytest.mark.parametrize("data", [b"hello world, this is no capture", b"\xd4\xc3\xb2\xa1", b"\x0a"])
+def test_anything_else_is_no_capture(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x").write_bytes(data)
+    assert (
+        message_of(tmp_path / "x")
+        == f"x: is not a capture (begins with {data[:4].hex(' ')}); give a pcap or pcapng file, plain, gzip or zstd"
+    )
+
+
+def test_several_files_are_one_reading_in_order_of_time(tmp_path: Path) -> None:
+    (tmp_path / "late").write_bytes(builders.pcap(PACKETS[30:]))
+    (tmp_path / "early").write_bytes(builders.pcapng(PACKETS[:30]))
+    (tmp_path / "none").write_bytes(builders.pcap([]))
+    with open_capture([tmp_path / "late", tmp_path / "none", tmp_path / "early"]) as capture:
+        batches = list(capture)
+    assert [Path(file.name).name for file in capture.files] == ["early", "late", "none"]
+    assert [file.packets for file in capture.files] == [30, 20, 0]
+    assert [(batch.file, batch.first_frame, batch.first_packet) for batch in batches] == [(0, 1, 0), (1, 1, 30)]
+
+
+def test_batches_stay_valid_after_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(builders.pcap(PACKETS))
+    batches = list(open_capture(tmp_path / "x", batch_bytes=300))
+    assert [batch.data[batch.offset[0]] for batch in batches] == [batch.first_frame - 1 for batch in batches]
+
+
+def test_file_offsets_point_into_the_file(tmp_path: Path) -> None:
+    data = builders.pcap(PACKETS)
+    (tmp_path / "x").write_bytes(data)
+    for batch in open_capture(tmp_path / "x", batch_bytes=300):
+        at = batch.file_offset + int(batch.offset[0])
+        assert data[at] == batch.first_frame - 1
+
+
+def test_a_pipe_gives_what_is_complete_without_waiting_for_more() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path.cwd())!r})\n"
+        "from dcpinspect.capture.open import open_capture\n"
+        "for batch in open_capture('-'): print(len(batch), flush=True)\n"
+    )
+    data = builders.pcap(PACKETS)
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(data[: len(builders.pcap(PACKETS[:7])) + 20])
+        process.stdin.flush()
+        assert process.stdout.readline() == b"7\n"  # the writer has not closed
+        process.stdin.write(data[len(builders.pcap(PACKETS[:7])) + 20 :])
+        process.stdin.close()
+        assert process.stdout.read() == b"43\n"

@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.capture.pcapng import Interface, nanoseconds
+from tests import builders
+from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
+
+
+def opened(tmp_path: Path, data: bytes, batch_bytes: int = 1 << 20) -> Capture:
+    path = tmp_path / "x.pcapng"
+    path.write_bytes(data)
+    return open_capture(path, batch_bytes=batch_bytes)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("batch_bytes", [1, 100, 1 << 20])
+def test_enhanced_packets_in_both_byte_orders(tmp_path: Path, order: str, batch_bytes: int) -> None:
+    path = tmp_path / "x.pcapng"
+    path.write_bytes(builders.pcapng(PACKETS, order=order))
+    assert packets_of(path, batch_bytes) == EXPECTED
+
+
+def test_sections_of_different_byte_order_and_interfaces_of_their_own(tmp_path: Path) -> None:
+    data = builders.section("<") + builders.interface(1) + builders.enhanced(PACKETS[0])
+    data += builders.section(">") + builders.interface(113, ">") + builders.interface(276, ">")
+    data += builders.enhanced(PACKETS[1], ">", number=1) + builders.enhanced(PACKETS[2], ">", number=0)
+    links = np.concatenate([batch.link_type for batch in opened(tmp_path, data)]).tolist()
+    assert links == [1, 276, 113]
+
+
+def test_unknown_blocks_are_skipped(tmp_path: Path) -> None:
+    data = builders.section() + builders.block(0xBAD, bytes(100)) + builders.interface() + builders.block(0x1234, b"abc")
+    data += builders.enhanced(PACKETS[0]) + builders.block(5, bytes(12))
+    capture = opened(tmp_path, data)
+    assert sum(len(batch) for batch in capture) == 1
+    assert capture.problems == []
+
+
+def test_simple_packets_are_cut_at_snaplen_and_take_the_time_before(tmp_path: Path) -> None:
+    data = builders.section() + builders.interface(snaplen=60) + builders.enhanced(PACKETS[0])
+    data += builders.block(3, struct.pack("<I", 500) + bytes(60))
+    (batch,) = opened(tmp_path, data)
+    assert (batch.captured.tolist(), batch.wire.tolist()) == ([60, 60], [100, 500])
+    assert batch.time_ns.tolist() == [builders.START_NS] * 2
+
+
+def test_obsolete_packet_blocks_are_read(tmp_path: Path) -> None:
+    ticks = builders.START_NS // 1000
+    body = struct.pack("<HHIIII", 0, 9, ticks >> 32, ticks & 0xFFFFFFFF, 5, 7) + b"hello"
+    (batch,) = opened(tmp_path, builders.section() + builders.interface() + builders.block(2, body))
+    assert batch.data[batch.offset[0] :][:5].tobytes() == b"hello"
+    assert batch.time_ns.tolist() == [builders.START_NS]
+
+
+@pytest.mark.parametrize(
+    ("resolution", "offset_s", "ticks", "expected"),
+    [
+        (6, 0, 1_700_000_000_123_456, 1_700_000_000_123_456_000),
+        (9, 0, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789),
+        (0, 5, 1_700_000_000, 1_700_000_005_000_000_000),
+        (3, -10, 1_700_000_000_500, 1_699_999_990_500_000_000),
+        (12, 0, 12_345_678_901_234_567_890, 12_345_678_901_234_567),
+        (0x80 | 1, 0, 3, 1_500_000_000),
+        (0x80 | 40, 0, (7 << 40) + (1 << 39), 7_500_000_000),
+        (0, 0, 2**64 - 1, 9_000_000_000_000_000_000),
+    ],
+)
+def test_time_stamps_of_any_resolution(resolution: int, offset_s: int, ticks: int, expected: int) -> None:
+    high, low = np.array([ticks >> 32]), np.array([ticks & 0xFFFFFFFF])
+    assert nanoseconds(high, low, Interface(1, 0, resolution, offset_s)).tolist() == [expected]
+
+
+def test_time_options_of_an_interface_are_used(tmp_path: Path) -> None:
+    data = builders.section(">") + builders.interface(order=">", resolution=9, offset_s=100)
+    data += builders.enhanced(PACKETS[0], ">", ticks=5_000_000_001)
+    (batch,) = opened(tmp_path, data)
+    assert batch.time_ns.tolist() == [105_000_000_001]
+
+
+def test_packet_of_an_undeclared_interface_is_told_and_passed_over(tmp_path: Path) -> None:
+    data = builders.section() + builders.interface()
+    capture = opened(tmp_path, data + builders.enhanced(PACKETS[0], number=3) + builders.enhanced(PACKETS[1]))
+    assert sum(len(batch) for batch in capture) == 1
+    assert [(problem.offset, problem.what) for problem in capture.problems] == [
+        (len(data), "a packet block that contradicts itself or names no interface")
+    ]
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 7, b"text" * 50, bytes(1000)])
+@pytest.mark.parametrize("batch_bytes", [200, 1 << 20])
+def test_garbage_between_blocks_is_skipped_and_told(tmp_path: Path, garbage: bytes, batch_bytes: int) -> None:
+    before = builders.pcapng(PACKETS[:20])
+    after = b"".join(builders.enhanced(packet) for packet in PACKETS[20:])
+    capture = opened(tmp_path, before + garbage + after, batch_bytes)
+    assert sum(len(batch) for batch in capture) == len(PACKETS)
+    assert [(problem.offset, problem.what) for problem in capture.problems] == [(len(before), "garbage where a block should begin")]
+
+
+def test_cut_last_block_is_told(tmp_path: Path) -> None:
+    data = builders.pcapng(PACKETS)
+    capture = opened(tmp_path, data[:-5])
+    assert sum(len(batch) for batch in capture) == len(PACKETS) - 1
+    assert "the last block is cut short" in capture.problems[0].what
+
+
+def test_absurd_block_length_allocates_nothing(tmp_path: Path) -> None:
+    data = builders.section() + builders.interface() + struct.pack("<II", 6, 0xFFFF_FFF0) + bytes(40)
+    capture = opened(tmp_path, data)
+    assert list(capture) == []
+    assert len(capture.problems) == 1

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dcpinspect.protocol.framing import Framer
+from dcpinspect.protocol.resync import TRIAL_BYTES, KnownStreams, default_legal_extras, plausible_headers
+from tests import builders
+from tests.builders import Row, chunk, message, mutation, mutations
+from tests.protocol.test_framing import framed, pieces
+
+TAIL = b'n":"rest of a value"}'
+
+
+def mid_stream(data: bytes, sizes: list[int] | None = None) -> tuple[list[Row], list[tuple[int, int, str]]]:
+    rows, skipped, _, _ = framed(pieces(data, sizes or [], is_start=False))
+    return rows, skipped
+
+
+@pytest.mark.parametrize("cut", [*range(0, 120, 7), 500, 777])
+def test_a_mid_stream_start_finds_the_first_whole_message(cut: int) -> None:
+    messages = mutations(20)
+    data = b"".join(messages)[cut:]
+    starts = np.cumsum([0, *map(len, messages[:-1])]).tolist()
+    rows, skipped = mid_stream(data)
+    assert [row.data for row in rows] == [one for start, one in zip(starts, messages, strict=True) if start >= cut]
+    first = min(start for start in starts if start >= cut) - cut
+    assert skipped == ([(0, first, "mid-stream")] if first else [])
+    assert not any(row.heuristic for row in rows)
+
+
+def test_nothing_is_released_before_four_headers() -> None:
+    messages = mutations(6)
+    rows, _ = mid_stream(TAIL + b"".join(messages), [1] * 5000)
+    fourth = len(TAIL) + sum(map(len, messages[:3])) + 24
+    assert [row.release for row in rows[:3]] == [fourth - 1] * 3
+    assert rows[4].release > fourth
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_at_the_end_the_best_chain_stands_and_is_marked(count: int) -> None:
+    messages = mutations(count)
+    rows, skipped = mid_stream(TAIL + b"".join(messages))
+    assert [row.data for row in rows] == messages
+    assert all(row.heuristic for row in rows)
+    assert skipped == [(0, len(TAIL), "mid-stream")]
+
+
+def test_two_headers_of_known_streams_suffice_after_a_hole() -> None:
+    before, after = mutations(3), mutations(6)
+    data = b"".join(before) + bytes(50) + TAIL + b"".join(after)
+    at = len(b"".join(before))
+    rows, skipped, _, _ = framed(pieces(data, [1] * len(data), [(at, at + 50)]))
+    assert [row.data for row in rows] == [*before, *after]
+    second = at + 50 + len(TAIL) + len(after[0]) + 24
+    assert rows[3].release == second - 1
+    assert skipped == [(at, at + 50 + len(TAIL), "hole")]
+    assert not any(row.heuristic for row in rows)
+
+
+EMBEDDED = b"".join(mutations(8, vbucket=900, opaque=0x77))
+
+
+def test_a_value_that_is_a_capture_does_not_fool_a_trial() -> None:
+    before, after = mutations(3), mutations(6)
+    large = mutation(99, value=b"x" * 300 + EMBEDDED)
+    data = b"".join(before) + large + b"".join(after)
+    at = len(b"".join(before))
+    rows, skipped, _, _ = framed(pieces(data, [], [(at, at + 100)]))
+    assert [row.data for row in rows] == [*before, *after]
+    assert skipped == [(at, at + len(large), "hole")]
+
+
+def test_a_mid_stream_start_before_such_a_value_reads_it_as_a_value() -> None:
+    messages = [mutation(1, value=EMBEDDED + b"padding"), *mutations(5)]
+    rows, _ = mid_stream(TAIL + b"".join(messages))
+    assert [row.data for row in rows] == messages
+
+
+def test_whole_messages_between_two_holes_are_read() -> None:
+    messages = mutations(12)
+    data = b"".join(messages)
+    starts = np.cumsum([0, *map(len, messages)]).tolist()
+    holes = [(starts[4], starts[4] + 20), (starts[6], starts[6] + 20)]
+    rows, _, _, _ = framed(pieces(data, [50] * 100, holes))
+    assert [row.data for row in rows] == [one for i, one in enumerate(messages) if i not in (4, 6)]
+
+
+def test_a_message_longer_than_a_trial_stands_after_256_kib() -> None:
+    large = mutation(1, value=b"x" * (TRIAL_BYTES * 2))
+    data = TAIL + large + b"".join(mutations(5))
+    rows, _ = mid_stream(data, [4096] * 300)
+    assert [len(row.data) for row in rows[:2]] == [len(large), len(mutations(1)[0])]
+    assert [row.heuristic for row in rows] == [True, *[False] * 5]
+
+
+def test_a_search_keeps_no_bytes_and_a_trial_no_more_than_its_limit() -> None:
+    framer = Framer()
+    noise = b"text without any header " * 4000
+    framer.feed(chunk(noise))
+    assert framer._held is not None
+    assert framer._held.size < 24
+    large = mutation(1, value=b"x" * (20 << 20))
+    for start in range(0, TRIAL_BYTES - 1000, 8192):
+        framer.feed(chunk(large[start : start + 8192], offset=len(noise) + start))
+    assert framer._held.size <= TRIAL_BYTES
+
+
+def test_plain_text_and_tls_give_no_message() -> None:
+    for data in (b"get key\r\nVALUE key 0 5\r\nhello\r\nEND\r\n" * 500, np.random.default_rng(8).bytes(100_000)):
+        rows, skipped = mid_stream(data)
+        assert rows == []
+        assert skipped == [(0, len(data), "mid-stream")]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        message(opcode=0x57, extras=bytes(31), key=b"k", datatype=8),
+        message(opcode=0x57, extras=bytes(7), key=b"k"),
+        message(opcode=0x57, extras=bytes(31), key=b"k", specific=1024),
+        message(opcode=0x00),
+        message(opcode=0x7E, extras=bytes(4)),
+        message(magic=0x81, opcode=0x53, specific=0x7777),
+        bytes.fromhex("80570003 1f000000 00000010") + bytes(12),
+        bytes.fromhex("8057ffff 1f000000 0001ffff") + bytes(12),
+    ],
+)
+def test_implausible_headers_are_not_believed(header: bytes) -> None:
+    at, _, _ = plausible_headers(np.frombuffer(header + bytes(60), np.uint8), default_legal_extras)
+    assert at.tolist() == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        mutation(),
+        message(opcode=0x5C),
+        message(magic=0x81, opcode=0x57, specific=0x23),
+        message(magic=0x82, opcode=0x01, extras=bytes(16)),
+        bytes.fromhex("08570303 1f010001 00000025") + bytes(49),
+        bytes.fromhex("08580003 15000001 0000001b") + bytes(39),
+    ],
+)
+def test_plausible_headers_are_believed(header: bytes) -> None:
+    at, length, _ = plausible_headers(np.frombuffer(b"x" * 5 + header, np.uint8), default_legal_extras)
+    assert (at.tolist(), length.tolist()) == ([5], [len(header)])
+
+
+def test_a_stream_is_known_from_the_packet_that_showed_it_on() -> None:
+    known = KnownStreams({})
+    known.learn([5], [10])
+    assert [known.has(5, packet) for packet in (9, 10, 11)] == [False, True, True]
+    assert not known.has(6, 100)
+
+
+def test_both_directions_share_what_is_known() -> None:
+    known = KnownStreams({})
+    client, server = Framer(known=known), Framer(known=known)
+    client.feed(chunk(message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11), is_start=True))
+    part = server.feed(chunk(TAIL + b"".join(mutations(3)), packet=5))
+    assert part is not None
+    assert [row.heuristic for row in builders.rows_of(part)] == [False, False, False]

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dcpinspect.transport.connections import AddressPairs
+from dcpinspect.transport.headers import COLUMNS
+from tests import builders
+from tests.builders import ACK, RST, SYN, Conversation, Segment
+
+
+def ends(tmp_path: Path, segments: list[Segment]) -> list[tuple[str, str, str]]:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(segments)))
+    return [(link.client, link.server, link.starts) for link in builders.read(path).transport.connections]
+
+
+def test_the_syn_decides_who_is_the_client(tmp_path: Path) -> None:
+    made = Conversation(client=("10.0.0.2", 11_210), server=("10.0.0.1", 40_000))
+    made.handshake()
+    assert ends(tmp_path, made.segments) == [("10.0.0.2:11210", "10.0.0.1:40000", "handshake")]
+
+
+def test_without_a_syn_the_port_decides(tmp_path: Path) -> None:
+    made = Conversation()
+    made.send(False, b"x")
+    assert ends(tmp_path, made.segments) == [("10.0.0.1:50000", "10.0.0.2:11210", "mid-stream")]
+
+
+def test_without_a_port_the_first_sender_is_the_client(tmp_path: Path) -> None:
+    made = Conversation(client=("10.0.0.1", 11_210), server=("10.0.0.2", 11_210))
+    made.send(False, b"x")
+    assert ends(tmp_path, made.segments) == [("10.0.0.2:11210", "10.0.0.1:11210", "mid-stream")]
+
+
+def test_ipv6_addresses_are_in_brackets(tmp_path: Path) -> None:
+    made = Conversation(client=("::1", 50_312), server=("::1", 11_210))
+    made.handshake()
+    assert ends(tmp_path, made.segments) == [("[::1]:50312", "[::1]:11210", "handshake")]
+
+
+def test_connections_are_numbered_by_first_packet(tmp_path: Path) -> None:
+    made = [Conversation(client=("10.0.0.9", port)) for port in (3, 1, 2)]
+    for one in made:
+        one.handshake()
+    clients = [client for client, _, _ in ends(tmp_path, [segment for one in made for segment in one.segments])]
+    assert clients == ["10.0.0.9:3", "10.0.0.9:1", "10.0.0.9:2"]
+
+
+def reused(tmp_path: Path, *conversations: Conversation) -> builders.Reading:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded([segment for one in conversations for segment in one.segments])))
+    return builders.read(path)
+
+
+def test_a_new_syn_is_a_new_connection(tmp_path: Path) -> None:
+    first, second = Conversation(), Conversation(client_isn=5_000_000, server_isn=77)
+    for one, data in ((first, b"first"), (second, b"second")):
+        one.handshake()
+        one.stream(False, data)
+    streams = reused(tmp_path, first, second).streams
+    assert (streams[1, 1], streams[2, 1]) == (b"first", b"second")
+
+
+def test_a_repeated_syn_is_not(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.segments.insert(1, made.segments[0])
+    made.segments.insert(3, made.segments[2])
+    made.stream(False, b"data")
+    assert reused(tmp_path, made).streams == {(1, 0): b"", (1, 1): b"data"}
+
+
+def test_two_segments_far_out_of_the_window_are_a_new_connection(tmp_path: Path) -> None:
+    first, second = Conversation(server_isn=100), Conversation(server_isn=2_000_000_000)
+    first.handshake()
+    first.stream(False, b"first")
+    second.stream(False, b"second half", sizes=(7,), ack_every=0)
+    streams = reused(tmp_path, first, second).streams
+    assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
+
+
+def test_one_such_segment_is_not(tmp_path: Path) -> None:
+    made, wrong = Conversation(server_isn=100), Conversation(server_isn=2_000_000_000)
+    made.handshake()
+    made.stream(False, b"first ")
+    wrong.send(False, b"wrong")
+    after = Conversation(server_isn=107, client_isn=1001)
+    after.stream(False, b"second")
+    reading = reused(tmp_path, made, wrong, after)
+    assert reading.streams[1, 1] == b"first second"
+    assert [account.late for account in reading.transport.accounts] == [0, 5]
+
+
+def test_a_reset_with_a_senseless_number_changes_nothing(tmp_path: Path) -> None:
+    made = Conversation(server_isn=3_000_000_000)
+    made.handshake()
+    made.stream(False, b"a")
+    reset = Segment(False, 0, 0, RST)
+    made.segments.append(reset)
+    made.stream(False, b"b")
+    assert reused(tmp_path, made).streams[1, 1] == b"ab"
+
+
+def test_left_over_packets_do_not_enter_the_next_connection(tmp_path: Path) -> None:
+    first, second = Conversation(), Conversation(client_isn=2_500_000_000, server_isn=9)
+    first.handshake()
+    second.send(True, flags=SYN)
+    stale = first.send(False, b"stale")
+    second.segments.append(stale)
+    first.segments.remove(stale)
+    second.send(False, flags=SYN | ACK)
+    second.stream(False, b"fresh")
+    assert reused(tmp_path, first, second).streams[2, 1] == b"fresh"
+
+
+@pytest.mark.parametrize("parts", [1, 7])
+def test_pairs_are_exact_and_grow(parts: int) -> None:
+    rng = np.random.default_rng(3)
+    tcp = np.zeros((20_000, COLUMNS), np.int64)
+    tcp[:, :8] = rng.integers(0, 3, (20_000, 8)) * 0xFFFFFFFF // 2
+    tcp[:, 8:10] = rng.integers(1, 4, (20_000, 2))
+    pairs = AddressPairs()
+    found = [pairs.find(part) for part in np.array_split(tcp, parts)]
+    number, side = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    expected: dict[frozenset[tuple[int, ...]] | tuple[int, ...], int] = {}
+    for row, pair, end in zip(tcp.tolist(), number.tolist(), side.tolist(), strict=True):
+        source, target = (*row[:4], row[8]), (*row[4:8], row[9])
+        assert expected.setdefault(frozenset((source, target)), len(expected)) == pair
+        if source != target:
+            assert end == (source > target)
+    assert pairs.count == len(expected)

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.transport import ordering as o
+from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
+from tests import builders
+from tests.builders import ACK, Conversation, Segment
+
+
+def read(tmp_path: Path, segments: list[Segment], **options: int) -> builders.Reading:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(segments, **options)))
+    return builders.read(path)
+
+
+def numbered(count: int = 200, *, close: bool = False) -> list[Segment]:
+    """A conversation whose server sends ``count`` bytes, one a segment, each acknowledged."""
+    made = Conversation(mss=1)
+    made.handshake()
+    made.stream(False, bytes(i % 251 + 1 for i in range(count)), ack_every=1)
+    if close:
+        made.close()
+    return made.segments
+
+
+DATA_7 = 3 + 2 * 7  # place of the segment that carries byte 7
+
+
+def test_a_gap_waits_for_64_packets_after_its_acknowledgement(tmp_path: Path) -> None:
+    segments = [segment for place, segment in enumerate(numbered()) if place != DATA_7]
+    reading = read(tmp_path, segments)
+    assert reading.holes[1, 1] == [(7, 8)]
+    # packet 17 acknowledges the lost byte, packet 18 brings the one after it and so shows the gap
+    batches = [chunk for batch in builders.open_capture(tmp_path / "x.pcap") for chunk in o_chunks(batch)]
+    assert batches[0].segments.packet[7:9].tolist() == [18 + 64, 18]
+    assert batches[0].segments.release[7:9].tolist() == [18 + 64, 18 + 64]
+
+
+def o_chunks(batch: builders.PacketBatch) -> list[builders.StreamChunk]:
+    return [chunk for chunk in builders.Reassembler().feed(batch) if chunk.direction == 1]
+
+
+def test_a_gap_waits_200_ms_after_its_acknowledgement(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, b"abc", sizes=(1, 1, 1), ack_every=0)
+    del made.segments[4]
+    made.send(True)  # acknowledges all three
+    for wait_ns in (199_999_999, 1):
+        made.time_ns = made.segments[5].time_ns + (wait_ns if wait_ns > 1 else 200_000_000)
+        made.send(True)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made.segments), magic=0xA1B23C4D))
+    (batch,) = builders.open_capture(path)
+    (chunk,) = o_chunks(batch)
+    assert chunk.segments.packet.tolist() == [3, 7, 4]
+    assert chunk.holes == ((1, 2),)
+
+
+def test_a_gap_that_nobody_acknowledged_waits_for_the_end(tmp_path: Path) -> None:
+    made = Conversation(mss=1)
+    made.handshake()
+    made.stream(False, bytes(range(1, 201)), ack_every=0)
+    del made.segments[10]
+    reading = read(tmp_path, made.segments)
+    assert reading.holes[1, 1] == [(7, 8)]
+    assert reading.transport.accounts[1].missing == 1
+
+
+@pytest.mark.parametrize("delay", [1, 5, 60])
+def test_reordered_segments_are_put_in_order(tmp_path: Path, delay: int) -> None:
+    segments = builders.damaged(numbered(), delay={DATA_7: delay})
+    reading = read(tmp_path, segments)
+    assert reading.holes.get((1, 1), []) == []
+    assert reading.streams[1, 1] == read(tmp_path, numbered()).streams[1, 1]
+
+
+def test_bytes_that_come_after_the_decision_are_late(tmp_path: Path) -> None:
+    reading = read(tmp_path, builders.damaged(numbered(), delay={DATA_7: 100}))
+    account = reading.transport.accounts[1]
+    assert (account.missing, account.late, account.duplicate) == (1, 1, 0)
+
+
+def test_the_first_copy_wins(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    for at, payload in ((0, b"abcd"), (2, b"XXefgh"), (10, b"kl"), (6, b"YYijZZmn")):
+        made.segments.append(Segment(False, (made.server_isn + 1 + at) & 0xFFFFFFFF, 1001, ACK, payload))
+    reading = read(tmp_path, made.segments)
+    assert reading.streams[1, 1] == b"abcdefghijklmn"
+    assert reading.transport.accounts[1].duplicate == 6
+
+
+def test_a_keep_alive_byte_is_a_duplicate(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, b"data")
+    made.segments.append(Segment(False, (made.next[False] - 1) & 0xFFFFFFFF, 1001, ACK, b"\0"))
+    made.stream(False, b"more")
+    reading = read(tmp_path, made.segments)
+    assert (reading.streams[1, 1], reading.transport.accounts[1].duplicate) == (b"datamore", 1)
+
+
+def test_snaplen_makes_holes_of_known_size(tmp_path: Path) -> None:
+    made = Conversation(mss=100)
+    made.handshake()
+    made.stream(False, b"x" * 250)
+    reading = read(tmp_path, made.segments, snaplen=54 + 30)
+    assert reading.holes[1, 1] == [(30, 100), (130, 200), (230, 250)]
+    account = reading.transport.accounts[1]
+    assert (account.cut, account.missing) == (160, 160)
+
+
+def test_bytes_that_were_acknowledged_and_never_seen_are_missing_at_the_end(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, b"abcdef", sizes=(3, 3))
+    del made.segments[4]
+    assert read(tmp_path, made.segments).holes[1, 1] == [(3, 6)]
+
+
+def test_the_acknowledgement_of_a_fin_is_no_missing_byte(tmp_path: Path) -> None:
+    made = Conversation()
+    made.handshake()
+    made.stream(False, b"abc")
+    made.close()
+    del made.segments[6]
+    assert read(tmp_path, made.segments).holes.get((1, 1), []) == []
+
+
+def test_waiting_segments_are_bounded(tmp_path: Path) -> None:
+    made = Conversation(server_isn=0, mss=8192)
+    made.handshake()
+    made.stream(False, bytes(6 << 20), ack_every=0)
+    del made.segments[3]
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(made.segments)))
+    reassembler = builders.Reassembler()
+    (chunk,) = [chunk for batch in builders.open_capture(path) for chunk in reassembler.feed(batch)]
+    waited = int(chunk.segments.packet[0]) - 3
+    assert o.MAX_WAITING - 8192 < waited * (8192 + o.NODE_COST) <= o.MAX_WAITING + 2 * (8192 + o.NODE_COST)
+
+
+def test_a_capture_of_one_direction_only_is_read(tmp_path: Path) -> None:
+    made = Conversation()
+    made.stream(False, b"abcdef" * 1000)
+    only = [segment for segment in made.segments if not segment.to_server]
+    assert read(tmp_path, only).streams == {(1, 1): b"abcdef" * 1000}
+
+
+packets = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.one_of(st.integers(0, 40), st.integers(2**32 - 20, 2**32 - 1), st.integers(2**31 - 3, 2**31 + 3)),
+        st.one_of(st.integers(0, 40), st.integers(2**32 - 20, 2**32 - 1)),
+        st.sampled_from([16, 16, 16, 24, 2, 18, 17, 4, 0]),
+        st.integers(0, 12),
+        st.integers(0, 12),
+        st.integers(0, 300_000_000),
+    ),
+    max_size=25,
+)
+
+
+@given(packets)
+def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int, int, int, int, int, int]]) -> None:
+    count = len(rows)
+    tcp = np.zeros((count, COLUMNS), np.int64)
+    times = np.zeros(count, np.int64)
+    for i, (side, seq, ack, flags, have, more, time) in enumerate(rows):
+        tcp[i, [PORTS, PORTS + 1]] = (5, 11_210) if side else (11_210, 5)
+        tcp[i, [SEQ, ACKED, FLAGS, PAYLOAD, CAPTURED, WIRE]] = seq, ack, flags, 100 * i, have, have + more
+        times[i] = time
+    ports = np.zeros(65_536, np.uint8)
+    ports[11_210] = 1
+    sides = np.array([row[0] for row in rows], np.int64)
+    results = []
+    for name in ("interpreted", "compiled"):
+        counters = np.zeros(o.COUNTERS, np.int64)
+        counters[o.FREE] = -1
+        tables = [
+            np.zeros((64, o.CONNECTION), np.int64),
+            np.zeros((128, o.FLOW), np.int64),
+            np.zeros((128, 2 * o.RECENT_HOLES), np.int64),
+            np.zeros((2000, o.NODE), np.int64),
+            np.zeros((5000, o.ENTRY), np.int64),
+        ]
+        current, fresh = np.full(1, -1, np.int64), np.zeros(5000, np.int64)
+        order = getattr(o.order_segments, name)
+        index, pairs = np.arange(count), np.zeros(count, np.int64)
+        done = order(0, tcp, index, pairs, sides, times, 1000, 1, 0, ports, current, *tables, fresh, counters)
+        end = getattr(o.close_flows, name)(0, 5000, 0, 0, *tables[1:], counters)
+        assert counters[o.LIVE] == 0
+        assert counters[o.TOTAL_WAITING] == 0
+        flows = tables[1][: 2 * counters[o.CONNECTIONS]]
+        assert (flows[:, o.PAYLOAD_BYTES] == flows[:, o.UNIQUE] + flows[:, o.DUPLICATE] + flows[:, o.LATE]).all()
+        results.append((done, end, counters.tolist(), [table.tolist() for table in tables]))
+    assert results[0] == results[1]
