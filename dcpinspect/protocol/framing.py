@@ -32,6 +32,9 @@ _REASONS = {_BAD_MAGIC: BAD_MAGIC, _ABSURD_BODY: ABSURD_BODY, _HOLE: HOLE}
 _LENGTH_KNOWN = 12
 """Bytes of a header that must be there to know where the next one is."""
 _MEMO = 4096
+_FILL_FREE, _FILL_RATIO = 256 << 20, 64
+"""Zeros put into long holes, a direction: so many, and so many for each byte captured. A real capture stays far below; one that claims
+30 MiB with every packet stops here, its messages are skipped."""
 _ROLES = np.zeros(256, np.uint8)
 _ROLES[list(STREAM_OPCODES)] = 1
 _ROLES[list(EVENTS)] = 2
@@ -124,6 +127,7 @@ class Framer:
         self._reason = MID_STREAM
         self._heuristic_until = -1
         self._floor = -1
+        self._filled = 0
         self._skipped: list[tuple[int, int, str]] = []
         self._unfinished = 0
 
@@ -172,6 +176,10 @@ class Framer:
         pad = 0
         if self._trial is None and held is not None and held.size >= HEADER and self._need > held.size:
             pad = min(self._need - held.size, end - start)
+            account = self.account
+            if self._filled + pad > _FILL_FREE + _FILL_RATIO * (account.messages + account.skipped):
+                pad = 0
+            self._filled += pad
         first = Segments(*(getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__))
         if held is not None or self._trial is not None:
             part = StreamChunk(

@@ -17,8 +17,9 @@ from dcpinspect.transport.chunk import Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.headers import HeaderParser
 
-MAX_FILLED_HOLE = 32 << 20
-"""A longer hole is not filled with zeros but stepped over: no message is that long, so nobody reads them."""
+MAX_FILLED_HOLE = 8 << 10
+"""A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
+or of lies, would take gigabytes otherwise."""
 MAX_FILLED = 64 << 20
 """Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
 
