@@ -70,8 +70,8 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
         "layout": message.generation,
         "vbucket": batch.vbucket.at(index),
         "status": None,
-        "opaque": int(decoded.opaque[index]),
-        "cas": None if _is_hidden(message, "cas") else f"0x{int(decoded.cas[index]):016x}",
+        "opaque": int(decoded.opaque[index]) if _is_shown(message, "opaque") else None,
+        "cas": f"0x{int(decoded.cas[index]):016x}" if _is_shown(message, "cas") else None,
         "datatype": list(DATATYPE_NAMES[int(decoded.datatype[index])]),
         "sid": message.sid,
         "collection_id": message.collection_id,
@@ -103,10 +103,10 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
     return out
 
 
-def _is_hidden(message: Message, name: str) -> bool:
-    """A session token stands where other messages have their CAS."""
+def _is_shown(message: Message, name: str) -> bool:
+    """The capture has the field, and it is no credential: a session token stands where other messages have their CAS."""
     field = message.field(name)
-    return field is not None and field.hidden
+    return field is not None and not field.hidden and not field.missing
 
 
 def specific_numbers(message: Message) -> dict[str, Any]:

@@ -96,8 +96,8 @@ def message_schema() -> dict[str, Any]:
                 "required": ["code", "name", "meaning"],
             }
         ),
-        "opaque": {"type": "integer", "minimum": 0, "maximum": 4294967295},
-        "cas": {**_nullable(_HEX64), "description": "null where a session token stands in its place"},
+        "opaque": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
+        "cas": {**_nullable(_HEX64), "description": "null where a session token stands in its place, or the capture lacks it"},
         "datatype": _WORDS,
         "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
         "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},

@@ -16,19 +16,20 @@ from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Message
-from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
+from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.tables.messages import MessageBatch
 
 TimeFormat = Literal["relative", "absolute", "delta"]
 
 ARROWS = ("→", "←")
+_TITLE_WIDTH = 27
 
 
 def short_name(name: str) -> str:
     """A command's name as lists show it: without ``dcp_`` where that leaves it unique."""
     short = name.removeprefix("dcp_")
-    return name if short in ("noop", "get_failover_log") else short
+    return short if opcode_code(short) is None else name
 
 
 class Lines:
@@ -44,7 +45,7 @@ class Lines:
     def heading(self) -> str:
         """What stands in which column."""
         time = f"{'Time':>{self._time_width}}"
-        return f"{'Row':>9} {time} Con  {'Message':<25} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
+        return f"{'Row':>9} {time} Con  {'Message':<{_TITLE_WIDTH}} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
 
     def line(self, batch: MessageBatch, index: int) -> str:
         """The line of one message; safe for a terminal."""
@@ -53,7 +54,7 @@ class Lines:
         vbucket = batch.vbucket.at(index)
         text = (
             f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
-            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<27}"
+            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<{_TITLE_WIDTH}}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
             f" {int(batch.length[index]):>8}  {_summary(batch, index)}"
         )

@@ -136,7 +136,7 @@ def statuses(texts: str) -> tuple[range, ...]:
         elif name in _STATUSES:
             out.append(range(_STATUSES[name], _STATUSES[name] + 1))
         elif name[:1].isdigit():
-            out += number_ranges(name, "--status", most=0xFFFF)
+            out += number_ranges(text, "--status", most=0xFFFF)
         else:
             raise UsageError(f"--status {escape(text.strip())}: no status has this name{did_you_mean(name, list(_STATUSES))}")
     return tuple(out)

@@ -1,0 +1,60 @@
+"""Columns are numbers and places; nothing is lost above 2^63 and nothing is made before it is asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.protocol.columns import LazyColumns, Numbers, Slices, numbers_at
+
+
+def test_a_number_is_none_where_the_column_has_no_value() -> None:
+    column = Numbers(np.array([1, 2**64 - 1], dtype=np.uint64), np.array([False, True]))
+    assert [column.at(row) for row in (0, 1)] == [None, 2**64 - 1]
+
+
+def test_a_column_without_marks_has_values_everywhere() -> None:
+    assert Numbers(np.array([7], dtype=np.int64)).at(0) == 7
+
+
+def test_taking_rows_takes_their_marks() -> None:
+    column = Numbers(np.array([5, 6, 7]), np.array([True, False, True])).take(np.array([2, 1]))
+    assert [column.at(row) for row in (0, 1)] == [7, None]
+
+
+def test_taking_rows_of_slices_takes_both_ends() -> None:
+    taken = Slices(np.array([10, 20]), np.array([3, -1])).take(np.array([1]))
+    assert (taken.start.tolist(), taken.size.tolist()) == ([20], [-1])
+
+
+@given(st.binary(min_size=16, max_size=64), st.sampled_from([1, 2, 4, 8]), st.data())
+def test_numbers_are_the_big_endian_bytes_at_their_places(data: bytes, size: int, draw: st.DataObject) -> None:
+    places = draw.draw(st.lists(st.integers(0, len(data) - size), max_size=9))
+    found = numbers_at(np.frombuffer(data, np.uint8), np.array(places, dtype=np.int64), size)
+    assert found.dtype == np.uint64
+    assert found.tolist() == [int.from_bytes(data[place : place + size], "big") for place in places]
+
+
+def test_no_places_need_no_data() -> None:
+    assert numbers_at(np.zeros(0, np.uint8), np.zeros(0, np.int64), 8).tolist() == []
+
+
+def test_a_lazy_column_is_made_once_when_it_is_asked_for() -> None:
+    made = []
+
+    def make() -> Numbers:
+        made.append(1)
+        return Numbers(np.array([1]))
+
+    columns = LazyColumns({"by_seqno": make, "other": make})
+    assert (list(columns), len(columns), "by_seqno" in columns) == (["by_seqno", "other"], 2, True)
+    assert not made
+    assert columns["by_seqno"] is columns["by_seqno"]
+    assert len(made) == 1
+
+
+def test_a_column_that_nobody_has_is_no_column() -> None:
+    with pytest.raises(KeyError):
+        LazyColumns({})["by_seqno"]

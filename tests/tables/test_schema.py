@@ -1,0 +1,48 @@
+"""Every column has one meaning, wherever it is shown."""
+
+from __future__ import annotations
+
+from dcpinspect.export.json import message_object
+from dcpinspect.export.schema import message_schema
+from dcpinspect.protocol.fields import Field
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.tables.schema import BASE, BY_NAME, COLUMNS, SPECIFIC
+from tests.protocol.vectors import BY_ID
+from tests.tables.build import batch
+
+_TABLE_ONLY = {"time_ns", "key_bytes", "status_name", "value_size", "missing_bytes", "problem"}
+"""Columns beside a JSON key that says the same with its parts: JSON.md."""
+
+
+def test_no_two_columns_have_one_name() -> None:
+    assert len(BY_NAME) == len(COLUMNS)
+
+
+def test_every_column_is_documented() -> None:
+    assert [column.name for column in COLUMNS if not column.doc] == []
+
+
+def test_every_column_is_a_key_of_the_json() -> None:
+    assert {column.name for column in COLUMNS} - _TABLE_ONLY <= set(message_schema()["properties"])
+
+
+def test_base_columns_come_in_the_order_of_the_json() -> None:
+    keys = [key for key in message_object(batch(BY_ID["seed004-09"].data), 0) if key in BY_NAME]
+    base = [column.name for column in BASE]
+    shared = [key for key in keys if key in base and key not in ("vbucket_from",)]
+    assert shared == [name for name in base if name in shared]
+
+
+def test_a_field_of_the_layouts_is_a_column_unless_its_name_is_a_base_columns() -> None:
+    names = {
+        item.name
+        for layout in LAYOUTS
+        if layout.columns
+        for item in (*layout.extras, *layout.value)
+        if isinstance(item, Field) and item.kind.size and not item.reserved and item.kind.text not in ("i64", "feature", "command")
+    }
+    assert names <= set(BY_NAME)
+
+
+def test_a_column_of_the_layouts_knows_its_field() -> None:
+    assert [column.name for column in SPECIFIC if column.spec is None] == []
