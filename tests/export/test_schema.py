@@ -1,0 +1,44 @@
+"""The shipped schema is the tables' own, and a schema."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from dcpinspect.export.json import SCHEMA, message_object, specific_numbers
+from dcpinspect.export.schema import message_schema
+from dcpinspect.protocol.header import decode_header
+from tests.protocol.vectors import ALL, Vector
+from tests.tables.build import batch
+
+
+def test_the_shipped_schema_is_the_schema() -> None:
+    shipped = (files("dcpinspect.export") / "schemas" / "message.json").read_text("utf-8")
+    assert json.loads(shipped) == message_schema(), "run python -m dcpinspect.export.schema"
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(message_schema())
+
+
+def test_its_version_is_that_of_the_messages() -> None:
+    assert message_schema()["properties"]["schema"] == {"const": SCHEMA}
+
+
+def test_what_is_required_is_always_written() -> None:
+    assert set(message_schema()["required"]) <= set(message_object(batch(ALL[0].annotate().data), 0, fields=False))
+
+
+@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.id)
+def test_every_specific_key_is_described(vector: Vector) -> None:
+    if decode_header(vector.data).size == len(vector.data):
+        assert set(specific_numbers(vector.annotate())) <= set(message_schema()["properties"])
+
+
+def test_a_key_that_nobody_described_is_refused() -> None:
+    found = message_object(batch(ALL[0].data), 0, fields=False) | {"unheard_of": 1}
+    with pytest.raises(jsonschema.ValidationError, match="unheard_of"):
+        jsonschema.validate(json.loads(json.dumps(found, default=str)), message_schema())

@@ -1,0 +1,313 @@
+"""A response answers the oldest request of its own connection, direction, command and opaque, and no other."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.encode import encode, encode_parts
+from dcpinspect.protocol.session import Sessions
+from dcpinspect.streams.requests import ANSWERS, ASKS, CONTINUES, IGNORE, TELLS, WAITING, Pairs, Requests, pair_requests
+
+C2S, S2C = 0, 1
+
+GET = encode("get", key="k", vbucket=7, opaque=1)
+GOT = encode("get", "response", opaque=1)
+MUTATION = encode("dcp_mutation", key="k", vbucket=7, opaque=1)
+REFUSED = encode("dcp_mutation", "response", opaque=1, status=2)
+STAT = encode("stat", key="vbucket", vbucket=7, opaque=1)
+STATED = encode("stat", "response", opaque=1, key="vb_7", value="active")
+STAT_END = encode("stat", "response", opaque=1)
+NOOP = encode("dcp_noop")
+NOOPED = encode("dcp_noop", "response")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message, who sent it, and when."""
+
+    data: bytes
+    direction: int
+    connection: int = 1
+    time_ns: int = 0
+
+
+def decoded(messages: list[bytes]) -> tuple[Decoded, np.ndarray[Any, np.dtype[np.int64]]]:
+    length = np.array([len(message) for message in messages], dtype=np.int64)
+    start = np.cumsum(length) - length
+    data = np.frombuffer(b"".join(messages), np.uint8)
+    return Decoded(data, start, np.ones(len(start), np.int64), np.zeros(len(start), np.bool_), Sessions()), start
+
+
+def pair(requests: Requests, messages: list[Sent], first_row: int = 1, without_opaque: list[int] | None = None) -> Pairs:
+    columns, start = decoded([message.data for message in messages])
+    return requests.pair(
+        columns,
+        np.array([message.connection for message in messages], dtype=np.int64),
+        np.array([message.direction for message in messages], dtype=np.int64),
+        np.arange(first_row, first_row + len(messages), dtype=np.int64),
+        start + 1000,
+        np.array([message.time_ns for message in messages], dtype=np.int64),
+        None if without_opaque is None else np.array(without_opaque, dtype=np.int64),
+    )
+
+
+def answered(*messages: Sent, without_opaque: list[int] | None = None) -> list[int | None]:
+    """Row of each message's request, rows counting from 1."""
+    pairs = pair(Requests(), list(messages), without_opaque=without_opaque)
+    return [pairs.row.at(index) for index in range(len(messages))]
+
+
+def vbuckets(*messages: Sent) -> list[int | None]:
+    """The request's vbucket of each message."""
+    pairs = pair(Requests(), list(messages))
+    return [pairs.vbucket.at(index) for index in range(len(messages))]
+
+
+def test_a_response_has_its_requests_row_offset_vbucket_and_the_time_between() -> None:
+    pairs = pair(Requests(), [Sent(NOOP, C2S), Sent(GET, C2S, time_ns=100), Sent(GOT, S2C, time_ns=350)])
+    found = (pairs.row.at(2), pairs.stream_offset.at(2), pairs.vbucket.at(2), pairs.rtt_ns.at(2))
+    assert found == (2, 1000 + len(NOOP), 7, 250)
+
+
+def test_a_request_and_an_unasked_response_have_nothing() -> None:
+    pairs = pair(Requests(), [Sent(GOT, S2C), Sent(GET, C2S)])
+    for column in (pairs.row, pairs.stream_offset, pairs.vbucket, pairs.rtt_ns):
+        assert [column.at(0), column.at(1)] == [None, None]
+
+
+def test_requests_of_one_opaque_are_answered_in_their_order() -> None:
+    assert answered(Sent(GET, C2S), Sent(GET, C2S), Sent(GOT, S2C), Sent(GET, C2S), Sent(GOT, S2C), Sent(GOT, S2C)) == [
+        None,
+        None,
+        1,
+        None,
+        2,
+        4,
+    ]
+
+
+def test_an_opaque_is_used_again() -> None:
+    assert answered(*[Sent(GET, C2S), Sent(GOT, S2C)] * 3) == [None, 1, None, 3, None, 5]
+
+
+def test_both_sides_may_ask_with_the_same_opaque() -> None:
+    assert answered(Sent(NOOP, S2C), Sent(NOOP, C2S), Sent(NOOPED, S2C), Sent(NOOPED, C2S)) == [None, None, 2, 1]
+
+
+def test_a_producers_noop_is_not_a_clients() -> None:
+    client, answer = encode("noop"), encode("noop", "response")
+    assert answered(Sent(NOOP, S2C), Sent(client, C2S), Sent(answer, S2C), Sent(NOOPED, C2S)) == [None, None, 2, 1]
+
+
+def test_a_response_does_not_answer_its_own_side() -> None:
+    assert answered(Sent(GET, C2S), Sent(GOT, C2S)) == [None, None]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        encode("get", "response", opaque=2),
+        encode("getk", "response", opaque=1),
+        encode_parts(0x83, 0x00, opaque=1),
+    ],
+    ids=["opaque", "command", "table"],
+)
+def test_another_opaque_command_or_table_is_another_conversation(other: bytes) -> None:
+    assert answered(Sent(GET, C2S), Sent(other, S2C)) == [None, None]
+
+
+def test_another_connection_is_another_conversation() -> None:
+    assert answered(Sent(GET, C2S, connection=1), Sent(GOT, S2C, connection=2), Sent(GOT, S2C, connection=1)) == [None, None, 1]
+
+
+def test_all_lines_of_a_stat_answer_its_request_until_the_empty_one() -> None:
+    assert answered(Sent(STAT, C2S), Sent(STATED, S2C), Sent(STATED, S2C), Sent(STAT_END, S2C), Sent(STATED, S2C)) == [None, 1, 1, 1, None]
+
+
+def test_an_error_ends_a_stat() -> None:
+    refused = encode("stat", "response", opaque=1, status=1)
+    assert answered(Sent(STAT, C2S), Sent(STATED, S2C), Sent(refused, S2C), Sent(STAT_END, S2C)) == [None, 1, 1, None]
+
+
+def test_a_range_scan_goes_on_while_there_is_more() -> None:
+    ask = encode_parts(0x80, 0xDB, opaque=1)
+    more, complete = (encode_parts(0x81, 0xDB, opaque=1, specific=status) for status in (0xA6, 0xA7))
+    assert answered(Sent(ask, C2S), Sent(more, S2C), Sent(more, S2C), Sent(complete, S2C), Sent(more, S2C)) == [None, 1, 1, 1, None]
+
+
+def test_an_error_about_a_mutation_has_its_vbucket_and_no_row() -> None:
+    messages = Sent(MUTATION, S2C), Sent(REFUSED, C2S)
+    assert (answered(*messages), vbuckets(*messages)) == ([None, None], [None, 7])
+
+
+def test_the_newest_mutation_of_an_opaque_gives_the_vbucket() -> None:
+    other = encode("dcp_mutation", key="k", vbucket=8, opaque=1)
+    assert vbuckets(Sent(MUTATION, S2C), Sent(other, S2C), Sent(REFUSED, C2S), Sent(REFUSED, C2S)) == [None, None, 8, 8]
+
+
+@pytest.mark.parametrize(("flags", "row"), [(["memory"], None), (["memory", "ack"], 1)], ids=["without", "with"])
+def test_a_marker_waits_for_an_answer_only_with_the_ack_flag(flags: list[str], row: int | None) -> None:
+    marker = encode("dcp_snapshot_marker", vbucket=7, opaque=1, snapshot_type=flags)
+    messages = Sent(marker, S2C), Sent(encode("dcp_snapshot_marker", "response", opaque=1), C2S)
+    assert (answered(*messages), vbuckets(*messages)) == ([None, row], [None, 7])
+
+
+@pytest.mark.parametrize("generation", ["v2.0", "v2.2"])
+def test_the_ack_flag_is_found_in_later_generations(generation: str) -> None:
+    marker = encode("dcp_snapshot_marker", generation=generation, vbucket=7, opaque=1, snapshot_type=["disk", "ack"])
+    assert answered(Sent(marker, S2C), Sent(encode("dcp_snapshot_marker", "response", opaque=1), C2S)) == [None, 1]
+
+
+@pytest.mark.parametrize(
+    "command", ["dcp_stream_req", "dcp_add_stream", "dcp_close_stream", "dcp_set_vbucket_state", "dcp_control", "dcp_open"]
+)
+def test_these_are_answered(command: str) -> None:
+    assert answered(Sent(encode(command, opaque=1), C2S), Sent(encode(command, "response", opaque=1, status=4), S2C)) == [None, 1]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dcp_deletion",
+        "dcp_expiration",
+        "dcp_stream_end",
+        "dcp_buffer_acknowledgement",
+        "dcp_system_event",
+        "dcp_commit",
+        "dcp_cache_transfer_end",
+    ],
+)
+def test_these_are_answered_only_by_an_error(command: str) -> None:
+    messages = Sent(encode(command, vbucket=7, opaque=1), S2C), Sent(encode(command, "response", opaque=1, status=4), C2S)
+    assert (answered(*messages), vbuckets(*messages)) == ([None, None], [None, 7])
+
+
+def test_a_message_whose_opaque_the_capture_lacks_is_nobodys() -> None:
+    messages = [Sent(GET, C2S), Sent(GET, C2S), Sent(GOT, S2C), Sent(GOT, S2C)]
+    assert answered(*messages, without_opaque=[0, 3]) == [None, None, 2, None]
+
+
+def test_what_begins_with_no_magic_is_no_message() -> None:
+    assert answered(Sent(encode_parts(0x42, 0x00, opaque=1), C2S), Sent(GOT, S2C)) == [None, None]
+
+
+# -- the kernel, on numbers --------------------------------------------------------------------------
+
+
+@dataclass
+class Kernel:
+    """The kernel with tables of a small size."""
+
+    size: int = 8
+    seed: int = 0
+    form: str = "interpreted"
+    slots: list[np.ndarray[Any, np.dtype[np.int64]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.slots = [np.full(2 * self.size, -2, dtype=np.int64), *(np.zeros(2 * self.size, dtype=np.int64) for _ in range(3))]
+        self.ring = [np.full(self.size, -1, dtype=np.int64) for _ in range(7)]
+        self.count = np.zeros(1, dtype=np.int64)
+
+    def run(self, steps: list[tuple[int, int, int, int]], first: int = 0) -> list[tuple[int, int, int, int]]:
+        """(row, offset, time, vbucket) for each (key, opaque, meaning, vbucket)."""
+        columns = np.array(steps, dtype=np.int64).reshape(-1, 4).T.copy()
+        row = np.arange(first, first + len(steps), dtype=np.int64)
+        out = [np.full(len(steps), -1, dtype=np.int64) for _ in range(4)]
+        run = pair_requests.compiled if self.form == "compiled" else pair_requests.interpreted
+        run(
+            columns[0], columns[1], columns[2], row, row * 100, row * 1000, columns[3], *self.slots, *self.ring, self.count, self.seed, *out
+        )
+        return list(zip(*(column.tolist() for column in out), strict=True))
+
+
+def model(steps: list[tuple[int, int, int, int]], size: int) -> list[tuple[int, int, int, int]]:
+    """The same with dictionaries and queues."""
+    waiting: dict[tuple[int, int, bool], deque[int]] = {}
+    latest: deque[tuple[int, tuple[int, int, bool]] | None] = deque()
+    vbucket_of: dict[int, int] = {}
+    out = []
+    for row, (key, opaque, meaning, vbucket) in enumerate(steps):
+        found = (-1, -1, -1, -1)
+        if meaning in (ASKS, TELLS):
+            name = (key, opaque, meaning == TELLS)
+            queue = waiting.setdefault(name, deque())
+            if meaning == TELLS and queue:
+                vbucket_of[queue[0]] = vbucket
+            else:
+                if len(latest) == size:
+                    oldest = latest.popleft()
+                    if oldest is not None and oldest[0] in waiting.get(oldest[1], ()):
+                        waiting[oldest[1]].remove(oldest[0])
+                waiting.setdefault(name, deque()).append(row)
+                latest.append((row, name))
+                vbucket_of[row] = vbucket
+        elif meaning in (ANSWERS, CONTINUES):
+            queue = waiting.get((key, opaque, False), deque())
+            told = waiting.get((key, opaque, True), deque())
+            if queue:
+                first = queue[0]
+                found = (first, first * 100, first * 1000, vbucket_of[first])
+                if meaning == ANSWERS:
+                    queue.popleft()
+            elif told:
+                found = (-1, -1, -1, vbucket_of[told[0]])
+        out.append(found)
+    return out
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from([IGNORE, ASKS, ASKS, TELLS, ANSWERS, CONTINUES]), st.integers(0, 9)),
+    max_size=60,
+)
+
+
+@given(steps, st.sampled_from([1, 2, 8, 64]), st.integers(0, 2**32 - 1))
+def test_the_kernel_does_what_dictionaries_of_queues_do(messages: list[tuple[int, int, int, int]], size: int, seed: int) -> None:
+    assert Kernel(size, seed).run(messages) == model(messages, size)
+
+
+@given(steps, st.sampled_from([1, 8, 64]), st.integers(0, 2**32 - 1))
+def test_interpreted_and_compiled_agree(messages: list[tuple[int, int, int, int]], size: int, seed: int) -> None:
+    assert Kernel(size, seed, "compiled").run(messages) == Kernel(size, seed).run(messages)
+
+
+@given(st.integers(0, 2**60), st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_both_forms_agree_on_large_keys_opaques_and_seeds(key: int, opaque: int, seed: int) -> None:
+    messages = [(key, opaque, ASKS, 1), (key, opaque, TELLS, 2), (key, opaque, ANSWERS, 0), (key, opaque, ANSWERS, 0)]
+    assert Kernel(4, seed, "compiled").run(messages) == Kernel(4, seed).run(messages) == model(messages, 4)
+
+
+@given(steps, st.lists(st.integers(0, 60), max_size=4))
+def test_any_division_into_batches_pairs_the_same(messages: list[tuple[int, int, int, int]], cuts: list[int]) -> None:
+    kernel = Kernel()
+    bounds = [0, *sorted(min(cut, len(messages)) for cut in cuts), len(messages)]
+    parts = [found for low, high in pairwise(bounds) for found in kernel.run(messages[low:high], first=low)]
+    assert parts == Kernel().run(messages)
+
+
+def test_the_oldest_request_is_forgotten_when_too_many_wait() -> None:
+    messages = [(1, opaque, ASKS, opaque) for opaque in range(9)] + [(1, 0, ANSWERS, 0), (1, 1, ANSWERS, 0)]
+    assert [row for row, *_ in Kernel(8).run(messages)][-2:] == [-1, 1]
+
+
+def test_answered_requests_leave_their_slots() -> None:
+    kernel = Kernel(8)
+    kernel.run([(1, opaque, meaning, 0) for opaque in range(100) for meaning in (ASKS, ANSWERS)])
+    assert (kernel.slots[0] == -2).all()
+
+
+def test_a_reading_remembers_65536_requests() -> None:
+    requests = Requests()
+    ask = [Sent(encode_parts(0x80, 0x00, opaque=opaque), C2S) for opaque in range(0, WAITING + 1, 1)]
+    pair(requests, ask)
+    pairs = pair(requests, [Sent(encode_parts(0x81, 0x00, opaque=opaque), S2C) for opaque in (0, 1, WAITING)], first_row=len(ask) + 1)
+    assert [pairs.row.at(index) for index in range(3)] == [None, 2, WAITING + 1]
