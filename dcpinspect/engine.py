@@ -23,8 +23,6 @@ from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.reassembly import Reassembler
 
-OPAQUE, OPAQUE_END = 12, 16
-"""Bytes of a message that hold its opaque."""
 _AT_END = np.iinfo(np.int64).max
 """Release of what only the end of the input released: after every packet."""
 
@@ -88,8 +86,7 @@ class Engine:
         decoded = Decoded(framed.data, start, connection, incomplete, self._sessions)
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
-        without_opaque = missing.row[(missing.start < OPAQUE_END) & (missing.end > OPAQUE)]
-        pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns, without_opaque)
+        pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns)
         vbucket, from_request = _vbuckets(decoded, pairs)
         return MessageBatch(
             files=self._files,

@@ -75,24 +75,10 @@ class Requests:
         # Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide.
         self._seed = secrets.randbits(32)
 
-    def pair(
-        self,
-        decoded: Decoded,
-        connection: Rows,
-        direction: Rows,
-        row: Rows,
-        stream_offset: Rows,
-        time_ns: Rows,
-        without_opaque: Rows | None = None,
-    ) -> Pairs:
-        """The request of every response; call with the batches of a reading in order.
-
-        ``without_opaque`` are the rows of the batch whose opaque the capture lacks: nobody's requests and responses.
-        """
+    def pair(self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows) -> Pairs:
+        """The request of every response; call with the batches of a reading in order."""
         total = len(decoded)
         meaning = _meaning(decoded)
-        if without_opaque is not None:
-            meaning[without_opaque] = IGNORE
         asked = np.where(decoded.is_response, 1 - direction, direction)
         key = (connection << 10) | (asked << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
         answered, offset, asked_at, vbucket = (np.full(total, _NONE, dtype=np.int64) for _ in range(4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -47,7 +48,7 @@ def decoded(messages: list[bytes]) -> tuple[Decoded, np.ndarray[Any, np.dtype[np
     return Decoded(data, start, np.ones(len(start), np.int64), np.zeros(len(start), np.bool_), Sessions()), start
 
 
-def pair(requests: Requests, messages: list[Sent], first_row: int = 1, without_opaque: list[int] | None = None) -> Pairs:
+def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> Pairs:
     columns, start = decoded([message.data for message in messages])
     return requests.pair(
         columns,
@@ -56,13 +57,12 @@ def pair(requests: Requests, messages: list[Sent], first_row: int = 1, without_o
         np.arange(first_row, first_row + len(messages), dtype=np.int64),
         start + 1000,
         np.array([message.time_ns for message in messages], dtype=np.int64),
-        None if without_opaque is None else np.array(without_opaque, dtype=np.int64),
     )
 
 
-def answered(*messages: Sent, without_opaque: list[int] | None = None) -> list[int | None]:
+def answered(*messages: Sent) -> list[int | None]:
     """Row of each message's request, rows counting from 1."""
-    pairs = pair(Requests(), list(messages), without_opaque=without_opaque)
+    pairs = pair(Requests(), list(messages))
     return [pairs.row.at(index) for index in range(len(messages))]
 
 
@@ -191,11 +191,6 @@ def test_these_are_answered_only_by_an_error(command: str) -> None:
     assert (answered(*messages), vbuckets(*messages)) == ([None, None], [None, 7])
 
 
-def test_a_message_whose_opaque_the_capture_lacks_is_nobodys() -> None:
-    messages = [Sent(GET, C2S), Sent(GET, C2S), Sent(GOT, S2C), Sent(GOT, S2C)]
-    assert answered(*messages, without_opaque=[0, 3]) == [None, None, 2, None]
-
-
 def test_what_begins_with_no_magic_is_no_message() -> None:
     assert answered(Sent(encode_parts(0x42, 0x00, opaque=1), C2S), Sent(GOT, S2C)) == [None, None]
 
@@ -222,7 +217,7 @@ class Kernel:
         columns = np.array(steps, dtype=np.int64).reshape(-1, 4).T.copy()
         row = np.arange(first, first + len(steps), dtype=np.int64)
         out = [np.full(len(steps), -1, dtype=np.int64) for _ in range(4)]
-        run = pair_requests.compiled if self.form == "compiled" else pair_requests.interpreted
+        run: Callable[..., None] = pair_requests.compiled if self.form == "compiled" else pair_requests.interpreted
         run(
             columns[0], columns[1], columns[2], row, row * 100, row * 1000, columns[3], *self.slots, *self.ring, self.count, self.seed, *out
         )

@@ -1,0 +1,239 @@
+"""Packets in, rows out: in one order, whatever the batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import open_capture
+from dcpinspect.engine import Engine
+from dcpinspect.export.json import dump, message_object
+from dcpinspect.protocol.encode import encode
+from dcpinspect.tables.messages import MessageBatch
+from tests import builders
+from tests.builders import Conversation
+
+SAMPLES = Path(__file__).parents[1] / "sample_captures"
+SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 70_000)
+
+HELLO = encode("hello", opaque=1, features=[{"feature": 0x12}])
+GRANT = encode("hello", "response", opaque=1, features=[{"feature": 0x12}])
+ASK = encode("dcp_stream_req", vbucket=7, opaque=0x11)
+ANSWER = encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}])
+MARKER = encode("dcp_snapshot_marker", vbucket=7, opaque=0x11, end_seqno=9, snapshot_type=["memory"])
+
+
+def pieces(batch: PacketBatch, cuts: Sequence[int]) -> Iterator[PacketBatch]:
+    """The same packets in smaller batches."""
+    bounds = [0, *(cut for cut in cuts if cut < len(batch)), len(batch)]
+    for low, high in pairwise(bounds):
+        columns = {name: getattr(batch, name)[low:high] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
+        yield dataclasses.replace(batch, **columns, first_frame=batch.first_frame + low, first_packet=batch.first_packet + low)
+
+
+def batches(paths: Sequence[Path], cuts: Sequence[int] = ()) -> list[MessageBatch]:
+    with_names = [str(path) for path in paths]
+    capture = open_capture(with_names)
+    engine = Engine([file.name for file in capture.files])
+    found = [engine.feed(piece) for packets in capture for piece in pieces(packets, cuts)]
+    capture.close()
+    return [batch for batch in (*found, engine.finish()) if batch is not None]
+
+
+def rows(*paths: Path, cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
+    """Everything that is said of every message, and its bytes."""
+    out = []
+    for batch in batches(paths, cuts):
+        for index in range(len(batch)):
+            record = message_object(batch, index, fields=False)
+            record["value"] = dump(record["value"])
+            out.append(record | {"data": batch.bytes_of(index), "release": None})
+    return out
+
+
+def written(path: Path, *conversations: Conversation) -> Path:
+    """A capture of several connections, packet by packet in order of time."""
+    segments = sorted((segment for one in conversations for segment in one.segments), key=lambda segment: segment.time_ns)
+    path.write_bytes(builders.pcap(builders.recorded(segments)))
+    return path
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    """HELLO, a stream request and a stream whose mutations straddle segments."""
+    one = Conversation(mss=100)
+    one.handshake()
+    one.stream(True, HELLO)
+    one.stream(False, GRANT)
+    one.stream(True, ASK)
+    one.stream(
+        False, ANSWER + MARKER + b"".join(builders.mutation(seqno, key=b"\x08key-%d" % seqno, value=b"v" * 90) for seqno in range(1, 6))
+    )
+    one.close()
+    return written(tmp_path / "talk.pcap", one)
+
+
+def test_rows_count_from_one_in_order(talk: Path) -> None:
+    found = rows(talk)
+    assert [row["row"] for row in found] == list(range(1, 11))
+    assert [row["name"] for row in found] == ["hello", "hello", "dcp_stream_req", "dcp_stream_req", "dcp_snapshot_marker"] + [
+        "dcp_mutation"
+    ] * 5
+
+
+def test_messages_tile_each_direction(talk: Path) -> None:
+    for direction in ("c2s", "s2c"):
+        at = 0
+        for row in rows(talk):
+            if row["direction"] == direction:
+                assert row["stream_offset"] == at
+                at += row["length"]
+
+
+def test_a_message_names_the_first_and_the_last_packet_that_gave_its_bytes(talk: Path) -> None:
+    spans = [(row["frame"], row["last_frame"]) for row in rows(talk)]
+    assert spans[:4] == [(4, 4), (6, 6), (8, 8), (10, 10)]
+    assert all(first <= last for first, last in spans)
+    assert sum(first < last for first, last in spans) >= 3
+
+
+def test_the_time_of_a_message_is_its_last_packets(talk: Path) -> None:
+    start = 1_700_000_000_000_000_000 // 1000 * 1000
+    for batch in batches([talk]):
+        assert batch.time_ns.tolist() == [start + (int(frame) - 1) * 10_000 for frame in batch.last_frame]
+
+
+def test_a_response_finds_its_request_and_has_its_vbucket(talk: Path) -> None:
+    answer = rows(talk)[3]
+    found = {name: answer[name] for name in ("vbucket", "vbucket_from", "request_row", "request_stream_offset")}
+    assert found == {"vbucket": 7, "vbucket_from": "request", "request_row": 3, "request_stream_offset": len(HELLO)}
+    assert answer["rtt_ns"] > 0
+
+
+def test_collections_hold_from_the_hello_on(talk: Path) -> None:
+    assert [(row["collection_id"], row["key"]) for row in rows(talk)[5:7]] == [(8, "key-1"), (8, "key-2")]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 7])
+@pytest.mark.parametrize("name", ["talk", *(path.name for path in SMALL)])
+def test_rows_do_not_depend_on_how_packets_are_batched(name: str, every: int, talk: Path) -> None:
+    path = talk if name == "talk" else SAMPLES / name
+    assert rows(path, cuts=range(every, 2000, every)) == rows(path)
+
+
+def test_messages_released_by_one_packet_are_in_order_of_stream(tmp_path: Path) -> None:
+    one = Conversation()
+    one.handshake()
+    one.stream(False, b"".join(builders.mutations(20, value=lambda _: b"")), sizes=[1000])
+    found = rows(written(tmp_path / "many.pcap", one))
+    assert [row["by_seqno"] for row in found] == list(range(1, 21))
+
+
+def test_connections_count_from_one_in_order_of_first_packet(tmp_path: Path) -> None:
+    late = Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000)
+    early = Conversation()
+    for one in (late, early):
+        one.handshake()
+        one.stream(True, HELLO)
+    found = rows(written(tmp_path / "two.pcap", late, early))
+    assert [(row["connection"], row["client"]) for row in found] == [(1, "10.0.0.1:50000"), (2, "10.0.0.9:40000")]
+
+
+def test_rows_of_several_connections_follow_the_packets(tmp_path: Path) -> None:
+    one, two = Conversation(), Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000)
+    for connection in (one, two):
+        connection.handshake()
+    for _ in range(3):
+        one.stream(True, encode("noop", opaque=1))
+        two.stream(True, encode("noop", opaque=1))
+    found = rows(written(tmp_path / "two.pcap", one, two))
+    assert [row["connection"] for row in found] == [1, 2, 1, 2, 1, 2]
+    assert [row["last_frame"] for row in found] == sorted(row["last_frame"] for row in found)
+
+
+def test_the_same_addresses_opened_again_are_a_new_connection(tmp_path: Path) -> None:
+    first, again = Conversation(), Conversation(client_isn=900_000, time_ns=builders.START_NS + 10**9)
+    for one in (first, again):
+        one.handshake()
+        one.stream(True, HELLO)
+    found = rows(written(tmp_path / "again.pcap", first, again))
+    assert [(row["connection"], row["client"], row["stream_offset"]) for row in found] == [
+        (1, "10.0.0.1:50000", 0),
+        (2, "10.0.0.1:50000", 0),
+    ]
+
+
+def test_opaques_of_different_connections_do_not_meet(tmp_path: Path) -> None:
+    one, two = Conversation(), Conversation(client=("10.0.0.9", 40_000), time_ns=builders.START_NS + 5_000)
+    for connection in (one, two):
+        connection.handshake()
+    one.stream(True, ASK)
+    two.stream(False, ANSWER)
+    found = rows(written(tmp_path / "two.pcap", one, two))
+    assert "request_row" not in next(row for row in found if row["connection"] == 2)
+
+
+def test_a_hole_in_a_body_is_a_missing_range_and_the_next_message_is_read(tmp_path: Path) -> None:
+    one = Conversation(mss=100)
+    one.handshake()
+    one.stream(False, MARKER + builders.mutation(1, value=b"v" * 300) + builders.mutation(2))
+    lost = next(number for number, segment in enumerate(one.segments) if len(segment.payload) == 100 and segment.payload == b"v" * 100)
+    path = tmp_path / "hole.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(builders.damaged(one.segments, loss={lost}))))
+    found = rows(path)
+    assert [(row["name"], row["by_seqno"]) for row in found if row["name"] == "dcp_mutation"] == [("dcp_mutation", 1), ("dcp_mutation", 2)]
+    (span,) = found[1]["missing"]
+    assert span[1] - span[0] == 100
+
+
+def test_a_message_without_all_of_its_header_is_no_row_and_pairs_with_nobody(tmp_path: Path) -> None:
+    one = Conversation()
+    one.handshake()
+    one.stream(True, encode("get", key="k", opaque=0), sizes=[12, 4, 100])
+    one.stream(False, encode("get", "response", opaque=0, status=1))
+    lost = next(number for number, segment in enumerate(one.segments) if len(segment.payload) == 4)
+    path = tmp_path / "hole.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(builders.damaged(one.segments, loss={lost}))))
+    (row,) = rows(path)
+    assert (row["side"], "request_row" in row) == ("response", False)
+
+
+def test_a_capture_that_begins_in_the_middle_does_not_guess_collections(tmp_path: Path) -> None:
+    one = Conversation()
+    one.stream(False, b"".join(builders.mutations(10)))
+    assert {row["collection_id"] for row in rows(written(tmp_path / "middle.pcap", one))} == {None}
+
+
+def test_nothing_in_gives_nothing_out() -> None:
+    assert Engine([]).finish() is None
+
+
+def test_every_column_of_a_batch_has_an_entry_a_message(talk: Path) -> None:
+    for batch in batches([talk]):
+        for field in dataclasses.fields(batch):
+            value = getattr(batch, field.name)
+            if isinstance(value, np.ndarray) and field.name != "data":
+                assert len(value) == len(batch), field.name
+
+
+def test_several_files_are_one_reading(tmp_path: Path) -> None:
+    one = Conversation(mss=100)
+    one.handshake()
+    one.stream(False, b"".join(builders.mutations(9)))
+    middle = len(one.segments) // 2
+    whole = written(tmp_path / "whole.pcap", one)
+    parts = []
+    for name, segments in (("a.pcap", one.segments[:middle]), ("b.pcap", one.segments[middle:])):
+        parts.append(tmp_path / name)
+        parts[-1].write_bytes(builders.pcap(builders.recorded(segments)))
+    found, expected = rows(*reversed(parts)), rows(whole)
+    assert [row["data"] for row in found] == [row["data"] for row in expected]
+    assert {row["file"] for row in found} == {str(part) for part in parts}
+    assert sum("last_file" in row for row in found) <= 1

@@ -1,0 +1,60 @@
+"""A reading opens captures, hands on their messages, and knows afterwards what it found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.errors import CaptureError
+from dcpinspect.reading import Reading
+from tests import builders
+
+
+def test_messages_are_counted_as_they_are_delivered(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(9)))
+    with Reading([str(path)]) as reading:
+        assert reading.messages == 0
+        assert sum(len(batch) for batch in reading) == 9
+        assert reading.messages == 9
+
+
+def test_the_first_packets_time_is_known_once_it_was_read(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=builders.mutation())
+    with Reading([str(path)]) as reading:
+        assert reading.first_time_ns is None
+        list(reading)
+        assert reading.first_time_ns == builders.START_NS
+
+
+def test_no_batch_is_empty(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap")
+    with Reading([str(path)]) as reading:
+        assert list(reading) == []
+
+
+def test_a_port_that_is_asked_for_is_read_besides_the_usual(tmp_path: Path) -> None:
+    usual = builders.Conversation()
+    other = builders.Conversation(server=("10.0.0.2", 12_000), client=("10.0.0.1", 50_001))
+    for one in (usual, other):
+        one.handshake()
+        one.stream(False, builders.mutation())
+    path = tmp_path / "ports.pcap"
+    path.write_bytes(builders.pcap(builders.recorded([*usual.segments, *other.segments])))
+    for ports, count in (((), 1), ((12_000,), 2)):
+        with Reading([str(path)], extra_ports=ports) as reading:
+            assert sum(len(batch) for batch in reading) == count
+
+
+def test_a_file_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"missing\.pcap"):
+        Reading([str(tmp_path / "missing.pcap")])
+
+
+def test_damage_is_kept_beside_what_was_read(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(9)))
+    path.write_bytes(path.read_bytes()[:-5])
+    with Reading([str(path)]) as reading:
+        assert sum(len(batch) for batch in reading) == 9
+        (problem,) = reading.capture.problems
+    assert problem.file == str(path)
