@@ -142,6 +142,7 @@ class Framer:
                 self._lose(chunk.segments.offset[0] if len(chunk.segments.offset) else chunk.offset, MID_STREAM)
         if chunk.holes and chunk.holes[0][0] < chunk.offset:
             self._step_over(chunk, parts)
+            chunk = replace(chunk, holes=chunk.holes[1:])
         self._take(chunk, parts, final=chunk.is_end)
         if chunk.is_end:
             self._end()
@@ -170,26 +171,32 @@ class Framer:
         self._work(self._held, parts, final=final)
 
     def _step_over(self, chunk: StreamChunk, parts: list[_Part]) -> None:
-        """A hole too long to be filled: completes a message that ends in it, and loses sync."""
-        start, end = chunk.holes[0]
-        held = self._held
-        pad = 0
-        if self._trial is None and held is not None and held.size >= HEADER and self._need > held.size:
-            pad = min(self._need - held.size, end - start)
-            account = self.account
-            if self._filled + pad > _FILL_FREE + _FILL_RATIO * (account.messages + account.skipped):
-                pad = 0
-            self._filled += pad
-        first = Segments(*(getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__))
-        if held is not None or self._trial is not None:
-            part = StreamChunk(
-                chunk.connection, chunk.direction, start, np.zeros(pad, np.uint8), first, ((start, start + pad),) if pad else ()
-            )
-            self._take(part, parts, final=True)
-        self._unfinished_to_skipped()
-        if self._trial is None:
-            self._lose(start + pad, HOLE)
-        self._trial = self._new_trial(end)
+        """A hole too long to be filled: only what the message or the chains in front of it reach into is."""
+        at, end = chunk.holes[0]
+        release = {name: getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__}
+        while at < end:
+            stop = min(self._reach(at), end)
+            self._filled += stop - at
+            if stop <= at or self._filled > _FILL_FREE + _FILL_RATIO * (self.account.messages + self.account.skipped):
+                break
+            segments = Segments(**{**release, "offset": np.array([at], np.int64)})
+            zeros = np.zeros(stop - at, np.uint8)
+            self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, stop),)), parts, final=False)
+            at = stop
+        if at < end:
+            held = self._held
+            if self._trial is None:
+                self._lose(held.offset if held is not None else at, HOLE)
+            if held is not None:
+                self._lost_captured += _captured(held.offset, held.end, held.holes())
+                self._held = None
+            self._trial = self._new_trial(end)
+
+    def _reach(self, at: int) -> int:
+        """Stream offset up to which bytes are wanted before those at hand, which end at ``at``, can be told."""
+        if self._trial is not None:
+            return self._trial.reach
+        return (at if self._held is None else self._held.offset) + self._need
 
     def _work(self, stretch: Stretch, parts: list[_Part], *, final: bool) -> None:
         """Frames what there is of ``stretch`` and keeps the rest of it."""
@@ -304,12 +311,6 @@ class Framer:
     def _skip(self, start: int, end: int, reason: str) -> None:
         if end > start:
             self._skipped.append((start, end, reason))
-
-    def _unfinished_to_skipped(self) -> None:
-        """The message cut by a hole that was stepped over has bytes here, but no end that could be told."""
-        self.account.unfinished -= self._unfinished
-        self._lost_captured += self._unfinished
-        self._unfinished = 0
 
     def _end(self) -> None:
         self._ended = True

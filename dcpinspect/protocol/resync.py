@@ -210,6 +210,11 @@ class Trial:
         self.keep = min(self._scanned, next(iter(self._chains), self._scanned))
         return None
 
+    @property
+    def reach(self) -> int:
+        """Stream offset after the farthest header that a chain waits for; 0 when there are no chains."""
+        return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
+
     def _header(self, place: int, size: int, stream: int, release_at: Callable[[int], int]) -> Verdict | None:
         """A plausible header at ``place``: extends the chains that wait for it, or starts one."""
         chains = self._waiting.pop(place, None)

@@ -24,7 +24,8 @@ class Stretch:
         self._size = len(chunk.data)
         self._owned = False  # until something is appended the chunk's own array does
         self._segments = [chunk.segments]
-        self._holes = list(chunk.holes)
+        self._holes: list[tuple[int, int]] = []
+        self._add_holes(chunk.holes)
 
     @property
     def size(self) -> int:
@@ -54,7 +55,7 @@ class Stretch:
         return int(self._segments[-1].release[-1])
 
     def holes(self) -> Column:
-        """[n, 2]: stream offsets between which bytes are missing."""
+        """[n, 2]: stream offsets between which bytes are missing; no two touch."""
         return np.array(self._holes, np.int64).reshape(-1, 2)
 
     def append(self, chunk: StreamChunk) -> None:
@@ -68,9 +69,16 @@ class Stretch:
         _copy_around(self._data, self._size, chunk.data, chunk.offset, chunk.holes)
         self._size = size
         self._segments.append(chunk.segments)
-        self._holes.extend(chunk.holes)
+        self._add_holes(chunk.holes)
         if len(self._segments) > _LOOSE:
             self._segments = [joined_segments(self._segments)]
+
+    def _add_holes(self, holes: tuple[tuple[int, int], ...]) -> None:
+        for start, end in holes:
+            if self._holes and self._holes[-1][1] == start:
+                self._holes[-1] = self._holes[-1][0], end
+            else:
+                self._holes.append((start, end))
 
     def collapse(self) -> None:
         """Keeps of the segments only what a message needs that holds all these bytes: least, greatest and last packet."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -143,6 +144,23 @@ def test_a_hole_that_was_stepped_over_completes_the_message_it_ends() -> None:
     assert [row.data for row in rows[1:]] == STREAM
     assert skipped == [(len(first), far, "hole")]
     assert framer.account.messages == 100 + len(DATA)
+
+
+@pytest.mark.parametrize("start", [0, 5, 12, 23, 24, 40])
+@pytest.mark.parametrize("length", [3, 30, 10_000])
+@pytest.mark.parametrize("is_start", [False, True])
+def test_a_hole_that_was_stepped_over_gives_what_a_filled_one_does(start: int, length: int, is_start: bool) -> None:
+    first = message(extras=bytes(31), value=bytes(3000))
+    start += 0 if is_start else len(first)
+    data = first + first + bytes(length) + DATA
+    hole = (start, start + length)
+    before = chunk(data[:start], is_start=is_start)
+    filled = chunk(bytes(length) + data[hole[1] :], offset=start, packet=5, sizes=(length,), holes=(hole,), is_end=True)
+    stepped = replace(filled, offset=hole[1], data=filled.data[length:])
+    filled.segments.frame[0] = 0
+    results = [framed([before, after]) for after in (filled, stepped)]
+    assert results[0][:3] == results[1][:3]
+    assert results[0][3].account == results[1][3].account
 
 
 def test_a_large_message_byte_by_byte_does_not_keep_every_segment() -> None:
