@@ -8,7 +8,7 @@ _OFFSET = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{4,8})(?::\s+|\s{2,}|\s*$)")
 _GROUP = re.compile(r"[0-9a-fA-F]+")
 _SECOND_HALF = re.compile(r"[0-9a-fA-F]{2}(?: |$)")
 _BARS = re.compile(r" \|.*\|\s*$")
-_PLAIN = re.compile(r"^[0-9a-fA-F\s:.,;\\x-]*$")
+_OTHER = re.compile(r"[^0-9a-fA-F\s:.,;-]")
 
 MAX_REPEATED = 1 << 20
 """Bytes that one ``*`` of a dump may stand for."""
@@ -71,17 +71,16 @@ def _dump_line(rest: str) -> bytes:
 
 
 def _plain_line(line: str, number: int) -> bytes:
-    if not _PLAIN.match(line):
-        column = next(at for at, letter in enumerate(line) if not _PLAIN.match(letter))
-        raise HexError(f"{line[column]!r} in line {number}, column {column + 1} is no hex digit")
-    parts = re.sub(r"(?:0|\\)x", " ", line)
-    groups = re.split(r"[\s:.,;-]+", parts.strip())
-    digits = "".join(
-        group if len(group) % 2 == 0 else f"0{group}" if len(group) == 1 and len(groups) > 1 else "?" for group in groups if group
-    )
-    if "?" in digits or "x" in digits:
+    line = re.sub(r"[0\\]x", "  ", line)
+    other = _OTHER.search(line)
+    if other is not None:
+        raise HexError(f"{other[0]!r} in line {number}, column {other.start() + 1} is no hex digit")
+    groups = _GROUP.findall(line)
+    if len(groups) > 1:
+        groups = [group.zfill(2) for group in groups]
+    if any(len(group) % 2 for group in groups):
         raise HexError(f"an odd number of hex digits in line {number}")
-    return bytes.fromhex(digits)
+    return bytes.fromhex("".join(groups))
 
 
 def tcp_payload(data: bytes) -> bytes:

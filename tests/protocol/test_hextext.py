@@ -115,7 +115,7 @@ def test_lines_that_do_not_follow_each_other_are_no_dump() -> None:
         ("80 56 0g", "'g' in line 1, column 8 is no hex digit"),
         ("snapshot", "'s' in line 1, column 1 is no hex digit"),
         ("80\nfé", "'é' in line 2, column 2 is no hex digit"),
-        ("xx", "an odd number of hex digits in line 1"),
+        ("80 xx", "'x' in line 1, column 4 is no hex digit"),
     ],
 )
 def test_what_is_no_hex_is_said_with_its_place(text: str, reason: str) -> None:

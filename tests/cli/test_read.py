@@ -1,0 +1,359 @@
+"""``dcpinspect read``: what is asked for is printed, to a person or a program, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.export.schema import message_schema
+from dcpinspect.protocol.encode import encode
+from tests import builders
+from tests.builders import Conversation
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 500_000)
+
+Read = Callable[..., list[str]]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> str:
+    """Ten rows: hello, select bucket, stream request, marker, three changes and a failure."""
+    one = Conversation(mss=100)
+    one.handshake()
+    one.stream(True, encode("hello", opaque=1, features=[{"feature": 0x12}]))
+    one.stream(False, encode("hello", "response", opaque=1, features=[{"feature": 0x12}]))
+    one.stream(True, encode("dcp_stream_req", vbucket=7, opaque=0x11))
+    one.stream(False, encode("dcp_stream_req", "response", opaque=0x11, failover_log=[{"uuid": 1, "seqno": 0}]))
+    one.stream(False, encode("dcp_snapshot_marker", vbucket=7, opaque=0x11, end_seqno=9, snapshot_type=["memory"]))
+    one.stream(False, builders.mutation(1, key=b"\x08user::1", value=b'{"n":"' + b"x" * 300 + b'"}'))
+    one.stream(False, builders.mutation(2, key=b"\x09user::\x1b[2J"))
+    one.stream(False, encode("dcp_deletion", vbucket=7, opaque=0x11, by_seqno=3, collection=8, key="order::1"))
+    one.stream(True, encode("get", vbucket=9, opaque=2, collection=8, key="user::9"))
+    one.stream(False, encode("get", "response", opaque=2, status=1))
+    one.close()
+    path = tmp_path / "talk.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+    return str(path)
+
+
+@pytest.fixture
+def read(capsysbinary: pytest.CaptureFixture[bytes]) -> Read:
+    """Lines that the command prints; it must succeed and complain of nothing."""
+
+    def run(*arguments: str) -> list[str]:
+        status = main(["read", *arguments])
+        printed = capsysbinary.readouterr()
+        assert (status, printed.err) == (0, b"")
+        return printed.out.decode().splitlines()
+
+    return run
+
+
+@pytest.fixture
+def fails(capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., tuple[int, str]]:
+    """Exit status and the one line of the complaint."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status = main(["read", *arguments])
+        (line,) = capsysbinary.readouterr().err.decode().splitlines()
+        return status, line
+
+    return run
+
+
+def shown(lines: list[str]) -> list[int]:
+    """Rows of the messages."""
+    assert lines[0].split()[0] == "Row"
+    return [int(line.split()[0]) for line in lines[1:]]
+
+
+@cache
+def validator() -> Any:  # jsonschema's own type
+    return jsonschema.Draft202012Validator(message_schema())
+
+
+# -- text --------------------------------------------------------------------------------------------
+
+
+def test_a_line_a_message_under_a_heading(talk: str, read: Read, golden: Callable[[str, str], None]) -> None:
+    golden("read/lines.txt", "\n".join(read(talk)) + "\n")
+
+
+def test_field_tables_and_grids_follow_their_lines(talk: str, read: Read, golden: Callable[[str, str], None]) -> None:
+    golden("read/details.txt", "\n".join(read(talk, "-V", "-x", "--opcode", "deletion")) + "\n")
+
+
+def test_no_control_character_from_the_wire_reaches_the_terminal(talk: str, read: Read) -> None:
+    for arguments in ((), ("-V", "-x"), ("--format", "json"), ("--format", "ndjson")):
+        assert all(line.isprintable() for line in read(talk, *arguments))
+
+
+def test_values_bounds_what_is_shown_of_a_value(talk: str, read: Read) -> None:
+    table = [line for line in read(talk, "-V", "--values", "10", "--key", "user::1") if "Value" in line]
+    assert table == ['    Value        (63-370): {"n":"xxxx… (308 bytes) (json)']
+
+
+def test_values_full_shows_all_of_it(talk: str, read: Read) -> None:
+    assert any("x" * 300 in line for line in read(talk, "-V", "--values", "full"))
+
+
+def test_values_none_shows_none_of_it(talk: str, read: Read) -> None:
+    assert not any("xx" in line.partition("0x")[0] for line in read(talk, "-V", "-x", "--values", "none"))
+
+
+@pytest.mark.parametrize("values", ["all", "-1", "", "1.5", "٣"])
+def test_another_amount_of_values_is_refused(values: str, talk: str, fails: Callable[..., tuple[int, str]]) -> None:
+    status, line = fails(talk, f"--values={values}")
+    assert status == 2
+    assert line.startswith("dcpinspect: --values ")
+    assert line.endswith(": write full, none or a number of bytes")
+
+
+def test_relative_times_count_from_the_first_packet(talk: str, read: Read) -> None:
+    assert read(talk)[1].split()[1] == "0.000030"
+
+
+def test_delta_times_count_from_the_line_before(talk: str, read: Read) -> None:
+    times = [line.split()[1] for line in read(talk, "--time", "delta")[1:4]]
+    assert times == ["0.000030", "0.000020", "0.000020"]
+
+
+def test_absolute_times_are_utc_with_nine_digits(talk: str, read: Read) -> None:
+    assert read(talk, "--time", "absolute")[1].split()[1:3] == ["2023-11-14", "22:13:20.000030000"]
+
+
+# -- which messages ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows"),
+    [
+        ([], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        (["-n", "3"], [1, 2, 3]),
+        (["-n", "0"], []),
+        (["--skip", "8"], [9, 10]),
+        (["--skip", "2", "-n", "2"], [3, 4]),
+        (["--skip", "100"], []),
+        (["--opcode", "mutation"], [6, 7]),
+        (["--opcode", "dcp_mutation,0x58"], [6, 7, 8]),
+        (["--opcode", "mutation", "-n", "1"], [6]),
+        (["--opcode", "mutation", "--skip", "1"], [7]),
+        (["--vbucket", "7"], [3, 4, 5, 6, 7, 8]),
+        (["--vbucket", "8-9"], [9, 10]),
+        (["--key", "user::*"], [6, 7, 9]),
+        (["--key", "*1"], [6, 8]),
+        (["--status", "error"], [10]),
+        (["--status", "key_enoent"], [10]),
+        (["--status", "0"], [2, 4]),
+        (["--collection", "8"], [6, 8, 9]),
+        (["--collection", "0x9"], [7]),
+        (["--connection", "1", "--vbucket", "7", "--key", "order*"], [8]),
+        (["--connection", "2"], []),
+    ],
+    ids=str,
+)
+def test_rows_keep_their_numbers_under(arguments: list[str], rows: list[int], talk: str, read: Read) -> None:
+    assert shown(read(talk, *arguments)) == rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--opcode", "noop"], "--opcode noop may mean noop (0x0a) or dcp_noop (0x5c); write the number or dcp_noop"),
+        (["--opcode", "mutaton"], "--opcode mutaton: no command has this name; did you mean "),
+        (["--vbucket", "x"], "--vbucket 'x': 'x' is no number; write numbers and ranges, such as 1,5-9"),
+        (["--vbucket", ""], "--vbucket '': '' is no number; write numbers and ranges, such as 1,5-9"),
+        (["--vbucket", "70000"], "--vbucket '70000': '70000' is not within 0-65535"),
+        (["--status", "rolback"], "--status rolback: no status has this name; did you mean rollback?"),
+        (["--collection", "beer"], "--collection 'beer': 'beer' is no number; write numbers and ranges, such as 1,5-9"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_condition_is_one_line_and_status_2(
+    arguments: list[str], says: str, talk: str, fails: Callable[..., tuple[int, str]]
+) -> None:
+    status, line = fails(talk, *arguments)
+    assert status == 2
+    assert line.startswith(f"dcpinspect: {says}")
+
+
+def test_a_condition_that_nothing_meets_is_no_capture_without_dcp(talk: str, read: Read) -> None:
+    assert shown(read(talk, "--vbucket", "1000")) == []
+
+
+def test_another_port_is_read_when_it_is_named(tmp_path: Path, read: Read) -> None:
+    one = Conversation(server=("10.0.0.2", 12_000))
+    one.handshake()
+    one.stream(False, builders.mutation())
+    path = tmp_path / "port.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+    assert shown(read(str(path), "--port", "12000")) == [1]
+
+
+# -- JSON --------------------------------------------------------------------------------------------
+
+
+def test_ndjson_is_an_object_a_line(talk: str, read: Read) -> None:
+    assert [json.loads(line)["row"] for line in read(talk, "--format", "ndjson")] == list(range(1, 11))
+
+
+def test_json_is_an_array_of_the_same_objects(talk: str, read: Read) -> None:
+    array = json.loads("".join(read(talk, "--format", "json")))
+    assert array == [json.loads(line) for line in read(talk, "--format", "ndjson")]
+
+
+def test_json_of_no_message_is_an_empty_array(talk: str, read: Read) -> None:
+    assert json.loads("".join(read(talk, "--format", "json", "-n", "0"))) == []
+
+
+def test_no_fields_leaves_the_tables_out(talk: str, read: Read) -> None:
+    assert all("fields" not in json.loads(line) for line in read(talk, "--format", "ndjson", "--no-fields"))
+
+
+def test_json_shows_all_of_a_value_unless_told_otherwise(talk: str, read: Read) -> None:
+    (line,) = read(talk, "--format", "ndjson", "--key", "user::1")
+    assert json.loads(line)["value"]["json"] == {"n": "x" * 300}
+    (line,) = read(talk, "--format", "ndjson", "--key", "user::1", "--values", "3")
+    assert json.loads(line)["value"]["text"] == '{"n'
+
+
+def _shape(value: Any) -> Any:
+    """The structure of a JSON value; two values of one shape are both valid, or break a rule about one number or text."""
+    if isinstance(value, dict):
+        return tuple((key, _shape(inner)) for key, inner in sorted(value.items()))
+    if isinstance(value, list):
+        return ("list", *dict.fromkeys(map(_shape, value)))
+    return type(value).__name__
+
+
+def _tile(fields: list[dict[str, Any]], end: int) -> bool:
+    at = 0
+    for field in fields:
+        if field["offset"] != at:
+            return False
+        at += field["size"]
+    return at == end
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SMALL])
+def test_every_message_of_a_sample_is_valid_and_tiled(path: Path, read: Read) -> None:
+    seen = set()
+    messages = [json.loads(line) for line in read(str(path), "--format", "ndjson")]
+    assert messages
+    for row, message in enumerate(messages, 1):
+        assert message["row"] == row
+        assert _tile(message["fields"], message["length"])
+        shape = _shape(message)
+        if shape not in seen:
+            seen.add(shape)
+            validator().validate(message)
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.name) for path in SMALL])
+def test_every_message_of_a_sample_is_printed_whole(path: Path, read: Read) -> None:
+    lines = read(str(path), "-V", "-x")
+    assert all(line.isprintable() for line in lines)
+    titles = sum(1 for line in lines if re.fullmatch(r"    [A-Z0-9_]+ (command|response).*", line))
+    assert titles == len(read(str(path))) - 1
+
+
+# -- captures that are not as one would wish ---------------------------------------------------------
+
+
+def test_a_capture_without_dcp_is_one_line_and_no_failure(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    one = Conversation(server=("10.0.0.2", 443))
+    one.handshake()
+    path = tmp_path / "web.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+    assert main(["read", str(path)]) == 0
+    assert capsysbinary.readouterr().err.decode() == f"dcpinspect: {path}: no DCP in 3 packets; it has TCP ports 443; try --port 443\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("empty.pcap", b""), ("text.pcap", b"not a capture\n"), ("short.pcap", b"\xd4\xc3\xb2\xa1\x02")],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_file_that_is_no_capture_is_one_line_and_status_2(
+    name: str, content: bytes, tmp_path: Path, fails: Callable[..., tuple[int, str]]
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    status, line = fails(str(path))
+    assert status == 2
+    assert line.startswith(f"dcpinspect: {path}")
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "json"], ["--format", "ndjson"]], ids=["text", "json", "ndjson"])
+def test_nothing_is_printed_of_a_file_that_cannot_be_read(
+    form: list[str], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["read", str(tmp_path / "missing.pcap"), *form]) == 2
+    assert capsysbinary.readouterr().out == b""
+
+
+def test_a_directory_is_one_line_and_status_2(tmp_path: Path, fails: Callable[..., tuple[int, str]]) -> None:
+    status, line = fails(str(tmp_path))
+    assert (status, line) == (2, f"dcpinspect: {tmp_path}: is a directory; name the capture files in it")
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "json"]], ids=["text", "json"])
+def test_a_cut_last_record_is_status_3_after_all_that_could_be_read(
+    form: list[str], talk: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    whole = Path(talk).read_bytes()
+    Path(talk).write_bytes(whole[:-5])
+    assert main(["read", talk, *form]) == 3
+    printed = capsysbinary.readouterr()
+    assert printed.err.decode().startswith(f"dcpinspect: {talk}, offset ")
+    out = printed.out.decode()
+    assert len(json.loads(out) if form else out.splitlines()[1:]) == 10
+
+
+# -- as a program ------------------------------------------------------------------------------------
+
+
+def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "dcpinspect", "read", *arguments], capture_output=True, check=False, timeout=60, **options)
+
+
+def test_standard_input_is_a_capture(talk: str) -> None:
+    done = run("-", input=Path(talk).read_bytes())
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert shown(done.stdout.decode().splitlines()) == list(range(1, 11))
+
+
+def test_a_name_that_is_no_text_is_readable_and_writable(talk: str, tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9.pcap"
+    os.link(talk, name)
+    done = run(os.fsdecode(name), "--format", "ndjson", "-n", "1")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["file"] == {"hex": name.hex()}
+
+
+@pytest.mark.parametrize("form", [[], ["--format", "json"], ["-V"]], ids=["text", "json", "tables"])
+def test_a_closed_pipe_is_silent(form: list[str]) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "read", str(SAMPLES / "tour.pcapng"), *form]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_the_output_is_utf_8_whatever_the_locale(talk: str) -> None:
+    done = run(talk, env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
+    assert "→" in done.stdout.decode()
