@@ -218,7 +218,7 @@ class Trial:
     def _header(self, place: int, size: int, stream: int, release_at: Callable[[int], int]) -> Verdict | None:
         """A plausible header at ``place``: extends the chains that wait for it, or starts one."""
         chains = self._waiting.pop(place, None)
-        if chains is None:
+        if not chains:
             chain = Chain(place, place, place)
             self._chains[place] = chain
         else:
