@@ -60,6 +60,13 @@ class Kernel(Generic[P, R]):
                 return self.interpreted(*args, **kwargs)
         return compiled(*args, **kwargs)
 
+    def runs_compiled(self, size: int) -> bool:
+        """Whether a call with so much more work would run compiled: for callers that have another way to do little work."""
+        if self._compiled is not None or _mode() != "auto":
+            return self._compiled is not None or _mode() == "compiled"
+        self._done += size
+        return self._done >= COMPILE_FROM and self._compile() is not None
+
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the Python form."""
         views: list[Any] = [arg.data if isinstance(arg, np.ndarray) else arg for arg in args]

@@ -13,6 +13,7 @@ from dcpinspect.cli.report import report
 
 if TYPE_CHECKING:
     from dcpinspect.export.json import Values
+    from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
     from dcpinspect.tables.messages import MessageBatch
 
@@ -74,8 +75,7 @@ def read(
                 if left is not None:
                     rows = rows[:left]
                     left -= len(rows)
-                for index in rows.tolist():
-                    writer.write(batch, index)
+                writer.write(batch, rows)
                 sys.stdout.buffer.flush()
                 if left == 0:
                     break
@@ -114,9 +114,13 @@ class _TextWriter:
         self._paint = terminal.painter()
         terminal.put(self._paint(self._lines.heading(), "bold") + "\n")
 
-    def write(self, batch: MessageBatch, index: int) -> None:
+    def write(self, batch: MessageBatch, rows: Rows) -> None:
         if self._reading.first_time_ns is not None:
             self._lines.start_at(self._reading.first_time_ns)
+        for index in rows.tolist():
+            self._write_one(batch, index)
+
+    def _write_one(self, batch: MessageBatch, index: int) -> None:
         terminal.put(self._paint(self._lines.line(batch, index), _style(batch, index)) + "\n")
         if self._verbose or self._hex_grid:
             self._write_details(batch, index)
@@ -149,16 +153,15 @@ class _JsonWriter:
 
     def __init__(self, format_: Format, fields: bool, values: Values) -> None:
         from dcpinspect.export.json import JsonArray
+        from dcpinspect.export.json_rows import JsonRows
 
         self._array = JsonArray() if format_ is Format.JSON else None
-        self._fields = fields
-        self._values = values
+        around = {"after": b"\n"} if self._array is None else {"before": JsonArray.BEFORE}
+        self._rows = JsonRows(fields=fields, values=values, **around)
 
-    def write(self, batch: MessageBatch, index: int) -> None:
-        from dcpinspect.export.json import dump, message_object
-
-        record = message_object(batch, index, fields=self._fields, values=self._values)
-        terminal.put(dump(record) + b"\n" if self._array is None else self._array.element(record))
+    def write(self, batch: MessageBatch, rows: Rows) -> None:
+        for piece in self._rows.pieces(batch, rows):
+            terminal.put(piece if self._array is None else self._array.add(piece))
 
     def end(self) -> None:
         """Close the array, also when reading was interrupted."""

@@ -98,8 +98,8 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
     if batch.heuristic[index]:
         out["sync"] = "heuristic"
     if fields:
-        out["fields"] = [_field_object(field, values) for field in message.fields]
-    out["value"] = None if message.value is None else _value_object(message.value, values)
+        out["fields"] = [field_object(field, values) for field in message.fields]
+    out["value"] = None if message.value is None else value_object(message.value, values)
     return out
 
 
@@ -118,21 +118,22 @@ def specific_numbers(message: Message) -> dict[str, Any]:
         if field.group:
             out.setdefault(field.group, []).append(_record(field))
         elif field.spec is not None and field.spec.kind is Kind.FLATBUFFER:
-            out.update({slot.name: _scalar(slot) for slot in field.fields})
+            out.update({slot.name: scalar_value(slot) for slot in field.fields})
         elif field.spec is not None and not field.spec.reserved and field.name not in _SECTIONS:
-            out[field.name] = _scalar(field)
+            out[field.name] = scalar_value(field)
             if field.spec.alias:
-                out[field.spec.alias] = _scalar(field)
+                out[field.spec.alias] = scalar_value(field)
     return out
 
 
 def _record(field: FieldValue) -> Any:
     if not field.fields or (field.spec is not None and field.spec.kind is Kind.FEATURE):
-        return field.meaning if field.spec is not None and field.spec.kind is Kind.FEATURE else _scalar(field)
-    return {part.name: _scalar(part) for part in field.fields}
+        return field.meaning if field.spec is not None and field.spec.kind is Kind.FEATURE else scalar_value(field)
+    return {part.name: scalar_value(part) for part in field.fields}
 
 
-def _scalar(field: FieldValue) -> Any:
+def scalar_value(field: FieldValue) -> Any:
+    """A number or text as it stands under its own key: flags as names, enumerations as words."""
     if field.missing or field.hidden:
         return None
     spec = field.spec
@@ -143,7 +144,8 @@ def _scalar(field: FieldValue) -> Any:
     return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
 
 
-def _field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -> dict[str, Any]:
+def field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -> dict[str, Any]:
+    """One field with all inside it, as it stands under ``fields``."""
     raw = field.raw
     is_bulk = is_bulk or field.name in ("value", "body") or field.inflated
     if is_bulk and values != "full":
@@ -165,7 +167,7 @@ def _field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -
         "meaning": field.meaning,
     }
     if field.fields:
-        out["fields"] = [_field_object(part, values, is_bulk=is_bulk) for part in field.fields]
+        out["fields"] = [field_object(part, values, is_bulk=is_bulk) for part in field.fields]
     if field.inflated:
         out["inflated"] = True
     if field.hidden:
@@ -175,7 +177,8 @@ def _field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) -
     return out
 
 
-def _value_object(value: Value, values: Values) -> dict[str, Any]:
+def value_object(value: Value, values: Values) -> dict[str, Any]:
+    """What stands under ``value``."""
     out: dict[str, Any] = {"encoding": value.encoding, "compressed": None, "size": value.size}
     if value.inflated_size is not None:
         out["compressed"] = "snappy"
@@ -241,14 +244,18 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 class JsonArray:
     """A JSON array that is written while it grows, one element a line."""
 
+    BEFORE = b",\n"
+    """What stands before every element in the texts that ``add`` takes."""
+
     def __init__(self) -> None:
         self._is_empty = True
 
-    def element(self, record: Any) -> bytes:
-        """The next piece of the array."""
-        opening = b"[\n" if self._is_empty else b",\n"
+    def add(self, text: bytes) -> bytes:
+        """The next piece of the array: one element or many, ``BEFORE`` in front of each."""
+        if not self._is_empty or not text:
+            return text
         self._is_empty = False
-        return opening + dump(record)
+        return b"[" + text[1:]
 
     def end(self) -> bytes:
         """The last piece; what was written before and this are valid JSON."""

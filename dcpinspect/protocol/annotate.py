@@ -20,7 +20,7 @@ from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, durati
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, MAX_BODY, Header, Magic, decode_header, header_fields
 from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.leb128 import decode_leb128
-from dcpinspect.protocol.message import Context, Encoding, FieldValue, Message, Problem, Severity, Value
+from dcpinspect.protocol.message import Collections, Context, Encoding, FieldValue, Message, Problem, Severity, Value
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import status_name
@@ -77,6 +77,20 @@ def cas_time(cas: int) -> str | None:
     """When a CAS was made: a hybrid logical clock, nanoseconds with 16 bits of counter; None for what is no time."""
     nanoseconds = cas & ~0xFFFF
     return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
+
+
+def collection_name(collection: int, state: Collections) -> str:
+    """A collection in words, and whether it is only inferred that there are any."""
+    name = "default collection" if collection == 0 else f"collection 0x{collection:x}"
+    return f"{name}, inferred" if state == "inferred" else name
+
+
+def annotate_document(spec: Field, raw: bytes, datatype: int, at: int) -> tuple[FieldValue, Value] | None:
+    """(field, value) of a whole document alone, at ``at`` of its message; None when anything is wrong with it."""
+    annotator = _Annotator(b"", UNKNOWN, ())
+    annotator.message.header = Header(Magic.REQUEST, 0, 0, 0, 0, datatype, 0, 0, 0, 0)
+    field = annotator.document(spec, at, raw)
+    return None if annotator.message.problems or annotator.message.value is None else (field, annotator.message.value)
 
 
 def json_number(text: bytes, key: str) -> int | None:
@@ -341,12 +355,11 @@ class _Annotator:
             self._problem("bad-collection-prefix", "error", path, at, "key has no valid collection id")
             return field, raw, None
         collection, used = decoded
-        inferred = ", inferred" if state == "inferred" else ""
-        name = "default collection" if collection == 0 else f"collection 0x{collection:x}"
+        name = collection_name(collection, state)
         field.value = text_or_bytes(raw[used:])
-        field.meaning = name + inferred
+        field.meaning = name
         field.fields = (
-            FieldValue("collection_id", "collection", at, used, raw[:used], collection, name + inferred, depth=depth + 1),
+            FieldValue("collection_id", "collection", at, used, raw[:used], collection, name, depth=depth + 1),
             FieldValue("logical_key", "key", at + used, size - used, raw[used:], text_or_bytes(raw[used:]), depth=depth + 1),
         )
         return field, raw[used:], collection
@@ -586,6 +599,10 @@ class _Annotator:
 
     def _datatype(self) -> int:
         return self.message.header.datatype if self.message.header is not None else 0
+
+    def document(self, spec: Field, at: int, raw: bytes) -> FieldValue:
+        """The value of the message, which is a document."""
+        return self._document(spec, at, raw, 0, "value.value", None)
 
     def _document(self, spec: Field, at: int, raw: bytes, depth: int, path: str, own_datatype: int | None) -> FieldValue:
         is_value = own_datatype is None

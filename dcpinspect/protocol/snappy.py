@@ -12,7 +12,7 @@ class SnappyError(ValueError):
     """The bytes are not a snappy block, or claim more than a document may hold."""
 
 
-def inflated_size(data: bytes) -> int:
+def inflated_size(data: bytes | memoryview) -> int:
     """The uncompressed length that the preamble declares.
 
     Raises SnappyError when there is no preamble or the length exceeds 30 MiB.
@@ -29,7 +29,7 @@ def inflated_size(data: bytes) -> int:
     raise SnappyError("has no length preamble")
 
 
-def decode_snappy(data: bytes) -> bytes:
+def decode_snappy(data: bytes | memoryview) -> bytes:
     """The uncompressed bytes.
 
     Raises SnappyError; never allocates more than 30 MiB.

@@ -269,5 +269,5 @@ def test_text_is_text_and_bytes_are_hex(raw: bytes, shown: str | dict[str, str])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_an_array_is_valid_json_however_many_elements_it_has(count: int) -> None:
     array = JsonArray()
-    text = b"".join([*(array.element({"n": number}) for number in range(count)), array.end()])
+    text = b"".join([*(array.add(JsonArray.BEFORE + dump({"n": number})) for number in range(count)), array.end()])
     assert json.loads(text) == [{"n": number} for number in range(count)]

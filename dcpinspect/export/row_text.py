@@ -1,0 +1,383 @@
+"""Rows as text, many at a time: programs of a few operations, run by one kernel over the columns of a batch.
+
+A program is the text of one kind of row with its constant parts already encoded; its operations copy a
+constant, print a number of a column or of the message's bytes, hexadecimal digits, a time, a JSON string.
+The kernel writes a row in the time that one formatted string takes in Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
+
+(
+    CONSTANT, COLUMN, NUMBER, HEX, SPAN_HEX, SPAN_TEXT, SPAN_JSON, SIDE, FRAGMENT, TIME_NS, SECONDS, CAS_TIME,
+    SIDE_HEX, SIDE_TEXT, SIDE_JSON,
+) = range(15)  # fmt: skip
+"""Operations. Arguments: (offset, size) of a constant; a column; (offset, size) in the message; the first of two columns that hold a
+place in the batch's bytes and a size (SIDE…: in the bytes made beside them); a column with a fragment's number; a column with
+nanoseconds; (offset, 0) in the message of seconds, or of a CAS."""
+
+DIGITS = 20
+"""Most digits of a number of 64 bits."""
+REFUSED = -1
+
+
+@dataclass(slots=True)
+class Program:
+    """The operations of one kind of row, and how much they write besides what spans hold."""
+
+    operations: list[tuple[int, int, int]] = field(default_factory=list)
+    size: int = 0
+    """Bytes of constants, and room for every number."""
+
+
+class Texts:
+    """Constants and fragments of all programs, in one buffer each."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._places: dict[bytes, int] = {}
+        self._fragments: dict[bytes, int] = {}
+        self._fragment_places: list[tuple[int, int]] = []
+        self.longest_fragment = 0
+
+    def place(self, text: bytes) -> int:
+        """Where a constant stands; equal ones stand once."""
+        if text not in self._places:
+            self._places[text] = len(self._bytes)
+            self._bytes += text
+        return self._places[text]
+
+    def fragment(self, text: bytes) -> int:
+        """The number of a text that a column may name."""
+        if text not in self._fragments:
+            self._fragments[text] = len(self._fragment_places)
+            self._fragment_places.append((self.place(text), len(text)))
+            self.longest_fragment = max(self.longest_fragment, len(text))
+        return self._fragments[text]
+
+    @property
+    def count(self) -> int:
+        """Texts that columns may name."""
+        return len(self._fragment_places)
+
+    def arrays(self) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """(bytes of all texts, [fragments, 2] places)."""
+        places = np.array(self._fragment_places, dtype=np.int64).reshape(-1, 2)
+        return np.frombuffer(bytes(self._bytes), np.uint8), np.ascontiguousarray(places)
+
+
+class ProgramBuilder:
+    """Writes one program: texts that touch become one constant."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._pending = bytearray()
+        self.program = Program()
+
+    def text(self, text: bytes) -> None:
+        """A constant."""
+        self._pending += text
+
+    def add(self, operation: int, first: int, second: int = 0) -> None:
+        """An operation with its arguments."""
+        self._flush()
+        self.program.operations.append((operation, first, second))
+        self.program.size += {COLUMN: 20, NUMBER: 20, HEX: 2 * second, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40}.get(operation, 0)
+
+    def finish(self) -> Program:
+        """The program."""
+        self._flush()
+        return self.program
+
+    def _flush(self) -> None:
+        if self._pending:
+            text = bytes(self._pending)
+            self.program.operations.append((CONSTANT, self._texts.place(text), len(text)))
+            self.program.size += len(text)
+            self._pending.clear()
+
+
+@inline
+def put_number(out: Octets, at: int, high: int, low: int) -> int:
+    """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64 bits within signed arithmetic."""
+    start = at
+    if high > 0:
+        value = high
+        while value > 0:
+            out[at] = 48 + value % 10
+            value //= 10
+            at += 1
+        for i in range((at - start) // 2):
+            out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
+        divisor = 100_000_000
+        while divisor > 0:
+            out[at] = 48 + low // divisor % 10
+            divisor //= 10
+            at += 1
+        return at
+    if low == 0:
+        out[at] = 48
+        return at + 1
+    while low > 0:
+        out[at] = 48 + low % 10
+        low //= 10
+        at += 1
+    for i in range((at - start) // 2):
+        out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
+    return at
+
+
+@inline
+def put_integer(out: Octets, at: int, value: int) -> int:
+    """Writes a signed integer in decimal; returns the place behind it."""
+    if value < 0:
+        out[at] = 45
+        at += 1
+        value = -value
+    return put_number(out, at, value // 1_000_000_000, value % 1_000_000_000)
+
+
+@inline
+def put_wire_number(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
+    """Writes a big-endian number of the wire in decimal; returns the place behind it."""
+    high, low = 0, 0  # in units of 10^9, a byte at a time: no step exceeds 63 bits
+    for i in range(size):
+        low = low * 256 + data[start + i]
+        high = high * 256 + low // 1_000_000_000
+        low %= 1_000_000_000
+    return put_number(out, at, high, low)
+
+
+@inline
+def put_hex(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
+    """Writes bytes as hexadecimal digits; returns the place behind them."""
+    for i in range(size):
+        high, low = data[start + i] >> 4, data[start + i] & 15
+        out[at] = 48 + high if high < 10 else 87 + high
+        out[at + 1] = 48 + low if low < 10 else 87 + low
+        at += 2
+    return at
+
+
+@inline
+def put_two(out: Octets, at: int, value: int) -> int:
+    """Writes two digits."""
+    out[at] = 48 + value // 10
+    out[at + 1] = 48 + value % 10
+    return at + 2
+
+
+@inline
+def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
+    """Writes date, separator and time of seconds since 1970 (0001 to 9999); returns the place behind them."""
+    days, rest = seconds // 86400, seconds % 86400
+    # Civil date of a day count, by eras of 400 years that begin on 1 March.
+    shifted = days + 719468
+    era = shifted // 146097
+    day_of_era = shifted - era * 146097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_index = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_index + 2) // 5 + 1
+    month = month_index + 3 if month_index < 10 else month_index - 9
+    year = year_of_era + era * 400 + (1 if month <= 2 else 0)
+    at = put_two(out, at, year // 100)
+    at = put_two(out, at, year % 100)
+    out[at] = 45
+    at = put_two(out, at + 1, month)
+    out[at] = 45
+    at = put_two(out, at + 1, day)
+    out[at] = separator
+    at = put_two(out, at + 1, rest // 3600)
+    out[at] = 58
+    at = put_two(out, at + 1, rest // 60 % 60)
+    out[at] = 58
+    return put_two(out, at + 1, rest % 60)
+
+
+@inline
+def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
+    """Writes a number with leading zeros."""
+    for i in range(digits):
+        out[at + digits - 1 - i] = 48 + value % 10
+        value //= 10
+    return at + digits
+
+
+@inline
+def sequence_size(data: Octets, at: int, end: int) -> int:
+    """Bytes of the UTF-8 character at ``at``; 0 for what is none, or is one that the plain path must not write.
+
+    Refused: what does not decode, and the characters that JSON leaves raw and terminals act on (C1 controls,
+    line and paragraph separators, marks of reading order).
+    """
+    first = data[at]
+    if first < 0xC2:
+        return 0
+    size = 2 if first < 0xE0 else 3 if first < 0xF0 else 4 if first < 0xF5 else 0
+    if size == 0 or at + size > end:
+        return 0
+    for i in range(1, size):
+        if data[at + i] & 0xC0 != 0x80:
+            return 0
+    second = data[at + 1]
+    if (first == 0xE0 and second < 0xA0) or (first == 0xED and second > 0x9F):
+        return 0
+    if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
+        return 0
+    if (first == 0xC2 and second < 0xA0) or (first == 0xD8 and second == 0x9C):
+        return 0
+    if first == 0xE2 and (second == 0x80 or second == 0x81):
+        return 0
+    return size
+
+
+@inline
+def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_string: int) -> int:
+    """Writes UTF-8 text, as the inside of a JSON string or, for JSON itself, as it is with blanks for line breaks.
+
+    Returns the place behind it, or -1 when the text is not for the plain path.
+    """
+    i, end = start, start + size
+    while i < end:
+        byte = data[i]
+        if byte >= 0x80:
+            wide = sequence_size(data, i, end)
+            if wide == 0:
+                return -1
+            for k in range(wide):
+                out[at + k] = data[i + k]
+            at += wide
+            i += wide
+            continue
+        if byte == 0x7F:
+            return -1
+        if is_string == 0:
+            out[at] = 32 if byte == 10 or byte == 13 else byte
+        elif byte < 0x20:
+            out[at] = 92
+            at += 1
+            if byte == 8 or byte == 9 or byte == 10 or byte == 12 or byte == 13:
+                out[at] = 98 if byte == 8 else 116 if byte == 9 else 110 if byte == 10 else 102 if byte == 12 else 114
+            else:
+                out[at], out[at + 1], out[at + 2] = 117, 48, 48
+                out[at + 3] = 48 + (byte >> 4)
+                out[at + 4] = 48 + (byte & 15) if byte & 15 < 10 else 87 + (byte & 15)
+                at += 4
+        else:
+            if byte == 34 or byte == 92:
+                out[at] = 92
+                at += 1
+            out[at] = byte
+        at += 1
+        i += 1
+    return at
+
+
+@inline
+def put_cas_time(out: Octets, at: int, data: Octets, start: int) -> int:
+    """Writes when a CAS was made as a JSON string, or null for what is no time; see ``annotate.cas_time``."""
+    high, low = 0, 0
+    for i in range(8):
+        byte = data[start + i] if i < 6 else 0  # the last two bytes count, they are no time
+        low = low * 256 + byte
+        high = high * 256 + low // 1_000_000_000
+        low %= 1_000_000_000
+    if high < 1_200_000_000 or high >= 4_102_444_800:
+        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 117, 108, 108
+        return at + 4
+    out[at] = 34
+    at = put_seconds(out, at + 1, high, 32)
+    if low > 0:
+        out[at] = 46
+        at = put_fraction(out, at + 1, low // 1_000_000, 3)
+    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 32, 85, 84, 67, 34
+    return at + 5
+
+
+@kernel(
+    "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], uint8[::1], int64[::1])"
+)
+def write_rows(
+    program_of: Ints,
+    programs: Ints,
+    operations: Ints,
+    columns: Ints,
+    data: Octets,
+    side: Octets,
+    texts: Octets,
+    fragments: Ints,
+    start: Ints,
+    out: Octets,
+    ends: Ints,
+) -> None:
+    """Write each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
+
+    ``programs`` are [first, end) of ``operations``; ``columns`` are [column, row]; ``start`` is where each
+    message begins in ``data``. The caller has left room in ``out``. Time: bytes written.
+    """
+    at = 0
+    for row in range(len(program_of)):
+        begin = at
+        base = start[row]
+        for step in range(programs[program_of[row], 0], programs[program_of[row], 1]):
+            what, first, second = operations[step, 0], operations[step, 1], operations[step, 2]
+            if what == 0:
+                copy(out, at, texts, first, second)
+                at += second
+            elif what == 1:
+                at = put_integer(out, at, columns[first, row])
+            elif what == 2:
+                at = put_wire_number(out, at, data, base + first, second)
+            elif what == 3:
+                at = put_hex(out, at, data, base + first, second)
+            elif what == 4:
+                at = put_hex(out, at, data, columns[first, row], columns[first + 1, row])
+            elif what == 5 or what == 6:
+                at = put_text(out, at, data, columns[first, row], columns[first + 1, row], 1 if what == 5 else 0)
+                if at < 0:
+                    break
+            elif what == 7:
+                copy(out, at, side, columns[first, row], columns[first + 1, row])
+                at += columns[first + 1, row]
+            elif what == 8:
+                fragment = columns[first, row]
+                copy(out, at, texts, fragments[fragment, 0], fragments[fragment, 1])
+                at += fragments[fragment, 1]
+            elif what == 9:
+                time = columns[first, row]
+                at = put_seconds(out, at, time // 1_000_000_000, 84)
+                out[at] = 46
+                at = put_fraction(out, at + 1, time % 1_000_000_000, 9)
+                out[at] = 90
+                at += 1
+            elif what == 10:
+                seconds = 0
+                for i in range(4):
+                    seconds = seconds * 256 + data[base + first + i]
+                if seconds == 0:
+                    out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
+                    at += 4
+                else:
+                    at = put_seconds(out, at, seconds, 32)
+                    out[at], out[at + 1], out[at + 2], out[at + 3] = 32, 85, 84, 67
+                    at += 4
+            elif what == 11:
+                at = put_cas_time(out, at, data, base + first)
+            elif what == 12:
+                at = put_hex(out, at, side, columns[first, row], columns[first + 1, row])
+            else:
+                at = put_text(out, at, side, columns[first, row], columns[first + 1, row], 1 if what == 13 else 0)
+                if at < 0:
+                    break
+        if at < 0:
+            at = begin
+            ends[row] = -1
+        else:
+            ends[row] = at

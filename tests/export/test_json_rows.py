@@ -1,0 +1,122 @@
+"""The fast way of writing JSON gives the same bytes as the ordinary way, whatever the messages are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcpinspect.export import json_rows
+from dcpinspect.export.json import dump, message_object
+from dcpinspect.export.json_rows import JsonRows
+from dcpinspect.kernel import Kernel
+from dcpinspect.protocol.encode import encode, encode_document
+from dcpinspect.reading import Reading
+from dcpinspect.tables.messages import MessageBatch
+from tests import builders
+from tests.peers.truth import SAMPLES
+
+CAPTURES = sorted(path for path in SAMPLES.glob("*.pcap*") if "large" not in path.name)
+
+
+@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms of the kernel, each for any number of rows."""
+    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
+    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
+
+
+def batches(path: Path) -> list[MessageBatch]:
+    with Reading([str(path)]) as reading:
+        return list(reading)
+
+
+def conversation(path: Path, messages: list[bytes]) -> list[MessageBatch]:
+    """Batches of a connection with collections whose server says these messages."""
+    hello = encode("hello", "response", features=[{"feature": code} for code in (6, 10, 11, 18)])
+    builders.capture(path, client=encode("hello", features=[{"feature": 18}]), server=b"".join([hello, *messages]))
+    return batches(path)
+
+
+def both_ways(batch: MessageBatch, *, fields: bool) -> tuple[list[bytes], list[bytes]]:
+    rows = np.arange(len(batch))
+    fast = b"".join(JsonRows(fields=fields, values="full", after=b"\n").pieces(batch, rows)).splitlines()
+    return fast, [dump(message_object(batch, index, fields=fields)) for index in rows.tolist()]
+
+
+@pytest.mark.parametrize("fields", [True, False])
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_samples_are_written_alike(path: Path, fields: bool) -> None:
+    for batch in batches(path):
+        fast, ordinary = both_ways(batch, fields=fields)
+        assert fast == ordinary
+
+
+TEXTS = st.one_of(st.text(max_size=20), st.sampled_from(["", "\x7f", "\u2028", "\x1b[31m", '"\\', "\n\t\x01", "é✓𝄞"]))
+KEYS = st.one_of(TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=12))
+DOCUMENTS = st.one_of(
+    st.sampled_from(
+        [b'{"a": 1}', b'{\n "b": [1, 2]\r\n}', b"[1e400]", b"nonsense", b'"\xff"', b"", b'{"a":"\xe2\x80\xae"}', b'{"c":"\\n"}']
+    ),
+    KEYS,
+)
+
+
+@st.composite
+def messages_of_events(draw: st.DrawFn) -> bytes:
+    xattrs = draw(st.one_of(st.none(), st.just({"_sync": '{"x":1}', "t": '"\x7f"'})))
+    value, datatype = encode_document(draw(DOCUMENTS), json=draw(st.booleans()), snappy=draw(st.booleans()), xattrs=xattrs)
+    return encode(
+        draw(st.sampled_from(["dcp_mutation", "dcp_prepare", "dcp_deletion", "dcp_expiration"])),
+        vbucket=draw(st.integers(0, 65535)),
+        opaque=draw(st.integers(0, 2**32 - 1)),
+        cas=draw(st.integers(0, 2**64 - 1)),
+        datatype=draw(st.sampled_from([datatype, 0, 255])),
+        collection=draw(st.sampled_from([0, 8, 5, 2**32 - 1])),
+        key=draw(KEYS)[:200],
+        value=value,
+        by_seqno=draw(st.integers(0, 2**64 - 1)),
+        rev_seqno=draw(st.integers(0, 2**64 - 1)),
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40)
+@given(messages=st.lists(messages_of_events(), min_size=1, max_size=12))
+def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], tmp_path: Path) -> None:
+    for batch in conversation(tmp_path / "any.pcap", messages):
+        fast, ordinary = both_ways(batch, fields=True)
+        assert fast == ordinary
+
+
+def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_rows, "OUT_BYTES", 1000)
+    messages = [encode("dcp_mutation", collection=0, key="k", value="x" * size) for size in (0, 100, 5000, 10)]
+    (batch,) = conversation(tmp_path / "long.pcap", messages)
+    fast, ordinary = both_ways(batch, fields=True)
+    assert fast == ordinary
+
+
+def test_a_capture_made_to_waste_memory_goes_the_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_rows, "MAX_REMEMBERED", 3)
+    messages = [encode("dcp_stream_end", end_reason=reason) for reason in range(20)]
+    (batch,) = conversation(tmp_path / "kinds.pcap", messages)
+    rows = JsonRows(fields=True, values="full", after=b"\n")
+    assert b"".join(rows.pieces(batch, np.arange(len(batch)))).splitlines() == both_ways(batch, fields=True)[1]
+
+
+def test_only_some_rows_are_written_in_their_order(tmp_path: Path) -> None:
+    (batch,) = conversation(tmp_path / "some.pcap", [encode("dcp_mutation", collection=0, key=f"k{n}") for n in range(9)])
+    chosen = np.array([2, 3, 7])
+    fast = b"".join(JsonRows(fields=False, values="full", after=b"\n").pieces(batch, chosen)).splitlines()
+    assert fast == [dump(message_object(batch, index, fields=False)) for index in chosen.tolist()]
+
+
+@pytest.mark.parametrize("values", ["none", 4])
+def test_shortened_values_are_written_alike(tmp_path: Path, values: int) -> None:
+    (batch,) = conversation(tmp_path / "short.pcap", [encode("dcp_mutation", collection=0, key="k", value="0123456789")])
+    rows = JsonRows(fields=True, values=values, after=b"\n")
+    expected = [dump(message_object(batch, index, values=values)) for index in range(len(batch))]
+    assert b"".join(rows.pieces(batch, np.arange(len(batch)))).splitlines() == expected
