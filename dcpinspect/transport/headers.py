@@ -1,7 +1,7 @@
 """Link, IP and TCP headers of whole batches: which packets carry TCP of our ports, and their fields as columns.
 
-Whatever the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is ``UNUSUAL``: counted here, and
-left for a dissector that is slower and knows more (see ``Headers.unusual``).
+Whatever the kernel does not understand (fragments, IPv6 extension headers, tunnels, rare link types) is ``UNUSUAL`` and left for a
+dissector that is slower and knows more (unusual.py), which finds another class for it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.kernel import Ints, Octets, be16, be32, inline, kernel, le32
 
-USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL = range(6)
-CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual")
-"""Every packet is in one class: used; another protocol; TCP of other ports; cut inside its headers; contradicting itself; UNUSUAL."""
+USED, NOT_TCP, OTHER_PORT, CUT, MALFORMED, UNUSUAL, FRAGMENT, INCOMPLETE = range(8)
+CLASS_NAMES = ("used", "not TCP", "not our port", "cut", "malformed", "unusual", "fragment", "incomplete fragment")
+"""Every packet is in one class: used; another protocol; TCP of other ports; cut inside its headers; contradicting itself; of a kind that
+nobody here understands; IP fragment of a datagram that another packet completed; of one that was never completed."""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -64,7 +65,17 @@ class HeaderParser:
         """TCP packets not used, by the lower of their ports (nearly always the server's)."""
 
     def parse(self, batch: PacketBatch) -> Headers:
-        """The TCP columns of ``batch``."""
+        """The TCP columns of ``batch``, its packets counted."""
+        headers = self.columns(batch)
+        self.count(headers.classes, 1)
+        return headers
+
+    def count(self, classes: Bytes, sign: int) -> None:
+        """Counts packets of these classes, or takes their count back."""
+        self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
+
+    def columns(self, batch: PacketBatch) -> Headers:
+        """The TCP columns of ``batch``; of its packets only the ports that are not ours are counted."""
         count = len(batch)
         classes = np.empty(count, np.uint8)
         index = np.empty(count, np.int64)
@@ -84,7 +95,6 @@ class HeaderParser:
                 self.other_ports,
             )
         )
-        self.counts += np.bincount(classes, minlength=len(CLASS_NAMES))
         return Headers(classes, index[:used], tcp[:used])
 
 
@@ -176,7 +186,7 @@ def parse_headers(
                 classes[i] = MALFORMED
                 continue
             if be16(data, at + 6) & 0x3FFF:  # more fragments, or not the first
-                classes[i] = UNUSUAL if protocol in (6, 4, 41, 47) else NOT_TCP
+                classes[i] = UNUSUAL if protocol in (6, 17, 4, 41, 47, 51, 137) else NOT_TCP
                 continue
         elif version == 6:
             if at + 40 > end:
@@ -192,10 +202,10 @@ def parse_headers(
             classes[i] = MALFORMED
             continue
         if protocol != 6:
-            extended = version == 6 and protocol in (0, 43, 44, 51, 60)
-            tunnel = protocol in (4, 41, 47)  # IP in IP, GRE
+            extended = version == 6 and protocol in (0, 43, 44, 60)
+            tunnel = protocol in (4, 41, 47, 51, 137)  # IP in IP, GRE, authentication header, MPLS
             if protocol == 17 and inner + 4 <= end:
-                tunnel = be16(data, inner + 2) in (4789, 8472, 6081)  # VXLAN, Geneve
+                tunnel = be16(data, inner + 2) in (4789, 4790, 8472, 6081, 6635)  # VXLAN, Geneve, MPLS
             classes[i] = UNUSUAL if extended or tunnel else NOT_TCP
             continue
         if total == 0:  # a large-send frame: longer than the length field can say, or not filled in yet

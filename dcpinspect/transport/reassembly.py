@@ -15,7 +15,8 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.transport import ordering as o
 from dcpinspect.transport.chunk import Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
-from dcpinspect.transport.headers import HeaderParser
+from dcpinspect.transport.headers import UNUSUAL, HeaderParser
+from dcpinspect.transport.unusual import UnusualPackets
 
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
@@ -51,6 +52,7 @@ class Reassembler:
         """``ports``: TCP ports looked at, which are also taken for the servers'; ``None`` looks at all of them."""
         self.headers = HeaderParser(ports)
         """Counts every packet by class, and the ports seen that are not ours."""
+        self._unusual = UnusualPackets(self.headers)
         self.pairs = AddressPairs()
         self.packets = 0
         """Packets fed so far."""
@@ -73,7 +75,9 @@ class Reassembler:
 
     def feed(self, batch: PacketBatch) -> list[StreamChunk]:
         """What ``batch`` adds to the streams: by connection, client to server first; usually one chunk a direction with news."""
-        headers = self.headers.parse(batch)
+        headers, data = self.headers.parse(batch), batch.data
+        if (headers.classes == UNUSUAL).any():
+            headers, data = self._unusual.resolve(batch, headers)
         self.packets = batch.first_packet + len(batch)
         if len(batch):
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
@@ -116,12 +120,13 @@ class Reassembler:
                 break
             self._make_room()
             fresh = _grown(fresh, 2 * len(fresh), 0)
-        chunks = self._chunks(batch.data)
-        self._hold(batch.data, fresh[: self._counters[o.FRESH]])
+        chunks = self._chunks(data)
+        self._hold(data, fresh[: self._counters[o.FRESH]])
         return chunks
 
     def finish(self) -> list[StreamChunk]:
         """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
+        self._unusual.finish()
         chunks: list[StreamChunk] = []
         flow = 0
         while True:

@@ -1,0 +1,131 @@
+"""IP fragments put together again, within bounds of memory and time.
+
+Scapy's ``IPSession`` keeps fragments for ever, and refuses a datagram of which one fragment was captured twice (``-i any``, a mirror
+port); hence this table. It knows nothing of headers: its caller says which datagram a fragment belongs to, and where in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+MAX_LENGTH = 65_535
+MAX_PIECES = 256
+"""Fragments of one datagram: at the smallest MTU that is in use (576 bytes) the longest datagram has 119."""
+MAX_BYTES = 4 << 20
+PIECE_COST = 256
+"""What a fragment costs beside its bytes, so that tiny ones are bounded too."""
+MAX_AGE_NS = 5_000_000_000
+"""Capture time after which the rest is not expected any more. A fast sender uses an identification again within seconds (RFC 4963)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Datagram:
+    """What the fragments of one datagram carried."""
+
+    head: bytes
+    """As given with the fragment that begins the datagram."""
+    data: bytes
+    """The payload up to the first byte that snaplen cut."""
+    length: int
+    """Bytes of payload on the wire."""
+
+
+@dataclass(slots=True)
+class _Pieces:
+    """The fragments of one datagram so far, in order of arrival."""
+
+    began_ns: int
+    found: list[tuple[int, int, bytes]] = field(default_factory=list)
+    """First byte, byte after the last, and what was captured of them."""
+    head: bytes = b""
+    total: int = -1
+    is_complete: bool = False
+
+    def holds(self, start: int, end: int, data: bytes) -> bool | None:
+        """Whether this very fragment is here already; ``None`` where it cannot belong to the same datagram."""
+        for other_start, other_end, other in self.found:
+            if (start, end) == (other_start, other_end):
+                size = min(len(data), len(other))
+                return True if data[:size] == other[:size] else None
+        if self.is_complete or (self.total >= 0 and end > self.total):
+            return None
+        return False
+
+    @property
+    def covered(self) -> int:
+        """Bytes from the first on, without a gap."""
+        end = 0
+        for start, stop, _ in sorted(self.found):
+            if start > end:
+                break
+            end = max(end, stop)
+        return end
+
+    def datagram(self) -> Datagram:
+        """All of it; where fragments overlap, the first copy wins."""
+        data = bytearray(self.total)
+        captured = 0
+        for start, _, piece in reversed(self.found):
+            data[start : start + len(piece)] = piece
+        for start, size in sorted((start, len(piece)) for start, _, piece in self.found):
+            if start > captured:
+                break
+            captured = max(captured, start + size)
+        return Datagram(self.head, bytes(data[: min(captured, self.total)]), self.total)
+
+
+class Fragments:
+    """Datagrams that wait for fragments, and those just completed, to know copies of their fragments."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        """Fragments whose datagram was never completed."""
+        self._waiting: dict[Hashable, _Pieces] = {}
+        self._bytes = 0
+
+    def add(self, key: Hashable, time_ns: int, start: int, length: int, data: bytes, *, more: bool, head: bytes) -> Datagram | None:
+        """The datagram that this fragment completes. Raises ``ValueError`` for one that cannot be."""
+        end = start + length
+        if length <= 0 or end > MAX_LENGTH or (more and length % 8):
+            msg = "no such fragment"
+            raise ValueError(msg)
+        self._make_room(time_ns, len(data) + PIECE_COST)
+        pieces = self._waiting.get(key)
+        if pieces is not None:
+            held = pieces.holds(start, end, data)
+            if held:
+                return None
+            if held is None or len(pieces.found) == MAX_PIECES or (not more and any(stop > end for _, stop, _ in pieces.found)):
+                self._drop(key)  # the sender has used its identification again
+                pieces = None
+        if pieces is None:
+            pieces = self._waiting[key] = _Pieces(time_ns)
+        pieces.found.append((start, end, data))
+        self._bytes += len(data) + PIECE_COST
+        if start == 0:
+            pieces.head = pieces.head or head
+        if not more:
+            pieces.total = end
+        if pieces.total < 0 or pieces.covered < pieces.total:
+            return None
+        pieces.is_complete = True
+        return pieces.datagram()
+
+    def finish(self) -> None:
+        """No more fragments come."""
+        while self._waiting:
+            self._drop(next(iter(self._waiting)))
+
+    def _make_room(self, time_ns: int, size: int) -> None:
+        while self._waiting:
+            key = next(iter(self._waiting))
+            if self._bytes + size <= MAX_BYTES and time_ns - self._waiting[key].began_ns <= MAX_AGE_NS:
+                break
+            self._drop(key)
+
+    def _drop(self, key: Hashable) -> None:
+        pieces = self._waiting.pop(key)
+        self._bytes -= sum(len(data) + PIECE_COST for _, _, data in pieces.found)
+        if not pieces.is_complete:
+            self.lost += len(pieces.found)

@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import itertools
+import random
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.contrib.erspan import ERSPAN_II
+from scapy.contrib.geneve import GENEVE
+from scapy.contrib.mpls import MPLS
+from scapy.layers.inet import ICMP, IP, TCP, UDP, fragment
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, PadN, fragment6
+from scapy.layers.ipsec import AH
+from scapy.layers.l2 import ARP, GRE, CookedLinux, Dot1AD, Dot1Q, Ether
+from scapy.layers.ppp import HDLC, PPP, PPPoE
+from scapy.layers.vxlan import VXLAN
+from scapy.packet import Packet, Raw
+
+from dcpinspect.transport import headers as h
+from dcpinspect.transport.unusual import UnusualPackets
+from tests import builders
+from tests.builders import Recorded, Segment
+from tests.transport.test_headers import batch_of
+
+ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+OUTER = IP(src="192.0.2.1", dst="192.0.2.2")
+OUTER_6 = IPv6(src="2001:db8::a", dst="2001:db8::b")
+SERVER = b"".join(builders.mutations(60, value=lambda i: bytes([i]) * (i * 97 % 1400)))
+CLIENT = b"".join(builders.message(opcode=0x5D, extras=bytes(4), opaque=i) for i in range(9))
+FOUR: tuple[tuple[str, int], tuple[str, int]] = ("10.0.0.1", 50_000), ("10.0.0.2", 11_210)
+SIX: tuple[tuple[str, int], tuple[str, int]] = ("2001:db8::1", 50_000), ("2001:db8::2", 11_210)
+
+NUMBERS = itertools.count(1)
+"""Identifications of datagrams."""
+
+Wrap = Callable[[Packet], Sequence[Packet]]
+"""An IP packet to the packets that carry it."""
+
+
+def extended(*headers: Packet) -> Wrap:
+    def wrap(packet: Packet) -> list[Packet]:
+        tcp = packet[TCP]
+        below = IPv6(src=packet.src, dst=packet.dst)
+        for header in headers:
+            below = below / header.copy()
+        return [ETHER / below / tcp]
+
+    return wrap
+
+
+def in_fragments_6(packet: Packet) -> list[Packet]:
+    whole = IPv6(src=packet.src, dst=packet.dst) / IPv6ExtHdrFragment(id=next(NUMBERS)) / packet[TCP]
+    return [ETHER / piece for piece in fragment6(whole, 600)]  # type: ignore[no-untyped-call]
+
+
+def in_fragments(packet: Packet) -> list[Packet]:
+    packet = packet.copy()
+    packet.id = next(NUMBERS)
+    del packet.chksum
+    return [ETHER / piece for piece in fragment(packet, 400)]  # type: ignore[no-untyped-call]
+
+
+def vxlan_in_fragments(packet: Packet) -> list[Packet]:
+    return in_fragments(IP(bytes(OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=1) / ETHER / packet)))
+
+
+WRAPS: dict[str, Wrap] = {
+    "fragments": in_fragments,
+    "fragments reversed": lambda packet: in_fragments(packet)[::-1],
+    "fragments twice": lambda packet: [piece for piece in in_fragments(packet) for _ in range(2)],
+    "fragments in 802.1Q": lambda packet: [ETHER / Dot1Q(vlan=5) / piece[IP] for piece in in_fragments(packet)],
+    "fragments of VXLAN": vxlan_in_fragments,
+    "VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
+    "VXLAN over IPv6": lambda packet: [ETHER / OUTER_6 / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
+    "VXLAN at Linux's port, of 802.1Q": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=8472) / VXLAN(vni=5) / ETHER / Dot1Q(vlan=2) / packet
+    ],
+    "GRE": lambda packet: [ETHER / OUTER / GRE() / packet],
+    "GRE with key, checksum and number": lambda packet: [
+        ETHER / OUTER / GRE(key_present=1, key=77, chksum_present=1, seqnum_present=1, sequence_number=3) / packet
+    ],
+    "GRE of Ethernet": lambda packet: [ETHER / OUTER / GRE(key_present=1, key=77) / ETHER / packet],
+    "ERSPAN": lambda packet: [ETHER / OUTER / GRE(proto=0x88BE, seqnum_present=1) / ERSPAN_II() / ETHER / packet],
+    "Geneve": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=6081) / GENEVE(vni=9, proto=0x6558) / ETHER / packet],
+    "MPLS": lambda packet: [ETHER / MPLS(label=100, s=0) / MPLS(label=200, s=1) / packet],
+    "PPPoE": lambda packet: [ETHER / PPPoE(sessionid=3) / PPP() / packet],
+    "IP in IP": lambda packet: [ETHER / OUTER / packet],
+    "IP in IPv6": lambda packet: [ETHER / OUTER_6 / packet],
+    "authentication header": lambda packet: [
+        ETHER / IP(src=packet.src, dst=packet.dst, proto=51) / AH(nh=6, payloadlen=4, spi=9, seq=1, icv=bytes(12)) / packet[TCP]
+    ],
+    "802.1ad": lambda packet: [ETHER / Dot1AD(vlan=1) / Dot1Q(vlan=2) / packet],
+    "nine tags": lambda packet: [Ether(bytes(ETHER)[:12] + b"\x81\x00\x00\x01" * 9 + b"\x08\x00" + bytes(packet))],
+}
+SIX_WRAPS: dict[str, Wrap] = {
+    "IPv6 fragments": in_fragments_6,
+    "IPv6 fragments reversed": lambda packet: in_fragments_6(packet)[::-1],
+    "atomic fragment": extended(IPv6ExtHdrFragment(id=1)),
+    "hop by hop": extended(IPv6ExtHdrHopByHop(options=[PadN(optdata=bytes(4))])),
+    "destination options": extended(IPv6ExtHdrHopByHop(), IPv6ExtHdrDestOpt(options=[PadN(optdata=bytes(12))])),
+    "IPv6 in IP": lambda packet: [ETHER / OUTER / packet],
+    "IPv6 in VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / packet],
+}
+ALL = {**dict.fromkeys(WRAPS, FOUR), **dict.fromkeys(SIX_WRAPS, SIX)}
+NOT_BY_TSHARK = {"fragments twice", "nine tags"}
+
+
+def conversation(addresses: tuple[tuple[str, int], tuple[str, int]]) -> list[Segment]:
+    client, server = addresses
+    segments = builders.conversation(CLIENT, SERVER)
+    return [replace(segment, client=client, server=server) for segment in segments]
+
+
+def wrapped(name: str) -> list[Recorded]:
+    wrap = {**WRAPS, **SIX_WRAPS}[name]
+    packets = []
+    for segment in conversation(ALL[name]):
+        inner = builders.frame(segment, link_type=builders.RAW)
+        for packet in wrap(IPv6(inner) if ":" in segment.client[0] else IP(inner)):
+            data = bytes(packet)
+            packets.append(Recorded(data, len(data), segment.time_ns))
+    return packets
+
+
+def written(path: Path, packets: list[Recorded]) -> Path:
+    path.write_bytes(builders.pcap(packets))
+    return path
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_conversation_reads_the_same_however_it_is_wrapped(name: str, tmp_path: Path) -> None:
+    plain = builders.read(written(tmp_path / "plain.pcap", builders.recorded(conversation(ALL[name]))))
+    packets = wrapped(name)
+    path = written(tmp_path / "wrapped.pcap", packets)
+    reading = builders.read(path)
+    for direction in (0, 1):
+        assert reading.messages(direction) == plain.messages(direction)
+    assert not reading.skipped
+    assert [link.server for link in reading.transport.connections] == [link.server for link in plain.transport.connections]
+    assert {h.CLASS_NAMES[i] for i in np.flatnonzero(reading.transport.headers.counts)} <= {"used", "fragment"}
+    assert builders.read(path, batch_bytes=4096).rows == reading.rows
+
+
+@pytest.mark.requires("tshark")
+@pytest.mark.parametrize("name", sorted(ALL.keys() - NOT_BY_TSHARK))
+def test_tshark_finds_as_many_messages(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "wrapped.pcap", wrapped(name))
+    options = ["-d", "udp.port==8472,vxlan", "-Y", "couchbase", "-T", "fields", "-e", "couchbase.opcode"]
+    done = subprocess.run(["tshark", "-r", str(path), *options], check=True, capture_output=True, text=True)
+    opcodes = done.stdout.replace(",", "\n").split()
+    assert len(opcodes) == len(builders.read(path).rows)
+
+
+def fragments_of(payload: bytes) -> list[Packet]:
+    segment = Segment(False, 1000, 1, 0x18, payload)
+    return [Ether(bytes(piece)) for piece in in_fragments(IP(builders.frame(segment, link_type=builders.RAW)))]
+
+
+def recorded(*packets: Packet, snaplen: int = 65_535) -> list[Recorded]:
+    return [
+        Recorded(bytes(packet)[:snaplen], len(bytes(packet)), builders.START_NS + 1000 * number) for number, packet in enumerate(packets)
+    ]
+
+
+def counts(reading: builders.Reading) -> dict[str, int]:
+    numbers = reading.transport.headers.counts
+    return {h.CLASS_NAMES[i]: int(numbers[i]) for i in np.flatnonzero(numbers)}
+
+
+def test_a_segment_in_fragments_counts_at_the_packet_that_completed_it(tmp_path: Path) -> None:
+    first, second, *_ = builders.mutations(2, value=lambda _: bytes(600))
+    pieces = fragments_of(first)
+    other = fragments_of(second)
+    path = written(tmp_path / "a.pcap", recorded(pieces[0], other[0], *other[1:], *pieces[1:]))
+    assert len(pieces) == len(other) == 2
+    reading = builders.read(path)
+    assert counts(reading) == {"used": 2, "fragment": 2}
+    assert {row.frame for row in reading.rows} <= {3, 4}
+
+
+def test_a_datagram_that_misses_a_fragment_is_missing(tmp_path: Path) -> None:
+    messages = builders.mutations(3, value=lambda _: bytes(600))
+    packets = [
+        piece
+        for number, message in enumerate(messages)
+        for piece in in_fragments(
+            IP(builders.frame(Segment(False, 1000 + sum(map(len, messages[:number])), 1, 0x18, message), link_type=builders.RAW))
+        )
+    ]
+    del packets[3]
+    reading = builders.read(written(tmp_path / "a.pcap", recorded(*packets)))
+    assert reading.messages() == [messages[0], messages[2]]
+    assert counts(reading) == {"used": 2, "fragment": 2, "incomplete fragment": 1}
+
+
+def test_snaplen_over_fragments_leaves_the_sizes(tmp_path: Path) -> None:
+    message = builders.mutations(1, value=lambda _: bytes(1000))[0]
+    reading = builders.read(written(tmp_path / "a.pcap", recorded(*fragments_of(message), snaplen=300)))
+    (row,) = reading.rows
+    assert len(row.data) == len(message)
+    assert sum(end - start for start, end in row.missing) > 700
+    assert reading.transport.accounts[1].cut == sum(end - start for start, end in row.missing)
+
+
+@pytest.mark.parametrize("name", ["VXLAN", "MPLS", "hop by hop"])
+def test_snaplen_over_a_tunnel_leaves_the_sizes(name: str, tmp_path: Path) -> None:
+    whole = builders.read(written(tmp_path / "a.pcap", wrapped(name)))
+    packets = [replace(packet, data=packet.data[:200]) for packet in wrapped(name)]
+    reading = builders.read(written(tmp_path / "b.pcap", packets))
+    for mine, its in zip(reading.transport.accounts, whole.transport.accounts, strict=True):
+        assert (mine.unique + mine.missing, mine.missing) == (its.unique, mine.cut)
+        assert mine.unique > 0
+    sizes = {(row.direction, row.stream_offset): len(row.data) for row in whole.rows}
+    assert all(sizes[row.direction, row.stream_offset] == len(row.data) for row in reading.rows)
+
+
+INNER = IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1, dport=11_210)
+
+
+@pytest.mark.parametrize(
+    ("packet", "expected"),
+    [
+        (ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / ARP(), "not TCP"),
+        (ETHER / OUTER / GRE() / IP() / UDP(), "not TCP"),
+        (ETHER / OUTER / GRE() / OUTER / ICMP(type=3, code=4) / INNER, "not TCP"),
+        (ETHER / OUTER / GRE() / IP() / TCP(sport=80, dport=1234), "not our port"),
+        (ETHER / OUTER / GRE() / INNER, "used"),
+        (ETHER / OUTER / GRE() / IP(ihl=4) / TCP(dport=11_210), "malformed"),
+        (ETHER / IP(src="192.0.2.1", dst="192.0.2.2", proto=4) / Raw(b"\x45abc"), "malformed"),
+        (ETHER / IP(flags="MF", proto=6) / Raw(bytes(13)), "malformed"),
+        (ETHER / IP(frag=8191, proto=6) / Raw(bytes(80)), "malformed"),
+        (ETHER / IP(flags="MF", proto=6) / Raw(bytes(16)), "incomplete fragment"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.summary().replace(" / ", "/"),
+)
+def test_every_packet_is_in_one_class(packet: Packet, expected: str, tmp_path: Path) -> None:
+    reading = builders.read(written(tmp_path / "a.pcap", recorded(packet)))
+    assert counts(reading) == {expected: 1}
+    ports = np.flatnonzero(reading.transport.headers.other_ports).tolist()
+    assert ports == ([80] if expected == "not our port" else [])
+
+
+@pytest.mark.parametrize("size", range(50, 90, 4))
+def test_a_tunnel_cut_inside_its_headers_is_cut(size: int, tmp_path: Path) -> None:
+    packet = ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / INNER
+    assert counts(builders.read(written(tmp_path / "a.pcap", recorded(packet, snaplen=size)))) == {"cut": 1}
+
+
+@pytest.mark.parametrize(
+    ("link_type", "below"), [(9, PPP()), (50, HDLC() / PPP()), (builders.COOKED, CookedLinux(proto=0x8847) / MPLS(label=16, s=1))]
+)
+def test_rare_link_types_are_read(link_type: int, below: Packet, tmp_path: Path) -> None:
+    segment = Segment(False, 1000, 1, 0x18, builders.mutation())
+    data = bytes(below / IP(builders.frame(segment, link_type=builders.RAW)))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap([Recorded(data, len(data), builders.START_NS, link_type)]))
+    assert builders.read(path).messages() == [builders.mutation()]
+
+
+def test_an_unknown_link_type_stays_unusual(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap([Recorded(bytes(80), 80, builders.START_NS, 147)]))
+    assert counts(builders.read(path)) == {"unusual": 1}
+
+
+def test_a_packet_of_nothing_but_headers_ends(tmp_path: Path) -> None:
+    deep = bytes(IP(proto=4, len=0)) * 3000
+    reading = builders.read(written(tmp_path / "a.pcap", [Recorded(bytes(ETHER / Raw(deep))[:12] + b"\x08\x00" + deep, 60_014, 0)]))
+    assert counts(reading) in ({"malformed": 1}, {"not TCP": 1})
+
+
+def test_wrapped_and_plain_packets_keep_their_order(tmp_path: Path) -> None:
+    segments = conversation(FOUR)
+    plain = builders.recorded(segments)
+    rng = random.Random(5)
+    mixed: list[Recorded] = []
+    for number, segment in enumerate(segments):
+        if rng.random() < 0.4:
+            inner = IP(builders.frame(segment, link_type=builders.RAW))
+            pieces = rng.choice(list(WRAPS.values()))(inner)
+            mixed += [Recorded(bytes(piece), len(bytes(piece)), segment.time_ns) for piece in pieces]
+        else:
+            mixed.append(plain[number])
+    expected = builders.read(written(tmp_path / "plain.pcap", plain))
+    path = written(tmp_path / "mixed.pcap", mixed)
+    whole = builders.read(path)
+    assert whole.messages() == expected.messages()
+    for size in (2048, 5000):
+        assert builders.read(path, batch_bytes=size).rows == whole.rows
+
+
+@given(st.data())
+def test_hostile_bytes_end_in_a_class(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(ALL)))
+    packets = [bytearray(packet.data) for packet in _EXAMPLES.setdefault(name, wrapped(name)[:6])]
+    for packet in packets:
+        for _ in range(data.draw(st.integers(0, 4))):
+            packet[data.draw(st.integers(0, min(120, len(packet)) - 1))] = data.draw(st.integers(0, 255))
+    parser = h.HeaderParser((11_210,))
+    batch = batch_of(*map(bytes, packets), cut=data.draw(st.sampled_from([40, 80, 1 << 20])))
+    unusual = UnusualPackets(parser)
+    headers, joined = unusual.resolve(batch, parser.parse(batch))
+    unusual.finish()
+    assert int(parser.counts.sum()) == len(packets)
+    assert (parser.counts >= 0).all()
+    assert (np.diff(headers.index) > 0).all()
+    tcp = headers.tcp[headers.tcp[:, h.CAPTURED] > 0]
+    assert (tcp[:, h.PAYLOAD] + tcp[:, h.CAPTURED] <= len(joined)).all()
+
+
+_EXAMPLES: dict[str, list[Recorded]] = {}
