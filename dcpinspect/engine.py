@@ -56,8 +56,8 @@ class Engine:
     def _framer(self, chunk: StreamChunk) -> Framer:
         key = (chunk.connection, chunk.direction)
         if key not in self._framers:
-            known = KnownStreams({})  # what either direction shows helps the other to find its way back after a hole
-            for direction in (C2S, S2C):
+            client = KnownStreams()  # what it asks for helps the server's direction to find its way back after a hole
+            for direction, known in ((C2S, client), (S2C, KnownStreams(client=client))):
                 self._framers[chunk.connection, direction] = Framer(known=known)
         return self._framers[key]
 

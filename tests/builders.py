@@ -332,7 +332,7 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
     """Reads captures as the engine does, and checks the accounts."""
     reading = Reading(transport=Reassembler(ports))
     framers: dict[tuple[int, int], Framer] = {}
-    known: dict[int, KnownStreams] = {}
+    known: dict[int, KnownStreams] = {}  # the clients'
 
     def frame_all(chunks: list[StreamChunk]) -> None:
         for chunk in chunks:
@@ -340,7 +340,8 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
             reading.streams[link] = reading.streams.get(link, b"") + chunk.data.tobytes()
             reading.holes.setdefault(link, []).extend(chunk.holes)
             if link not in framers:
-                framers[link] = Framer(known=known.setdefault(chunk.connection, KnownStreams({})))
+                client = known.setdefault(chunk.connection, KnownStreams())
+                framers[link] = Framer(known=KnownStreams(client=client) if chunk.direction else client)
             framed = framers[link].feed(chunk)
             if framed is not None:
                 reading.rows += rows_of(framed, *link)

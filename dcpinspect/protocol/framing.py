@@ -15,7 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
-from dcpinspect.protocol.resync import EVENTS, HEADER, MAX_BODY, STREAM_OPCODES, KnownStreams, LegalExtras, Trial, default_legal_extras
+from dcpinspect.protocol.resync import (
+    EVENTS,
+    HEADER,
+    MAX_BODY,
+    MIN_STREAM_REQUEST,
+    STREAM_OPCODES,
+    KnownStreams,
+    LegalExtras,
+    Trial,
+    default_legal_extras,
+)
 from dcpinspect.protocol.stretch import Bytes, Column, Stretch
 from dcpinspect.transport.chunk import Segments, StreamChunk
 
@@ -111,10 +121,10 @@ class Framer:
     """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes."""
 
     def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None) -> None:
-        """``known``: share one between the two directions of a connection, client's fed first."""
+        """``known``: what the connection's streams are; feed the client's direction first."""
         self.account = FramingAccount()
         self._legal = legal
-        self._known = known if known is not None else KnownStreams({})
+        self._known = known if known is not None else KnownStreams()
         self._memo = np.full(_MEMO, -1, np.int64)
         self._held: Stretch | None = None
         self._need = HEADER
@@ -138,8 +148,11 @@ class Framer:
         parts: list[_Part] = []
         if not self._begun:
             self._begun = True
-            if not chunk.is_start:
-                self._lose(chunk.segments.offset[0] if len(chunk.segments.offset) else chunk.offset, MID_STREAM)
+            release = int(chunk.segments.release[0])
+            if chunk.is_start:
+                self._known.begin(release)
+            else:
+                self._lose(int(chunk.segments.offset[0]), MID_STREAM, release)
         if chunk.holes and chunk.holes[0][0] < chunk.offset:
             self._step_over(chunk, parts)
             chunk = replace(chunk, holes=chunk.holes[1:])
@@ -186,7 +199,7 @@ class Framer:
         if at < end:
             held = self._held
             if self._trial is None:
-                self._lose(held.offset if held is not None else at, HOLE)
+                self._lose(held.offset if held is not None else at, HOLE, int(chunk.segments.release[0]))
             if held is not None:
                 self._lost_captured += _captured(held.offset, held.end, held.holes())
                 self._held = None
@@ -215,10 +228,12 @@ class Framer:
                     break
                 self._lost_captured += _captured(at, verdict.start, part.holes)
                 at = verdict.start
-                self._found(at)
                 if verdict.heuristic:
                     self._heuristic_until = verdict.decided
                 self._floor = max(self._floor, stretch.release if verdict.by_end else part.release_at(verdict.decided - 1))
+                if at - self._lost_at < MIN_STREAM_REQUEST:
+                    self._known.no_doubt(self._floor)
+                self._found(at)
             at, why = self._walk(part, at, state)
             if why == _MORE:
                 break
@@ -228,7 +243,7 @@ class Framer:
                 start = int(part.holes[hole, 1])
             else:
                 start += 1
-            self._lose(at, _REASONS[why])
+            self._lose(at, _REASONS[why], part.release_at(at + HEADER - 1))
             self._lost_captured += _captured(at, start, part.holes)
             at = start
             self._trial = self._new_trial(start)
@@ -290,6 +305,8 @@ class Framer:
                     begin, end = origin + int(start[i]), origin + int(start[i] + length[i])
                     self.account.skipped += _captured(begin, end, part.holes)
                     self._skip(begin, end, HEADER_CUT)
+                    if end - begin >= MIN_STREAM_REQUEST:
+                        self._known.doubt(part.release_at(begin + HEADER - 1))
                 start, length, least, greatest, last = start[whole], length[whole], least[whole], greatest[whole], last[whole]
             heuristic = (start + origin < self._heuristic_until).astype(np.int64)
             part.rows.append((start, length, least, greatest, last, heuristic, np.full(len(start), self._floor)))
@@ -298,9 +315,10 @@ class Framer:
     def _new_trial(self, start: int) -> Trial:
         return Trial(start, self._legal, self._known, producing=self._producing)
 
-    def _lose(self, at: int, reason: str) -> None:
-        self._lost_at, self._lost_captured, self._reason = int(at), 0, reason
-        self._trial = self._new_trial(int(at))
+    def _lose(self, at: int, reason: str, release: int) -> None:
+        self._lost_at, self._lost_captured, self._reason = at, 0, reason
+        self._known.doubt(release)
+        self._trial = self._new_trial(at)
 
     def _found(self, at: int) -> None:
         """The search is over at stream offset ``at``."""

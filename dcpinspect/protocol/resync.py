@@ -7,6 +7,7 @@ a chain: the header says where the next one must be. What the chain's bytes show
 - Values can hold whole messages (a document that is itself a capture), and such a chain can even run into the true one. So where
   this direction is known to carry streams, only known headers confirm, and headers of unknown streams before the first known one are
   not believed; and a chain that begins inside a message of another chain waits until the other one breaks.
+- Where every stream that the client asked for is known, headers of others are never believed.
 - Where the next header falls into a hole, or after 256 KiB, or at the end, the best chain stands: the one with most known headers,
   then with most headers. Its rows are marked heuristic.
 """
@@ -14,9 +15,11 @@ a chain: the header says where the next one must be. What the chain's bytes show
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +42,8 @@ TRIAL_BYTES = 256 << 10
 MAX_KEY = 251
 """Longest key with a collection id prefix; control keys, connection and agent names are shorter."""
 MAX_VBUCKETS = 1024
+MIN_STREAM_REQUEST = 72
+"""Fewer bytes than this ask for no stream."""
 MAX_STATUS = 0x0200
 """All statuses are below; in a response the status is where a request has its vbucket."""
 
@@ -52,26 +57,51 @@ _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
 
 @dataclass(slots=True)
 class KnownStreams:
-    """The (vbucket, opaque) pairs that a connection has used, each with the packet that showed it first.
+    """The (vbucket, opaque) pairs that a direction has used, each with the packet that showed it first.
 
-    One for both directions, if the client's is framed first: then what the server's trial knows does not depend on batches.
+    The server's also knows its client's, whose direction is framed first: so no trial depends on how packets came in batches.
     """
 
-    released: dict[int, int]
+    released: dict[int, int] = field(default_factory=dict)
     """vbucket << 32 | opaque -> release packet."""
+    client: KnownStreams | None = None
+    """What the other direction shows, if this is the server's."""
+    _begun: int | None = None
+    _doubts: list[list[float]] = field(default_factory=list)
 
-    LIMIT = 1 << 16
+    LIMIT: ClassVar = 1 << 16
     """More streams than any client opens; a capture made to fill the memory stops here."""
 
     def learn(self, keys: list[int], releases: list[int]) -> None:
         """Adds the pairs ``keys``, each shown by a message that the packet in ``releases`` released."""
-        if len(self.released) < self.LIMIT:
-            for key, release in zip(keys, releases, strict=True):
-                self.released[key] = min(release, self.released.get(key, release))
+        for key, release in zip(keys, releases, strict=True):
+            if len(self.released) < self.LIMIT:
+                self.released.setdefault(key, release)
 
     def has(self, key: int, release: int) -> bool:
         """Whether packet ``release`` or an earlier one had shown it."""
-        return self.released.get(key, release + 1) <= release
+        return self.released.get(key, release + 1) <= release or (self.client is not None and self.client.has(key, release))
+
+    def begin(self, release: int) -> None:
+        """This direction is seen from its first byte on, which packet ``release`` brought."""
+        self._begun = release
+
+    def doubt(self, release: int) -> None:
+        """From packet ``release`` on, a stream may have been asked for unseen."""
+        if len(self._doubts) < self.LIMIT:
+            self._doubts.append([release, math.inf])
+
+    def no_doubt(self, release: int) -> None:
+        """At packet ``release`` it turned out that the last doubt was about too few bytes to ask for a stream."""
+        if len(self._doubts) < self.LIMIT:
+            self._doubts[-1][1] = release
+
+    def has_all(self, release: int) -> bool:
+        """Whether every stream asked for by packet ``release`` is known: the client's side is there without a gap."""
+        client = self.client
+        if client is None or client._begun is None or release < client._begun:
+            return False
+        return not any(start <= release < end for start, end in client._doubts)
 
 
 @dataclass(slots=True)
@@ -184,9 +214,11 @@ class Trial:
         self._waiting: dict[int, list[Chain]] = {}  # by cursor
         self._cursors: list[int] = []  # heap of the keys of _waiting
         self._step = _FIRST_SCAN
+        self._release_at: Callable[[int], int] = lambda _: 0
 
     def look(self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool) -> Verdict | None:
         """Goes on with ``data``, which begins at stream offset ``offset``. ``release_at`` gives the packet that made a byte readable."""
+        self._release_at = release_at
         end = offset + len(data)
         while self._scanned + HEADER <= end:
             stop = min(end, self._scanned + HEADER - 1 + self._step)
@@ -290,7 +322,7 @@ class Trial:
         """The best chain that may stand when the bytes before stream offset ``end`` must suffice."""
         for chain in sorted(self._chains.values(), key=_rank, reverse=True):
             complete = chain.count - (chain.cursor > end)
-            if not chain.known and chain.total >= CHAIN:
+            if not chain.known and self._are_streams(chain):
                 complete = max(complete, chain.total - (chain.cursor > end))
             if not final:
                 complete = max(complete, 1)  # a message longer than a trial
@@ -300,15 +332,19 @@ class Trial:
 
     def _begin(self, chain: Chain) -> int:
         """Strangers in front are left out where something better follows them; a chain of nothing better begins with them."""
-        return chain.start if chain.known or (chain.count and chain.total < CHAIN) else chain.first
+        return chain.start if chain.known or (chain.count and not self._are_streams(chain)) else chain.first
+
+    def _are_streams(self, chain: Chain) -> bool:
+        """Whether headers of unknown streams may be just that: streams opened in a hole."""
+        return chain.total >= CHAIN and not (self._producing and self._known.has_all(self._release_at(chain.first + HEADER - 1)))
 
     def _is_acceptable(self, chain: Chain, complete: int, *, exact: bool) -> bool:
         """Whether a chain that is not confirmed may stand for want of a better one."""
         if chain.known:
             return True
-        if chain.total >= CHAIN:
+        if self._are_streams(chain):
             return True
-        if chain.count == 0:  # strangers only: a stream opened in the hole, or a value
+        if chain.count == 0:  # strangers only, more likely a value
             return False
         # by chance a header is this plausible once in 10**12 bytes
         return complete >= KNOWN_CHAIN or (complete == 1 and (exact or not self._producing))

@@ -106,8 +106,8 @@ def test_a_search_keeps_no_bytes_and_a_trial_no_more_than_its_limit() -> None:
     assert framer._held.size <= TRIAL_BYTES
 
 
-def test_plain_text_and_tls_give_no_message() -> None:
-    for data in (b"get key\r\nVALUE key 0 5\r\nhello\r\nEND\r\n" * 500, np.random.default_rng(8).bytes(100_000)):
+def test_plain_text_and_random_bytes_give_no_message() -> None:
+    for data in (b"HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nhello\r\n" * 500, np.random.default_rng(8).bytes(100_000)):
         rows, skipped = mid_stream(data)
         assert rows == []
         assert skipped == [(0, len(data), "mid-stream")]
@@ -148,16 +148,39 @@ def test_plausible_headers_are_believed(header: bytes) -> None:
 
 
 def test_a_stream_is_known_from_the_packet_that_showed_it_on() -> None:
-    known = KnownStreams({})
+    known = KnownStreams()
     known.learn([5], [10])
     assert [known.has(5, packet) for packet in (9, 10, 11)] == [False, True, True]
     assert not known.has(6, 100)
 
 
-def test_both_directions_share_what_is_known() -> None:
-    known = KnownStreams({})
-    client, server = Framer(known=known), Framer(known=known)
+def test_the_servers_direction_knows_what_the_client_asked_for() -> None:
+    known = KnownStreams()
+    client, server = Framer(known=known), Framer(known=KnownStreams(client=known))
     client.feed(chunk(message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11), is_start=True))
     part = server.feed(chunk(TAIL + b"".join(mutations(3)), packet=5))
     assert part is not None
     assert [row.heuristic for row in builders.rows_of(part)] == [False, False, False]
+
+
+@pytest.mark.parametrize(("lost", "believed"), [(0, False), (71, False), (72, True)])
+def test_unknown_streams_are_believed_where_the_client_may_have_asked_unseen(lost: int, believed: bool) -> None:
+    known = KnownStreams()
+    client, server = Framer(known=known), Framer(known=KnownStreams(client=known))
+    asked = [message(opcode=0x53, extras=bytes(48), specific=7, opaque=0x11)] * 3
+    data = asked[0] + bytes(lost) + b"".join(asked[1:])
+    client.feed(chunk(data, packet=1, holes=((72, 72 + lost),) if lost else (), is_start=True))
+    shown = mutations(2)
+    data = b"".join(shown) + bytes(100) + EMBEDDED + bytes(40)
+    at, end = len(b"".join(shown)), len(data)
+    part = server.feed(chunk(data, packet=5, holes=((at, at + 100), (end - 40, end)), is_start=True))
+    assert part is not None
+    assert len(part.start) == 2 + 8 * believed
+
+
+def test_a_chain_that_was_given_up_is_not_waited_for() -> None:
+    before, after = mutations(3), mutations(6)
+    strange = mutation(1, vbucket=900, opaque=0x77, value=bytes(TRIAL_BYTES))
+    at = len(b"".join(before))
+    rows, _, _, _ = framed(pieces(b"".join([*before, bytes(50), strange, *after]), [], [(at, at + 50)]))
+    assert [row.data for row in rows] == [*before, *after]
