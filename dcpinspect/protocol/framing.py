@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.protocol.foreign import Recogniser
 from dcpinspect.protocol.resync import (
     EVENTS,
     HEADER,
@@ -86,7 +87,8 @@ class Framed:
     """Stream offset where bytes that were no message begin; one entry a range here and in the next two."""
     skipped_end: Column = field(default_factory=_no_numbers)
     skipped_reason: tuple[str, ...] = ()
-    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header) or ``header-cut`` (only its length was there)."""
+    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the
+    name of another protocol (foreign.py)."""
     unfinished: int = 0
     """Bytes of a message whose end never came; at the end of the direction only."""
 
@@ -98,6 +100,14 @@ class FramingAccount:
     messages: int = 0
     skipped: int = 0
     unfinished: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """``skipped`` by reason."""
+
+    def skip(self, size: int, reason: str) -> None:
+        """``size`` captured bytes were skipped."""
+        if size:
+            self.skipped += size
+            self.reasons[reason] = self.reasons.get(reason, 0) + size
 
 
 class _Part:
@@ -132,6 +142,8 @@ class Framer:
         self._ended = False
         self._producing = False
         self._trial: Trial | None = None
+        self._recogniser: Recogniser | None = Recogniser()  # until the first message
+        self._foreign_end: int | None = None  # where the bytes of another protocol end so far
         self._lost_at = 0
         self._lost_captured = 0  # bytes since then that were there
         self._reason = MID_STREAM
@@ -146,6 +158,13 @@ class Framer:
         if self._ended:
             return None
         parts: list[_Part] = []
+        if self._foreign_end is not None:
+            self._pass_over(chunk.offset, chunk.offset + len(chunk.data), np.array(chunk.holes, np.int64).reshape(-1, 2))
+            if chunk.is_end:
+                self._end()
+            return self._framed(parts)
+        if self._recogniser is not None:
+            self._recogniser.add(chunk.data, chunk.offset, np.array(chunk.holes, np.int64).reshape(-1, 2), is_start=chunk.is_start)
         if not self._begun:
             self._begun = True
             release = int(chunk.segments.release[0])
@@ -219,11 +238,15 @@ class Framer:
         while True:
             if self._trial is not None:
                 verdict = self._trial.look(part.data, part.offset, part.holes, part.release_at, final=final)
+                if self._is_foreign(verdict.decided if verdict else stretch.end):
+                    self._pass_over(at, stretch.end, part.holes)
+                    return
                 if verdict is None:
                     keep = stretch.end if final else max(at, self._trial.keep)
                     self._lost_captured += _captured(at, keep, part.holes)
                     at = keep
                     if final:
+                        self._name_foreign()
                         self._found(at)
                     break
                 self._lost_captured += _captured(at, verdict.start, part.holes)
@@ -235,6 +258,8 @@ class Framer:
                     self._known.no_doubt(self._floor)
                 self._found(at)
             at, why = self._walk(part, at, state)
+            if part.rows:
+                self._recogniser = None
             if why == _MORE:
                 break
             start = at
@@ -249,13 +274,39 @@ class Framer:
             self._trial = self._new_trial(start)
         if part.rows:
             parts.append(part)
-        if final and self._trial is None and at < stretch.end:
+        if final and self._trial is None and 0 < stretch.end - at < HEADER and self._name_foreign():
+            self._pass_over(at, stretch.end, part.holes)
+        elif final and self._trial is None and at < stretch.end:
             self._unfinished = _captured(at, stretch.end, part.holes)
             self.account.unfinished += self._unfinished
         if final:
             self._held = None
         elif at > stretch.offset or self._held is not stretch:
             self._held = stretch.rest(at)
+
+    def _is_foreign(self, decided: int) -> bool:
+        """Whether the direction began as another protocol, before stream offset ``decided`` said otherwise."""
+        found = self._recogniser.certain() if self._recogniser is not None else None
+        if found is None or found[1] > decided:
+            return False
+        self._reason = found[0]
+        return True
+
+    def _name_foreign(self) -> bool:
+        """At the end of the direction: whether it was another protocol; that is then the reason for skipping all of it.
+
+        Not earlier, because values may hold other protocols, and a capture that begins in one is still one of messages.
+        """
+        name = self._recogniser.name() if self._recogniser is not None else None
+        if name is not None:
+            self._reason = name
+        return name is not None
+
+    def _pass_over(self, start: int, end: int, holes: Column) -> None:
+        """Bytes of another protocol."""
+        self._lost_captured += _captured(start, end, holes)
+        self._trial = self._recogniser = self._held = None
+        self._foreign_end = end
 
     def _walk(self, part: _Part, at: int, state: Column) -> tuple[int, int]:
         """Follows the headers from stream offset ``at``; returns where and why it stopped."""
@@ -303,7 +354,7 @@ class Framer:
             if not whole.all():
                 for i in np.flatnonzero(~whole).tolist():
                     begin, end = origin + int(start[i]), origin + int(start[i] + length[i])
-                    self.account.skipped += _captured(begin, end, part.holes)
+                    self.account.skip(_captured(begin, end, part.holes), HEADER_CUT)
                     self._skip(begin, end, HEADER_CUT)
                     if end - begin >= MIN_STREAM_REQUEST:
                         self._known.doubt(part.release_at(begin + HEADER - 1))
@@ -323,7 +374,7 @@ class Framer:
     def _found(self, at: int) -> None:
         """The search is over at stream offset ``at``."""
         self._trial = None
-        self.account.skipped += self._lost_captured
+        self.account.skip(self._lost_captured, self._reason)
         self._skip(self._lost_at, at, self._reason)
 
     def _skip(self, start: int, end: int, reason: str) -> None:
@@ -332,9 +383,12 @@ class Framer:
 
     def _end(self) -> None:
         self._ended = True
-        if self._trial is not None:
+        if self._foreign_end is not None:
+            self._found(self._foreign_end)
+        elif self._trial is not None:
+            self._name_foreign()
             self._found(self._trial.keep)
-        self._held = None
+        self._recogniser = self._held = None
 
     def _framed(self, parts: list[_Part]) -> Framed | None:
         if not parts and not self._skipped and not self._unfinished:
