@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.framing import Framed, Framer
 from dcpinspect.protocol.resync import KnownStreams
@@ -37,6 +37,7 @@ class Engine:
         self._endpoints = Endpoints([], [])
         self._sessions = Sessions()
         self._requests = Requests()
+        self._gaps: set[tuple[int, int]] = set()
         self._rows = 0
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
@@ -68,6 +69,7 @@ class Engine:
             self._sessions.begin(connection.number, handshake=connection.starts == "handshake")
 
     def _messages(self, parts: Sequence[tuple[int, int, Framed | None]], *, at_end: bool = False) -> MessageBatch | None:
+        gaps = [self._after_gap(connection, direction, framed) for connection, direction, framed in parts if framed is not None]
         found = [(connection, direction, framed) for connection, direction, framed in parts if framed is not None and len(framed.start)]
         if not found:
             return None
@@ -83,7 +85,7 @@ class Engine:
         missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
-        decoded = Decoded(framed.data, start, connection, incomplete, self._sessions)
+        decoded = Decoded(framed.data, start, connection, incomplete, self._sessions, np.concatenate(gaps)[order])
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
         pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns)
@@ -113,6 +115,18 @@ class Engine:
             rtt_ns=pairs.rtt_ns,
         )
 
+    def _after_gap(self, connection: int, direction: int, framed: Framed) -> Mask:
+        """The messages before which bytes were skipped; what is skipped behind the last one counts for the next that comes."""
+        after = np.zeros(len(framed.start), dtype=np.bool_)
+        next_one = np.searchsorted(framed.stream_offset, framed.skipped_end)
+        if (connection, direction) in self._gaps and len(after):
+            after[0] = True
+            self._gaps.discard((connection, direction))
+        after[next_one[next_one < len(after)]] = True
+        if (next_one == len(after)).any():
+            self._gaps.add((connection, direction))
+        return after
+
 
 def _joined(parts: Sequence[Framed]) -> Framed:
     """Messages of several directions over one buffer."""
@@ -140,7 +154,7 @@ def _joined(parts: Sequence[Framed]) -> Framed:
     )
 
 
-def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:
     """The vbucket of each message: a request's own, a response's from its request, none of the server's own table."""
     own = ~decoded.is_response & ~decoded.is_server
     answered = decoded.is_response & ~decoded.is_server & (pairs.vbucket.values >= 0)

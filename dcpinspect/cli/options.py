@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
 if TYPE_CHECKING:
     from dcpinspect.tables.select import Selection
 
@@ -47,3 +50,20 @@ def selection(
         statuses=select.statuses(status) if status is not None else (),
         collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection is not None else (),
     )
+
+
+def column_names(text: str | None) -> list[str] | None:
+    """The columns that ``--columns`` names, in that order. Raises UsageError, saying which there are."""
+    if text is None:
+        return None
+    from dcpinspect.tables.schema import BY_NAME  # deferred, as above
+    from dcpinspect.tables.select import did_you_mean
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in BY_NAME:
+            close = did_you_mean(name, list(BY_NAME)) or f"; there are {', '.join(BY_NAME)}"
+            raise UsageError(f"--columns {escape(name)}: messages have no such column{close}")
+    if not names:
+        raise UsageError("--columns: name at least one column, as in name,vbucket,by_seqno")
+    return names

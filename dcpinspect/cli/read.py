@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
@@ -12,6 +12,8 @@ from dcpinspect.cli import options, terminal
 from dcpinspect.cli.report import report
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dcpinspect.export.json import Values
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
@@ -24,6 +26,7 @@ class Format(StrEnum):
     TEXT = "text"
     JSON = "json"
     NDJSON = "ndjson"
+    CSV = "csv"
 
 
 class TimeFormat(StrEnum):
@@ -48,6 +51,12 @@ def read(
         str | None,
         typer.Option(metavar="full|N|none", help="How much of a value to show: all, N bytes, nothing; JSON shows all, text 256 bytes."),
     ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", metavar="LIST", help="CSV: these columns, as in name,vbucket,by_seqno; without, all that hold one value."
+        ),
+    ] = None,
     time: Annotated[
         TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
     ] = TimeFormat.RELATIVE,
@@ -65,8 +74,15 @@ def read(
 
     selection = options.selection(vbucket=vbucket, opcode=opcode, connection=connection, key=key, status=status, collection=collection)
     shown = _values(values, format_)
+    chosen = options.column_names(columns)
     with Reading(captures, extra_ports=port or ()) as reading:
-        writer = _TextWriter(reading, verbose, hex_grid, shown, time) if format_ is Format.TEXT else _JsonWriter(format_, fields, shown)
+        writer: Writer
+        if format_ is Format.TEXT:
+            writer = _TextWriter(reading, verbose, hex_grid, shown, time)
+        elif format_ is Format.CSV:
+            writer = _CsvWriter(chosen)
+        else:
+            writer = _JsonWriter(format_, fields, shown)
         left = limit
         try:
             for batch in reading if left != 0 else ():
@@ -98,6 +114,16 @@ def _values(text: str | None, format_: Format) -> Values:
     if text.isdecimal() and text.isascii() and len(text) < 12:
         return int(text)
     raise UsageError(f"--values {escape(text)}: write full, none or a number of bytes")
+
+
+class Writer(Protocol):
+    """What every format must do."""
+
+    def write(self, batch: MessageBatch, rows: Rows) -> None:
+        """Write these messages of a batch."""
+
+    def end(self) -> None:
+        """Write what belongs behind the last message, also when reading was interrupted."""
 
 
 class _TextWriter:
@@ -167,3 +193,19 @@ class _JsonWriter:
         """Close the array, also when reading was interrupted."""
         if self._array is not None:
             terminal.put(self._array.end())
+
+
+class _CsvWriter:
+    """A line a message, cells for its columns."""
+
+    def __init__(self, columns: Sequence[str] | None) -> None:
+        from dcpinspect.export.csv import DEFAULT_COLUMNS, CsvRows
+
+        self._rows = CsvRows(columns or DEFAULT_COLUMNS)
+        terminal.put(self._rows.heading())
+
+    def write(self, batch: MessageBatch, rows: Rows) -> None:
+        terminal.put(self._rows.text(batch, rows))
+
+    def end(self) -> None:
+        """Nothing is left to write."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.columns import Array, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, Item, Kind, Layout
+from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
@@ -63,10 +64,19 @@ class Group:
 class Decoded:
     """Columns of a run of messages, one entry a message."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], start: Rows, connection: Rows, incomplete: Mask, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        data: npt.NDArray[np.uint8],
+        start: Rows,
+        connection: Rows,
+        incomplete: Mask,
+        sessions: Sessions,
+        after_gap: Mask | None = None,
+    ) -> None:
         """Decode the messages that begin at ``start``, in row order.
 
         ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows).
+        ``after_gap`` are rows before which bytes of their direction could not be read.
         """
         self._data = data
         self._start = start
@@ -106,7 +116,7 @@ class Decoded:
         self.groups = list(self._grouped())
         self.numbers = LazyColumns(self._columns())
         """Message-specific columns that have a value somewhere in the batch."""
-        self.collections, self.underlying_datatype = sessions.apply(connection, self._facts(connection, sessions))
+        self.collections, self.underlying_datatype = sessions.apply(connection, self._facts(connection, sessions, after_gap))
         """CollectionsState that each row is read with; whether the datatype is the stored document's."""
 
     def __len__(self) -> int:
@@ -236,30 +246,65 @@ class Decoded:
         places: dict[str, list[tuple[Rows, Rows, int]]] = {}
         for group in self.groups:
             layout = group.choice.layout
-            if layout is None or not layout.columns or not group.choice.extras_fit:
+            if layout is None or not group.choice.extras_fit:
                 continue
-            self._add_places(places, layout.extras, group.rows, self._extras_at)
+            self._add_places(places, layout, layout.extras, group.rows, self._extras_at)
             size = layout.value_size
             if group.choice.value_fits and size:
                 full = group.rows[self.value.size[group.rows] == size]
-                self._add_places(places, tuple(item for item in layout.value if isinstance(item, Field)), full, self.value.start)
-        return {name: _maker(self._data, len(self), found) for name, found in places.items()}
+                self._add_places(places, layout, layout.value, full, self.value.start)
+            for spec in layout.value:
+                if isinstance(spec, Field) and spec.kind is Kind.FLATBUFFER:
+                    for slot in spec.slots:
+                        places.setdefault(slot.name, [])
+        return {name: partial(self._made, name, found) for name, found in places.items()}
 
-    def _add_places(self, places: dict[str, list[tuple[Rows, Rows, int]]], fields: tuple[Field, ...], rows: Rows, section: Rows) -> None:
-        for spec in fields:
-            if not spec.reserved and spec.kind.size and len(rows):
+    def _made(self, name: str, places: list[tuple[Rows, Rows, int]]) -> Numbers:
+        """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
+        values = np.zeros(len(self), dtype=np.uint64)
+        valid = np.zeros(len(self), dtype=np.bool_)
+        for rows, at, size in places:
+            values[rows] = numbers_at(self._data, at, size)
+            valid[rows] = True
+        for row, numbers in self._flatbuffers.items():
+            if name in numbers:
+                values[row], valid[row] = numbers[name], True
+        return Numbers(values, valid)
+
+    @cached_property
+    def _flatbuffers(self) -> dict[int, dict[str, int]]:
+        """Numbers of the FlatBuffers among the values, by row; collections come and go rarely."""
+        found: dict[int, dict[str, int]] = {}
+        for group in self.groups:
+            layout = group.choice.layout
+            slots = layout.value[0].slots if layout is not None and layout.value and isinstance(layout.value[0], Field) else ()
+            for row in group.rows.tolist() if slots and group.choice.value_fits else ():
+                at, size = int(self.value.start[row]), int(self.value.size[row])
+                try:
+                    table = decode_table(self._data[at : at + size].tobytes(), slots)
+                except FlatBufferError:
+                    continue
+                found[row] = {slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)}
+        return found
+
+    def _add_places(
+        self, places: dict[str, list[tuple[Rows, Rows, int]]], layout: Layout, items: tuple[Item, ...], rows: Rows, section: Rows
+    ) -> None:
+        for spec in items:
+            if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
                 for name in (spec.name, spec.alias):
-                    if name:
+                    if name and (layout.columns or name == "collection_id"):  # the table has that one for every message
                         places.setdefault(name, []).append((rows, section[rows] + spec.offset, spec.kind.size))
 
     # -- what connections negotiate -------------------------------------------------------------------
 
-    def _facts(self, connection: Rows, sessions: Sessions) -> list[Fact]:
-        """What HELLO, open and what proves collections say, in row order."""
+    def _facts(self, connection: Rows, sessions: Sessions, after_gap: Mask | None) -> list[Fact]:
+        """What HELLO, open, gaps and what proves collections say, in row order."""
         client = ~self.is_server
-        facts: list[Fact] = []
-        hello = np.flatnonzero(client & self.is_response & (self.opcode == Opcode.HELLO) & (self.specific == 0) & self.fits)
-        for row in hello.tolist():
+        is_hello = client & self.is_response & (self.opcode == Opcode.HELLO) & (self.specific == 0) & self.fits
+        gap = is_hello & self._incomplete if after_gap is None else after_gap | (is_hello & self._incomplete)
+        facts = [Fact(row, int(connection[row]), is_gap=True) for row in np.flatnonzero(gap).tolist()]
+        for row in np.flatnonzero(is_hello & ~self._incomplete).tolist():
             at, size = int(self.value.start[row]), int(self.value.size[row])
             granted = self._data[at : at + size // 2 * 2].view(">u2")
             state = CollectionsState.ON if bool((granted == COLLECTIONS).any()) else CollectionsState.OFF
@@ -269,12 +314,26 @@ class Decoded:
         facts += [
             Fact(row, int(connection[row]), underlying_datatype=bool(flag & 0x40)) for row, flag in zip(opened.tolist(), flags, strict=True)
         ]
-        unknown = sessions.unknown(connection)
-        if unknown.any():
-            proof = np.flatnonzero(unknown & client & ~self.is_response & self._proves_collections())
-            _, first = np.unique(connection[proof], return_index=True)
-            facts += [Fact(int(row), int(connection[row]), CollectionsState.INFERRED, evidence=True) for row in proof[first]]
+        facts += self._evidence(connection, sessions.unknown(connection), gap)
         return sorted(facts, key=lambda fact: fact.row)
+
+    def _evidence(self, connection: Rows, unknown: Mask, gap: Mask) -> Iterator[Fact]:
+        """The first row of each connection that proves collections: from the start where they are unknown, or from a gap on."""
+        gap_rows = np.flatnonzero(gap)
+        if not unknown.any() and not len(gap_rows):
+            return
+        gapped, first_gap = np.unique(connection[gap_rows], return_index=True)
+        is_proof = ~self.is_server & ~self.is_response & self._proves_collections()
+        proof = np.flatnonzero(is_proof & unknown)
+        _, first = np.unique(connection[proof], return_index=True)
+        found = set(proof[first].tolist())
+        proof = np.flatnonzero(is_proof & np.isin(connection, gapped))
+        if len(proof):
+            late = proof[proof >= gap_rows[first_gap][np.searchsorted(gapped, connection[proof])]]
+            _, first = np.unique(connection[late], return_index=True)
+            found |= set(late[first].tolist())
+        for row in found:
+            yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
 
     def _proves_collections(self) -> Mask:
         """Rows that would not be what they are with collections off."""
@@ -316,20 +375,6 @@ def _split(rows: Rows, group: Rows) -> list[Rows]:
     of_rows = group[rows]
     order = rows[np.argsort(of_rows, kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
-
-
-def _maker(data: npt.NDArray[np.uint8], total: int, places: list[tuple[Rows, Rows, int]]) -> Callable[[], Numbers]:
-    """Makes a column of numbers that stand at these places of these rows."""
-
-    def make() -> Numbers:
-        values = np.zeros(total, dtype=np.uint64)
-        valid = np.zeros(total, dtype=np.bool_)
-        for rows, at, size in places:
-            values[rows] = numbers_at(data, at, size)
-            valid[rows] = True
-        return Numbers(values, valid)
-
-    return make
 
 
 def _leb128(data: npt.NDArray[np.uint8], at: Rows, size: Rows) -> tuple[Array, Rows, Mask]:

@@ -7,7 +7,7 @@ A number that is in neither is a value like any other: it is called ``opcode_0x7
 
 from __future__ import annotations
 
-from enum import Enum, Flag, auto
+from enum import Flag, IntEnum, auto
 from typing import Self
 
 
@@ -32,7 +32,7 @@ G = Trait.GONE
 T = Trait.TOKEN
 
 
-class _Numbered(int, Enum):
+class _Numbered(IntEnum):
     """An ``int`` with a name, traits and a line of text."""
 
     traits: Trait

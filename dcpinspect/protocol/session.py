@@ -34,6 +34,8 @@ STATE_NAMES: tuple[Collections, ...] = ("unknown", "off", "on", "inferred")
 class _Connection:
     collections: CollectionsState
     underlying_datatype: bool = False
+    has_hello: bool = False
+    """The answer to a HELLO was seen: nothing that is missing later changes what it granted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Fact:
     evidence: bool = False
     """It only counts while collections are unknown."""
     underlying_datatype: bool | None = None
+    is_gap: bool = False
+    """Something before it was not captured: a HELLO may have been there."""
 
 
 class Sessions:
@@ -59,12 +63,6 @@ class Sessions:
         """A new connection, seen from its handshake or from the middle."""
         state = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN
         self._connections.setdefault(connection, _Connection(state))
-
-    def uncertain(self, connection: int) -> None:
-        """Part of the beginning was not captured: what was never said may have been."""
-        session = self._connections.get(connection)
-        if session is not None and session.collections is CollectionsState.OFF:
-            session.collections = CollectionsState.UNKNOWN
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
         """For each of these connection numbers: are its collections still unknown?"""
@@ -90,6 +88,9 @@ class Sessions:
             session = self._get(fact.connection)
             if fact.collections is not None and not (fact.evidence and session.collections is not CollectionsState.UNKNOWN):
                 session.collections = fact.collections
+                session.has_hello |= not fact.evidence
+            if fact.is_gap and not session.has_hello and session.collections is CollectionsState.OFF:
+                session.collections = CollectionsState.UNKNOWN
             if fact.underlying_datatype is not None:
                 session.underlying_datatype = fact.underlying_datatype
             places.append((fact.connection, fact.row))

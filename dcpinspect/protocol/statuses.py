@@ -6,11 +6,11 @@ class is an optional JSON error document, not the command's payload.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 from typing import Self
 
 
-class Status(int, Enum):
+class Status(IntEnum):
     """Status codes with their meaning."""
 
     is_success: bool

@@ -14,10 +14,12 @@ from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
-from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.session import context
 
 DIRECTIONS = ("c2s", "s2c")
+
+_TOKENS = np.array([Trait.TOKEN in opcode_traits(code) for code in range(256)], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,11 @@ class MessageBatch:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    @property
+    def holds_token(self) -> Mask:
+        """Messages that have a session token where others have their CAS."""
+        return _TOKENS[self.decoded.opcode] & ~self.decoded.is_server
 
     def bytes_of(self, index: int) -> bytes:
         """The bytes of one message, holes filled with zero."""

@@ -166,3 +166,33 @@ def test_stream_id_stands_beside_other_framing_extras() -> None:
         [encode("dcp_mutation", frames=[(5, b""), (2, b"\x00\x47")], key="k"), encode("dcp_mutation", frames=[(2, b"\x00\x48")], key="k")]
     )
     assert [decoded.sid.at(row) for row in range(2)] == [0x47, 0x48]
+
+
+def test_a_gap_makes_collections_unknown_again_until_something_proves_them() -> None:
+    messages = [encode("dcp_mutation", key=b"\x08k"), encode("dcp_mutation", key=b"k"), encode("dcp_mutation", key=b"\x08k")]
+    data = np.frombuffer(b"".join(messages), np.uint8)
+    length = np.array([len(message) for message in messages])
+    sessions = Sessions()
+    sessions.begin(1, handshake=True)
+    none = np.zeros(3, dtype=np.bool_)
+    decoded = Decoded(data, np.cumsum(length) - length, np.ones(3, np.int64), none, sessions, np.array([False, True, False]))
+    assert decoded.collections.tolist() == [1, 0, 3]
+
+
+def test_a_gap_after_the_answer_to_hello_changes_nothing() -> None:
+    messages = [encode("hello", "response", features=[{"feature": 6}]), encode("dcp_mutation", key=b"\x08k")]
+    data = np.frombuffer(b"".join(messages), np.uint8)
+    sessions = Sessions()
+    sessions.begin(1, handshake=True)
+    start = np.array([0, len(messages[0])])
+    decoded = Decoded(data, start, np.ones(2, np.int64), np.zeros(2, dtype=np.bool_), sessions, np.array([False, True]))
+    assert decoded.collections.tolist() == [1, 1]
+
+
+def test_an_incomplete_answer_to_hello_leaves_collections_unknown() -> None:
+    message = encode("hello", "response", features=[{"feature": 0x12}])
+    sessions = Sessions()
+    sessions.begin(1, handshake=True)
+    one = np.ones(1, np.int64)
+    decoded = Decoded(np.frombuffer(message, np.uint8), np.zeros(1, np.int64), one, np.ones(1, dtype=np.bool_), sessions)
+    assert decoded.collections.tolist() == [0]
