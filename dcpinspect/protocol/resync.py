@@ -299,7 +299,7 @@ class Trial:
                 chosen = max(chains, key=_rank)
                 exact = cursor == holes[hole, 0]
                 if not self._is_blocked(chosen) and self._is_acceptable(chosen, chosen.count, exact=exact):
-                    return Verdict(self._begin(chosen), max(int(holes[hole, 1]), cursor + HEADER), heuristic=True)
+                    return Verdict(self._begin(chosen), cursor + HEADER, heuristic=True)
             for chain in chains:
                 self._drop(chain)
         return None

@@ -27,7 +27,8 @@ waiting nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out 
 on: accounts."""
 
 # Columns of a connection.
-PAIR, CLIENT_END, SEEN, FIRST_PACKET, LAST_TIME, CONNECTION = range(6)
+PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, LAST_TIME, CONNECTION = range(7)
+"""OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake."""
 
 # Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to
 # its start, or -1.
@@ -297,7 +298,9 @@ def close_flow(
 
 
 @inline
-def open_connection(pair: int, client_end: int, packet: int, current: Ints, connections: Ints, flows: Ints, counters: Ints) -> int:
+def open_connection(
+    pair: int, client_end: int, first: int, packet: int, current: Ints, connections: Ints, flows: Ints, counters: Ints
+) -> int:
     """A new connection on ``pair``; its number, from 0."""
     c = counters[CONNECTIONS]
     counters[CONNECTIONS] = c + 1
@@ -305,7 +308,8 @@ def open_connection(pair: int, client_end: int, packet: int, current: Ints, conn
     connections[c, PAIR] = pair
     connections[c, CLIENT_END] = client_end
     connections[c, SEEN] = 0
-    connections[c, FIRST_PACKET] = packet
+    connections[c, FIRST_PACKET] = first
+    connections[c, OPENED_BY] = packet
     connections[c, LAST_TIME] = 0
     for f in range(2 * c, 2 * c + 2):
         for column in range(FLOW):
@@ -395,7 +399,7 @@ def order_segments(
                 for old in range(2 * c, 2 * c + 2):
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
                 client_end = connections[c, CLIENT_END]
-                c = open_connection(pairs[i], client_end, nodes[stray, N_PACKET], current, connections, flows, counters)
+                c = open_connection(pairs[i], client_end, nodes[stray, N_PACKET], packet, current, connections, flows, counters)
             else:
                 flows[f, PACKETS] += 1
                 if have > 0:
@@ -412,7 +416,7 @@ def order_segments(
                 client_end = 1 - end if server_ports[tcp[i, PORTS]] else end
             else:
                 client_end = end
-            c = open_connection(pairs[i], client_end, packet, current, connections, flows, counters)
+            c = open_connection(pairs[i], client_end, packet, packet, current, connections, flows, counters)
         f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
         g = f ^ 1
         connections[c, SEEN] += 1

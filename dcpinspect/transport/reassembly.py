@@ -224,7 +224,8 @@ class Reassembler:
             holes = tuple((at, at + length) for at, length in missing[:, [o.E_OFFSET, o.E_LENGTH]].tolist())
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
-        release = np.maximum.accumulate(np.maximum(entries[:, o.E_PACKET], self._released[flow]))
+        least = max(self._released[flow], self._connections[flow // 2, o.OPENED_BY])
+        release = np.maximum.accumulate(np.maximum(entries[:, o.E_PACKET], least))
         self._released[flow] = release[-1]
         target = np.zeros(end - offset, np.uint8) if holed else np.empty(end - offset, np.uint8)
         o.gather(len(entries), data, self._held, entries, target, offset)

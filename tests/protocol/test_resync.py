@@ -184,3 +184,13 @@ def test_a_chain_that_was_given_up_is_not_waited_for() -> None:
     at = len(b"".join(before))
     rows, _, _, _ = framed(pieces(b"".join([*before, bytes(50), strange, *after]), [], [(at, at + 50)]))
     assert [row.data for row in rows] == [*before, *after]
+
+
+def test_the_packet_that_showed_the_hole_releases_what_stood_before_it() -> None:
+    """Also when another hole, which a later packet decided, touches it."""
+    found = mutations(2)
+    data = TAIL + b"".join(found) + bytes(100)
+    at = len(data) - 100
+    whole = chunk(data + b"".join(mutations(5)), sizes=(at, 50, 50), holes=((at, at + 50), (at + 50, at + 100)))
+    rows = builders.rows_of(part) if (part := Framer().feed(whole)) else []
+    assert [(row.data, row.release, row.heuristic) for row in rows[:2]] == [(one, 1, True) for one in found]

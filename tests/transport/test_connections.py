@@ -82,6 +82,17 @@ def test_two_segments_far_out_of_the_window_are_a_new_connection(tmp_path: Path)
     assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
 
 
+def test_bytes_of_a_far_off_segment_are_released_by_the_one_that_shows_what_it_was(tmp_path: Path) -> None:
+    first, second = Conversation(server_isn=100), Conversation(server_isn=2_000_000_000)
+    first.handshake()
+    second.stream(False, b"second half", sizes=(7,), ack_every=0)
+    path = tmp_path / "x.pcap"
+    path.write_bytes(builders.pcap(builders.recorded([*first.segments, *second.segments])))
+    (batch,) = builders.open_capture(path)
+    (chunk,) = [chunk for chunk in builders.Reassembler().feed(batch) if chunk.connection == 2]
+    assert (chunk.segments.packet.tolist(), chunk.segments.release.tolist()) == ([3, 4], [4, 4])
+
+
 def test_one_such_segment_is_not(tmp_path: Path) -> None:
     made, wrong = Conversation(server_isn=100), Conversation(server_isn=2_000_000_000)
     made.handshake()
