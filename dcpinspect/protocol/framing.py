@@ -26,6 +26,7 @@ from dcpinspect.protocol.resync import (
     LegalExtras,
     Trial,
     default_legal_extras,
+    plausible_headers,
 )
 from dcpinspect.protocol.stretch import Bytes, Column, Stretch
 from dcpinspect.transport.chunk import Segments, StreamChunk
@@ -102,6 +103,9 @@ class FramingAccount:
     unfinished: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     """``skipped`` by reason."""
+    first_hole: int | None = None
+    """Stream offset of the first missing byte; ``None`` where none is missing."""
+    first_skipped: int | None = None
 
     def skip(self, size: int, reason: str) -> None:
         """``size`` captured bytes were skipped."""
@@ -130,12 +134,16 @@ class _Part:
 class Framer:
     """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes."""
 
-    def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None) -> None:
-        """``known``: what the connection's streams are; feed the client's direction first."""
+    def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None, *, is_doubted: bool = False) -> None:
+        """``known``: what the connection's streams are; feed the client's direction first.
+
+        ``is_doubted``: the stream may be anything; it must begin with a header as plausible as one after a hole.
+        """
         self.account = FramingAccount()
         self._legal = legal
         self._known = known if known is not None else KnownStreams()
-        self._memo = np.full(_MEMO, -1, np.int64)
+        self._memo = _no_numbers()  # made for the first message, which most connections of a capture may not have
+        self._is_doubted = is_doubted
         self._held: Stretch | None = None
         self._need = HEADER
         self._begun = False
@@ -158,11 +166,8 @@ class Framer:
         if self._ended:
             return None
         parts: list[_Part] = []
-        if self._foreign_end is not None:
-            self._pass_over(chunk.offset, chunk.offset + len(chunk.data), np.array(chunk.holes, np.int64).reshape(-1, 2))
-            if chunk.is_end:
-                self._end()
-            return self._framed(parts)
+        if chunk.holes and self.account.first_hole is None:
+            self.account.first_hole = chunk.holes[0][0]
         if self._recogniser is not None:
             self._recogniser.add(chunk.data, chunk.offset, np.array(chunk.holes, np.int64).reshape(-1, 2), is_start=chunk.is_start)
         if not self._begun:
@@ -172,7 +177,7 @@ class Framer:
                 self._known.begin(release)
             else:
                 self._lose(int(chunk.segments.offset[0]), MID_STREAM, release)
-        if chunk.holes and chunk.holes[0][0] < chunk.offset:
+        if chunk.holes and chunk.holes[0][0] < chunk.offset and self._foreign_end is None:
             self._step_over(chunk, parts)
             chunk = replace(chunk, holes=chunk.holes[1:])
         self._take(chunk, parts, final=chunk.is_end)
@@ -191,6 +196,9 @@ class Framer:
         return self._framed(parts)
 
     def _take(self, chunk: StreamChunk, parts: list[_Part], *, final: bool) -> None:
+        if self._foreign_end is not None:
+            self._pass_over(chunk.offset, chunk.offset + len(chunk.data), np.array(chunk.holes, np.int64).reshape(-1, 2))
+            return
         if self._held is None:
             if len(chunk.data) or final:
                 self._work(Stretch(chunk), parts, final=final)
@@ -206,7 +214,7 @@ class Framer:
         """A hole too long to be filled: only what the message or the chains in front of it reach into is."""
         at, end = chunk.holes[0]
         release = {name: getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__}
-        while at < end:
+        while at < end and self._foreign_end is None:
             stop = min(self._reach(at), end)
             self._filled += stop - at
             if stop <= at or self._filled > _FILL_FREE + _FILL_RATIO * (self.account.messages + self.account.skipped):
@@ -215,7 +223,7 @@ class Framer:
             zeros = np.zeros(stop - at, np.uint8)
             self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, stop),)), parts, final=False)
             at = stop
-        if at < end:
+        if at < end and self._foreign_end is None:
             held = self._held
             if self._trial is None:
                 self._lose(held.offset if held is not None else at, HOLE, int(chunk.segments.release[0]))
@@ -235,6 +243,10 @@ class Framer:
         part = _Part(stretch)
         at = stretch.offset
         state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
+        if self._is_doubted and (self._trial is not None or final or len(part.data) >= HEADER):
+            self._is_doubted = False
+            if self._trial is None and not len(plausible_headers(part.data[:HEADER], self._legal)[0]):
+                self._lose(at, BAD_MAGIC, part.release_at(at + min(HEADER, len(part.data)) - 1))
         while True:
             if self._trial is not None:
                 verdict = self._trial.look(part.data, part.offset, part.holes, part.release_at, final=final)
@@ -313,6 +325,8 @@ class Framer:
         size = len(part.data)
         origin = part.offset
         room = (size - (at - origin)) // HEADER + 1
+        if not len(self._memo):
+            self._memo = np.full(_MEMO, -1, np.int64)
         start, length, least, greatest, last = (np.empty(room, np.int64) for _ in range(5))
         cut = np.empty(room, np.uint8)
         keys, key_row = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -380,6 +394,8 @@ class Framer:
     def _skip(self, start: int, end: int, reason: str) -> None:
         if end > start:
             self._skipped.append((start, end, reason))
+            if self.account.first_skipped is None:
+                self.account.first_skipped = start
 
     def _end(self) -> None:
         self._ended = True
@@ -389,6 +405,7 @@ class Framer:
             self._name_foreign()
             self._found(self._trial.keep)
         self._recogniser = self._held = None
+        self._memo = _no_numbers()
 
     def _framed(self, parts: list[_Part]) -> Framed | None:
         if not parts and not self._skipped and not self._unfinished:
