@@ -51,7 +51,7 @@ def _cycle() -> tuple[bytes, list[tuple[int, int, str]]]:
     return bytes(out), places
 
 
-def _session() -> tuple[bytes, bytes]:
+def _session(vbuckets: int) -> tuple[bytes, bytes]:
     """What client and server say before the stream: HELLO with collections, open, one request a vbucket."""
     features: list[dict[str, Any]] = [{"feature": code} for code in (0x06, 0x0A, 0x0B, 0x12)]
     client = [
@@ -60,7 +60,7 @@ def _session() -> tuple[bytes, bytes]:
     ]
     server = [encode("hello", "response", features=features, opaque=1), encode("dcp_open", "response", opaque=2)]
     log = [{"uuid": 0xFEEDDECA, "seqno": 0}]
-    for vbucket in range(VBUCKETS):
+    for vbucket in range(vbuckets):
         client.append(encode("dcp_stream_req", vbucket=vbucket, opaque=0x1000 + vbucket, end_seqno=2**64 - 1))
         server.append(encode("dcp_stream_req", "response", opaque=0x1000 + vbucket, failover_log=log))
     return b"".join(client), b"".join(server)
@@ -70,11 +70,11 @@ def _put(cells: Bytes, offset: int, values: npt.NDArray[np.uint64], size: int) -
     cells[:, offset : offset + size] = values.astype(">u8").view(np.uint8).reshape(len(values), 8)[:, 8 - size :]
 
 
-def _block(first: int, cycles: int, template: Bytes, places: list[tuple[int, int, str]]) -> Bytes:
+def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list[tuple[int, int, str]]) -> Bytes:
     """The bytes of cycles first, first + 1, …"""
     cells = np.tile(template, (cycles, 1))
     cycle = np.arange(first, first + cycles, dtype=np.uint64)
-    vbucket, round_ = cycle % np.uint64(VBUCKETS), cycle // np.uint64(VBUCKETS)
+    vbucket, round_ = cycle % np.uint64(vbuckets), cycle // np.uint64(vbuckets)
     for number, (offset, _, kind) in enumerate(places):
         _put(cells, offset + 6, vbucket, 2)
         _put(cells, offset + 12, vbucket + np.uint64(0x1000), 4)
@@ -170,21 +170,21 @@ def _records(source: bytes, payload: Bytes, flags: int, sequence: Numbers, ackno
     return records
 
 
-def make(path: Path, messages: int) -> int:
+def make(path: Path, messages: int, *, vbuckets: int = VBUCKETS) -> int:
     """Write a capture with about so many messages; returns how many it has."""
     writer = _Writer(path)
     writer.control(CLIENT, 0x02)
     writer.control(SERVER, 0x12)
     writer.control(CLIENT, 0x10)
-    client, server = _session()
+    client, server = _session(vbuckets)
     writer.send(CLIENT, np.frombuffer(client, np.uint8))
     writer.send(SERVER, np.frombuffer(server, np.uint8))
     cycle, places = _cycle()
     template = np.frombuffer(cycle, np.uint8)
-    total = max(1, (messages - 2 * (VBUCKETS + 2)) // len(places))
+    total = max(1, (messages - 2 * (vbuckets + 2)) // len(places))
     rest = np.zeros(0, np.uint8)
     for first in range(0, total, CYCLES_A_BLOCK):
-        data = np.concatenate((rest, _block(first, min(CYCLES_A_BLOCK, total - first), template, places)))
+        data = np.concatenate((rest, _block(first, min(CYCLES_A_BLOCK, total - first), vbuckets, template, places)))
         whole = len(data) // SEGMENT * SEGMENT
         writer.send(SERVER, data[:whole])
         rest = data[whole:]
@@ -192,4 +192,4 @@ def make(path: Path, messages: int) -> int:
     writer.control(SERVER, 0x11)
     writer.control(CLIENT, 0x11)
     writer.file.close()
-    return total * len(places) + 2 * (VBUCKETS + 2)
+    return total * len(places) + 2 * (vbuckets + 2)

@@ -111,8 +111,7 @@ def test_a_default_that_the_option_refuses_is_blamed_on_the_file(path: Path, cap
     path.write_text("[read]\nlimit = 'many'")
     assert main(["read", "a.pcap"]) == 2
     assert capsys.readouterr().err == (
-        f"dcpinspect: {path}: [read]: Invalid value for '-n' / '--limit': "
-        "Input should be a valid integer, unable to parse string as an integer: 'many'; see 'dcpinspect read --help'\n"
+        f"dcpinspect: {path}: [read]: Invalid value for '-n' / '--limit': 'many' is not a valid int range; see 'dcpinspect read --help'\n"
     )
 
 

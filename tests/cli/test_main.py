@@ -82,12 +82,11 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["read", "--limit"], "Option '--limit' requires an argument; see 'dcpinspect --help'"),
         (
             ["read", "--limit", "x", "a.pcap"],
-            "Invalid value for '-n' / '--limit': Input should be a valid integer, unable to parse string as an integer: 'x'; "
-            "see 'dcpinspect read --help'",
+            "Invalid value for '-n' / '--limit': 'x' is not a valid int range; see 'dcpinspect read --help'",
         ),
         (
             ["read", "--format", "xml", "a.pcap"],
-            "Invalid value for '--format' / '-f': 'xml' is not one of 'text', 'json', 'ndjson'; see 'dcpinspect read --help'",
+            "Invalid value for '--format' / '-f': 'xml' is not one of 'text', 'json', 'ndjson', 'csv'; see 'dcpinspect read --help'",
         ),
     ],
 )
