@@ -111,7 +111,7 @@ def _settings(command: TyperCommand) -> dict[str, Setting]:
 
     return {
         spelling.removeprefix("--"): Setting(
-            option.name, is_flag=option.is_flag, is_negation=spelling in option.secondary_opts, is_repeatable=option.multiple
+            option.name or "", is_flag=option.is_flag, is_negation=spelling in option.secondary_opts, is_repeatable=option.multiple
         )
         for option in command.params
         if isinstance(option, TyperOption)

@@ -49,6 +49,9 @@ _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
 
+_MAGICS = np.zeros(256, dtype=np.bool_)
+_MAGICS[list(Magic)] = True
+
 _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
 
@@ -94,8 +97,9 @@ class Decoded:
         self.body_size: Rows = numbers_at(data, start + 8, 4).astype(np.int64)
         self.framing_size, key_size, self._has_quirk = self._sizes()
         value_size = self.body_size - self.framing_size - self.extras_size - key_size
-        known = np.isin(self.magic, np.array(list(Magic), dtype=np.uint8))
-        self._is_divided: Mask = (value_size >= 0) & known
+        self.has_magic: Mask = _MAGICS[self.magic]
+        """False: the first byte starts no message."""
+        self._is_divided: Mask = (value_size >= 0) & self.has_magic
         self._extras_at = start + HEADER_SIZE + self.framing_size
         key_at = self._extras_at + self.extras_size
         self._key = Slices(key_at, np.where(self._is_divided & (key_size > 0), key_size, -1))
@@ -105,7 +109,7 @@ class Decoded:
         self._problem[self.body_size > MAX_BODY] = _PROBLEM["oversized-body"]
         self._problem[self.datatype > 7] = _PROBLEM["undefined-datatype"]
         self._problem[value_size < 0] = _PROBLEM["length-mismatch"]
-        self._problem[~known] = _PROBLEM["bad-magic"]
+        self._problem[~self.has_magic] = _PROBLEM["bad-magic"]
         self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)

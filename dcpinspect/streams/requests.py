@@ -44,7 +44,6 @@ _SILENT[
     ]
 ] = True
 
-_BAD_MAGIC = PROBLEMS.index("bad-magic")
 _NONE = -1
 _FREE = -2
 
@@ -127,7 +126,7 @@ def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
     more = (opcode == Opcode.STAT) & (decoded.body_size > 0) & (decoded.specific == Status.SUCCESS)
     more |= decoded.specific == Status.RANGE_SCAN_MORE
     meaning[decoded.is_response & ~decoded.is_server & more] = CONTINUES
-    meaning[decoded.problem == _BAD_MAGIC] = IGNORE
+    meaning[~decoded.has_magic] = IGNORE
     return meaning
 
 
