@@ -206,6 +206,7 @@ class Trial:
     def __init__(self, start: int, legal: LegalExtras, known: KnownStreams, *, producing: bool) -> None:
         self.keep = start
         """Bytes before this stream offset are not wanted any more."""
+        self._start = start
         self._legal = legal
         self._known = known
         self._producing = producing  # this direction carries streams: see the top of the file
@@ -347,7 +348,7 @@ class Trial:
         if chain.count == 0:  # strangers only, more likely a value
             return False
         # by chance a header is this plausible once in 10**12 bytes
-        return complete >= KNOWN_CHAIN or (complete == 1 and (exact or not self._producing))
+        return complete >= KNOWN_CHAIN or (complete == 1 and (exact or chain.first == self._start or not self._producing))
 
     def _is_blocked(self, chain: Chain) -> bool:
         blocker = chain.blocker

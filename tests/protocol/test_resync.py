@@ -194,3 +194,12 @@ def test_the_packet_that_showed_the_hole_releases_what_stood_before_it() -> None
     whole = chunk(data + b"".join(mutations(5)), sizes=(at, 50, 50), holes=((at, at + 50), (at + 50, at + 100)))
     rows = builders.rows_of(part) if (part := Framer().feed(whole)) else []
     assert [(row.data, row.release, row.heuristic) for row in rows[:2]] == [(one, 1, True) for one in found]
+
+
+def test_a_message_alone_that_begins_where_a_hole_ends_is_read() -> None:
+    before, alone, after = mutations(3), message(magic=0x81, opcode=0x52), mutations(6)
+    at = len(b"".join(before))
+    data = b"".join([*before, bytes(50), alone, after[0]]) + b"".join(after[1:])
+    end = at + 50 + len(alone)
+    rows, _, _, _ = framed(pieces(data, [], [(at, at + 50), (end + 1, end + 20)]))
+    assert [row.data for row in rows] == [*before, alone, *after[1:]]
