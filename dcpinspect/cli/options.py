@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 Captures = Annotated[
     list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, read as one in order of time; - is standard input.")
 ]
-Output = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to standard output.")]
 Port = Annotated[
-    list[int] | None,
-    typer.Option("--port", metavar="PORT", min=1, max=65535, help="A server port besides 11210 and 11207; may be repeated."),
+    list[str] | None,
+    typer.Option(
+        "--port", metavar="PORT|auto", help="A server port besides 11210 and 11207, or auto: any that carries DCP; may be repeated."
+    ),
 ]
+Stats = Annotated[bool, typer.Option("--stats", help="Say at the end, on standard error, what became of every packet and byte.")]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")]
 Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")]
 
@@ -34,6 +36,15 @@ Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST",
 Key = Annotated[str | None, typer.Option("--key", metavar="GLOB", help="Only keys that match, as in 'user::*'.")]
 Statuses = Annotated[str | None, typer.Option("--status", metavar="LIST", help="Only responses of these statuses, by name or number.")]
 Collections = Annotated[str | None, typer.Option("--collection", metavar="LIST", help="Only these collections, by id, as in 0,8-0xa.")]
+
+
+def ports(values: list[str] | None) -> tuple[list[int], bool]:
+    """The ports that ``--port`` names, and whether others are to be found. Raises UsageError."""
+    numbers = [value for value in values or () if value != "auto"]
+    for value in numbers:
+        if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
+            raise UsageError(f"--port {escape(value)}: write a number from 1 to 65535, or auto")
+    return [int(value) for value in numbers], "auto" in (values or ())
 
 
 def selection(

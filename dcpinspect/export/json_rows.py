@@ -107,7 +107,7 @@ class JsonRows:
         self._before = before
         self._after = after
         self._texts = rt.Texts()
-        self._kinds: dict[int, _Kind | None] = {}
+        self._kinds: dict[int, _Kind] = {}
         self._programs: list[rt.Program] = []
         self._looked_up: dict[tuple[int, _LookUp, int], int] = {}
         self._endpoints: dict[tuple[int, int], int] = {}
@@ -143,11 +143,12 @@ class JsonRows:
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> _Kind | None:
         """The kind with this key, made from one of its messages; None when it has to go the ordinary way."""
-        if key not in self._kinds:
-            if self.is_full:
-                return None
-            self._kinds[key] = self._made_kind(batch, index)
-        return self._kinds[key]
+        known = self._kinds.get(key)
+        if known is None and not self.is_full:
+            known = self._made_kind(batch, index)
+            if known is not None:  # another batch may have a better example
+                self._kinds[key] = known
+        return known
 
     @property
     def is_full(self) -> bool:
@@ -158,6 +159,8 @@ class JsonRows:
         message = batch.annotate(index)
         if message.problems or message.missing or any(part.hidden for field in message.fields for part in field.walk()):
             return None
+        if _datatype(message) & SNAPPY and message.value is not None and not message.value.body:
+            return None  # nothing came out of the block, so this one does not show what others have
         builder = rt.ProgramBuilder(self._texts)
         look_ups: list[_LookUp] = []
         builder.text(self._before + b"{")

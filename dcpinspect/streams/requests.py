@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.protocol.columns import Numbers, Rows
-from dcpinspect.protocol.decode import PROBLEMS, Decoded
+from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 
