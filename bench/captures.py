@@ -29,7 +29,8 @@ Numbers = npt.NDArray[np.int64]
 
 
 def _document(number: int) -> str:
-    return f'{{"id":{number},"type":"order","city":"Zürich","amount":129.95,"items":[{{"sku":"A-17","n":2}},{{"sku":"B-4","n":1}}],"note":"gift"}}'
+    items = '[{"sku":"A-17","n":2},{"sku":"B-4","n":1}]'
+    return f'{{"id":{number},"type":"order","city":"Zürich","amount":129.95,"items":{items},"note":"gift"}}'
 
 
 def _cycle() -> tuple[bytes, list[tuple[int, int, str]]]:
