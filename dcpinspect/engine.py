@@ -12,8 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.coverage import Coverage, coverage
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.evidence import Evidence, Part
 from dcpinspect.protocol.framing import Framed, Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
@@ -30,8 +32,11 @@ _AT_END = np.iinfo(np.int64).max
 class Engine:
     """State of one reading."""
 
-    def __init__(self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS) -> None:
-        self.transport = Reassembler(ports)
+    def __init__(self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS, find_ports: bool = False) -> None:
+        """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol."""
+        self.transport = Reassembler(ports, every_port=find_ports)
+        self._ports = ports
+        self._evidence = Evidence()
         self._files = files
         self._framers: dict[tuple[int, int], Framer] = {}
         self._endpoints = Endpoints([], [])
@@ -44,29 +49,53 @@ class Engine:
         """The messages that these packets completed, in row order; None when there are none."""
         chunks = self.transport.feed(packets)
         self._meet_connections()
-        return self._messages([(chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)) for chunk in chunks])
+        return self._messages(self._believed([self._framed(chunk) for chunk in chunks]))
 
     def finish(self) -> MessageBatch | None:
         """What the end of the input releases."""
         chunks = self.transport.finish()
         self._meet_connections()
-        parts = [(chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)) for chunk in chunks]
+        parts = [self._framed(chunk) for chunk in chunks]
         parts += [(connection, direction, framer.finish()) for (connection, direction), framer in sorted(self._framers.items())]
-        return self._messages(parts, at_end=True)
+        return self._messages(self._believed(parts, final=True), at_end=True)
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of the packets and bytes so far; the sums hold once the reading has finished."""
+        endpoints = list(zip(self._endpoints.client, self._endpoints.server, strict=True))
+        return coverage(self.transport, endpoints, {key: framer.account for key, framer in self._framers.items()}, self._evidence)
+
+    def _framed(self, chunk: StreamChunk) -> Part:
+        self._evidence.note(chunk)
+        return chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)
+
+    def _believed(self, parts: Sequence[Part], *, final: bool = False) -> Sequence[Part]:
+        if not self._evidence.is_needed:
+            return parts
+        before = self._evidence.reversed
+        parts = self._evidence.believed(parts, final=final)
+        ends = self._endpoints
+        for index in (number - 1 for number in self._evidence.reversed - before):
+            ends.client[index], ends.server[index] = ends.server[index], ends.client[index]
+        return parts
 
     def _framer(self, chunk: StreamChunk) -> Framer:
         key = (chunk.connection, chunk.direction)
         if key not in self._framers:
             client = KnownStreams()  # what it asks for helps the server's direction to find its way back after a hole
+            is_doubted = self._evidence.is_doubted(chunk.connection)
             for direction, known in ((C2S, client), (S2C, KnownStreams(client=client))):
-                self._framers[chunk.connection, direction] = Framer(known=known)
+                self._framers[chunk.connection, direction] = Framer(known=known, is_doubted=is_doubted)
         return self._framers[key]
 
     def _meet_connections(self) -> None:
         for connection in self.transport.connections[len(self._endpoints.client) :]:
             self._endpoints.client.append(connection.client)
             self._endpoints.server.append(connection.server)
-            self._sessions.begin(connection.number, handshake=connection.starts == "handshake")
+            has_handshake = connection.starts == "handshake"
+            self._sessions.begin(connection.number, handshake=has_handshake)
+            if connection.server_port not in self._ports:
+                self._evidence.doubt(connection.number, is_oriented=has_handshake)
 
     def _messages(self, parts: Sequence[tuple[int, int, Framed | None]], *, at_end: bool = False) -> MessageBatch | None:
         gaps = [self._after_gap(connection, direction, framed) for connection, direction, framed in parts if framed is not None]

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.coverage import Coverage
 from dcpinspect.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
@@ -18,9 +19,10 @@ class Reading:
     Raises CaptureError when a file cannot be read at all; damage inside one is in ``capture.problems``.
     """
 
-    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = ()) -> None:
+    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False) -> None:
+        """``find_ports``: connections of other ports, too, that prove to carry the protocol."""
         self.capture: Capture = open_capture(paths)
-        self.engine = Engine([file.name for file in self.capture.files], ports=(*DEFAULT_PORTS, *extra_ports))
+        self.engine = Engine([file.name for file in self.capture.files], ports=(*DEFAULT_PORTS, *extra_ports), find_ports=find_ports)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
         self.messages = 0
@@ -31,6 +33,11 @@ class Reading:
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self.capture.close()
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of every packet and byte read so far."""
+        return self.engine.coverage
 
     def __iter__(self) -> Iterator[MessageBatch]:
         for packets in self.capture:

@@ -67,6 +67,7 @@ def read(
     status: options.Statuses = None,
     collection: options.Collections = None,
     port: options.Port = None,
+    stats: options.Stats = False,
 ) -> int:
     """Print the messages of captures (pcap, pcapng; - is standard input), a line each."""
     # Deferred: NumPy and the decoder; --help and completion do without.
@@ -75,7 +76,8 @@ def read(
     selection = options.selection(vbucket=vbucket, opcode=opcode, connection=connection, key=key, status=status, collection=collection)
     shown = _values(values, format_)
     chosen = options.column_names(columns)
-    with Reading(captures, extra_ports=port or ()) as reading:
+    extra_ports, find_ports = options.ports(port)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         writer: Writer
         if format_ is Format.TEXT:
             writer = _TextWriter(reading, verbose, hex_grid, shown, time)
@@ -97,7 +99,7 @@ def read(
                     break
         finally:
             writer.end()
-        return report(reading, is_whole=left != 0)
+        return report(reading, is_whole=left != 0, stats=stats)
 
 
 def _values(text: str | None, format_: Format) -> Values:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.cli.terminal import complain
@@ -12,16 +15,18 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 MAX_LINES = 10
-"""Damaged places told one by one."""
+"""Damaged places, or directions that lost bytes, told one by one."""
 MAX_PORTS = 8
 """Ports of other traffic that are named."""
 
 
-def report(reading: Reading, *, is_whole: bool = True) -> int:
+def report(reading: Reading, *, is_whole: bool = True, stats: bool = False) -> int:
     """Tell about the captures on standard error; the exit status of the command.
 
-    ``is_whole`` is False when the command stopped before the end of the captures.
+    ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
     """
+    from dcpinspect.render.coverage import coverage_table, losses  # deferred: NumPy, which --help does without
+
     problems = reading.capture.problems
     for problem in problems[:MAX_LINES]:
         complain(DamagedCapture(problem.file, problem.offset, problem.what, "what could be read was read"))
@@ -29,6 +34,14 @@ def report(reading: Reading, *, is_whole: bool = True) -> int:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:
         complain(nothing_found(reading))
+    elif is_whole:
+        lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
+        for line in lost[:MAX_LINES]:
+            complain(line)
+        if len(lost) > MAX_LINES:
+            complain("more connections lost bytes; --stats lists all")
+    if stats:
+        sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage)))
     return DamagedCapture.exit_status if problems else 0
 
 
@@ -38,6 +51,8 @@ def nothing_found(reading: Reading) -> str:
     import numpy as np
 
     from dcpinspect.capture.source import STDIN
+    from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
+    from dcpinspect.render.coverage import ADVICE
     from dcpinspect.transport.headers import USED
 
     names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
@@ -47,6 +62,10 @@ def nothing_found(reading: Reading) -> str:
     parser = reading.engine.transport.headers
     used = int(parser.counts[USED])
     if used:
+        found = Counter(one.protocol for one in reading.coverage.directions if one.not_decodable)
+        for protocol in (TLS, MEMCACHED_TEXT):
+            if found[protocol]:
+                return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {ADVICE[protocol]}"
         return f"{names}: no DCP message in the {used} packets of the ports looked at; they may be empty, encrypted or another protocol"
     ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
     if not ports:

@@ -48,9 +48,9 @@ class DirectionAccount:
 class Reassembler:
     """``feed`` batches, in order; ``finish`` once. What comes out does not depend on where the batches end."""
 
-    def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS) -> None:
-        """``ports``: TCP ports looked at, which are also taken for the servers'; ``None`` looks at all of them."""
-        self.headers = HeaderParser(ports)
+    def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS, *, every_port: bool = False) -> None:
+        """``ports``: TCP ports looked at, which are also taken for the servers'; with ``every_port``, or ``None``, all are looked at."""
+        self.headers = HeaderParser(None if every_port else ports)
         """Counts every packet by class, and the ports seen that are not ours."""
         self._unusual = UnusualPackets(self.headers)
         self.pairs = AddressPairs()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.cli.options import column_names, selection
+from dcpinspect.cli.options import column_names, ports, selection
 from dcpinspect.errors import UsageError
 
 NONE = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
@@ -31,6 +31,20 @@ def test_each_option_sets_its_condition() -> None:
 def test_a_wrong_number_names_its_option(option: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"^--{option} "):
         selection(**{**NONE, option: text})
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [(None, ([], False)), (["auto"], ([], True)), (["11999", "1"], ([11_999, 1], False)), (["auto", "65535"], ([65_535], True))],
+)
+def test_ports_are_numbers_or_to_be_found(values: list[str] | None, expected: tuple[list[int], bool]) -> None:
+    assert ports(values) == expected
+
+
+@pytest.mark.parametrize("value", ["0", "65536", "-1", "http", "", "1e3", "１", "99999999999999"])
+def test_a_wrong_port_is_refused(value: str) -> None:
+    with pytest.raises(UsageError, match=r"^--port .*: write a number from 1 to 65535, or auto$"):
+        ports([value])
 
 
 def test_columns_keep_their_order() -> None:

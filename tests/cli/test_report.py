@@ -57,6 +57,45 @@ def test_dcp_ports_without_a_message_are_told_apart_from_other_ports(tmp_path: P
     assert nothing_found(read(path)).startswith(f"{path}: no DCP message in the ")
 
 
+def test_tls_is_named_and_what_to_do_about_it(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "tls.pcap", client=b"\x16\x03\x01\x00\x50\x01" + bytes(79))
+    line = nothing_found(read(path))
+    assert line.startswith(f"{path}: no DCP message in the ")
+    assert line.endswith("; they carry TLS, which is not decrypted: record the plain port (11210) instead")
+
+
+def test_memcached_text_is_named(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "text.pcap", client=b"get a\r\n", server=b"END\r\n")
+    assert nothing_found(read(path)).endswith("; they carry memcached's text protocol, which has no DCP")
+
+
+def test_lost_bytes_are_told_once_a_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reading = read(builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(60)), loss={4}))
+    assert report(reading) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dcpinspect: connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 1,448 bytes are not in the capture")
+
+
+def test_losses_of_many_connections_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    packets = []
+    for number in range(MAX_LINES + 3):
+        made = Conversation(client=("10.0.0.1", 40_000 + number))
+        made.handshake()
+        made.stream(False, builders.mutation() + builders.mutation()[:20])
+        packets += builders.recorded(made.segments)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(packets))
+    assert report(read(path)) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == MAX_LINES + 1
+    assert lines[-1] == "dcpinspect: more connections lost bytes; --stats lists all"
+
+
+def test_stats_follow_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(read(builders.capture(tmp_path / "a.pcap", server=builders.mutation())), stats=True) == 0
+    assert capsys.readouterr().err.splitlines()[0].endswith("packets read")
+
+
 def test_a_name_from_outside_is_escaped(tmp_path: Path) -> None:
     path = tmp_path / "a\x1b[2J.pcap"
     path.write_bytes(builders.pcap([]))

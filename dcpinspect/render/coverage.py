@@ -1,0 +1,81 @@
+"""What became of packets and bytes, as text: a table for who asks, a line for each direction that lost something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
+from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
+from dcpinspect.transport.chunk import C2S
+
+ADVICE = {
+    TLS: "TLS, which is not decrypted: record the plain port (11210) instead",
+    MEMCACHED_TEXT: "memcached's text protocol, which has no DCP",
+    OTHER: "another protocol",
+}
+"""What bytes that cannot be decoded are, and what to do."""
+
+_COLUMNS = (
+    "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "duplicate", "late", "missing",
+    "cut off", "holes", "why skipped",
+)  # fmt: skip
+_LEFT = ("payload bytes", "protocol", "why skipped")
+
+
+def coverage_table(coverage: Coverage) -> Iterator[str]:
+    """Lines: packets by class, then the bytes of each direction with payload; those of other protocols in one line."""
+    yield f"{coverage.packets_read:>12,} packets read"
+    for name, count in coverage.packets.items():
+        if count:
+            yield f"{count:>12,} {name}"
+    yield from _direction_table([one for one in coverage.directions if (one.captured or one.missing) and one.protocol != OTHER])
+    others = [one for one in coverage.directions if one.protocol == OTHER]
+    if others:
+        connections = len({one.connection for one in others})
+        yield f"{sum(one.captured for one in others):>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
+
+
+def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
+    if not shown:
+        return
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for one in shown:
+        skipped = sum(one.skipped.values())
+        sizes = (one.captured, one.decoded, skipped, one.unfinished, one.not_decodable, one.duplicate, one.late, one.missing, one.cut)
+        reasons = ", ".join(f"{reason} {size:,}" for reason, size in one.skipped.items())
+        numbers = (f"{size:,}" for size in (*sizes, one.holes))
+        rows.append((str(one.connection), f"{one.sender} > {one.receiver}", one.protocol, *numbers, reasons))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield ""
+    for row in rows:
+        cells = (cell.ljust(width) if name in _LEFT else cell.rjust(width) for name, cell, width in zip(_COLUMNS, row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def losses(coverage: Coverage) -> Iterator[str]:
+    """A line for each direction of which bytes are missing or not in messages. Connections of other protocols have none."""
+    for one in coverage.directions:
+        if one.protocol != OTHER and not one.is_whole:
+            yield f"connection {one.connection}, {_way(one)}: {'; '.join(_parts(one))}"
+
+
+def _way(one: DirectionCoverage) -> str:
+    client, server = (one.sender, one.receiver) if one.direction == C2S else (one.receiver, one.sender)
+    return f"{client} to {server}" if one.direction == C2S else f"{server} back to {client}"
+
+
+def _parts(one: DirectionCoverage) -> Iterator[str]:
+    if one.missing:
+        cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
+        yield f"{one.missing:,} bytes are not in the capture ({_counted(one.holes, 'hole')}, first at byte {one.first_hole or 0:,}{cut})"
+    if one.skipped:
+        size, reasons = sum(one.skipped.values()), ", ".join(one.skipped)
+        yield f"{size:,} bytes skipped up to the next message ({reasons}; first at byte {one.first_skipped:,})"
+    if one.unfinished:
+        yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
+    if one.not_decodable:
+        yield f"{one.not_decodable:,} bytes of {ADVICE.get(one.protocol, one.protocol)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpinspect.reading import Reading
+from dcpinspect.render.coverage import coverage_table, losses
+from tests import builders
+from tests.builders import Conversation
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+
+
+def read(path: Path, *, find_ports: bool = False) -> Reading:
+    with Reading([str(path)], find_ports=find_ports) as reading:
+        list(reading)
+    return reading
+
+
+def test_the_table_says_what_became_of_packets_and_bytes() -> None:
+    table = list(coverage_table(read(SAMPLES / "midstream.pcap").coverage))
+    assert table == [
+        "          84 packets read",
+        "          84 used",
+        "",
+        "con  payload bytes                      protocol  captured  decoded  skipped  unfinished  not decodable  duplicate  late  missing"
+        "  cut off  holes  why skipped",
+        "  1  10.11.0.1:50000 > 10.11.0.2:11210  dcp             76       76        0           0              0          0     0        0"
+        "        0      0",
+        "  1  10.11.0.2:11210 > 10.11.0.1:50000  dcp         21,270   20,476      784          10              0          0     0        0"
+        "        0      0  mid-stream 784",
+    ]
+
+
+def test_a_direction_that_lost_bytes_has_a_line() -> None:
+    assert list(losses(read(SAMPLES / "capture-loss.pcap").coverage)) == [
+        "connection 1, 10.11.0.1:50000 to 10.11.0.2:11210: 28 bytes are not in the capture (1 hole, first at byte 646)",
+        "connection 1, 10.11.0.2:11210 back to 10.11.0.1:50000: 3,039 bytes are not in the capture (4 holes, first at byte 10,956);"
+        " 117 bytes skipped up to the next message (hole; first at byte 18,608)",
+    ]
+
+
+def test_a_whole_capture_has_none() -> None:
+    assert list(losses(read(SAMPLES / "tour.pcapng").coverage)) == []
+
+
+def test_bytes_that_snaplen_cut_are_told_apart(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=builders.mutation(value=bytes(900)), snaplen=200)
+    (line,) = losses(read(path).coverage)
+    assert line.endswith(": 812 bytes are not in the capture (1 hole, first at byte 146, 812 of them cut off by the snapshot length)")
+
+
+def test_tls_says_what_to_do(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=b"\x16\x03\x03\x00\x50\x02" + bytes(79))
+    (line,) = losses(read(path).coverage)
+    assert line.startswith("connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 85 bytes of TLS, which is not decrypted: ")
+    assert line.endswith("record the plain port (11210) instead")
+
+
+def test_other_protocols_are_one_line_and_no_loss(tmp_path: Path) -> None:
+    packets = []
+    for number in range(3):
+        made = Conversation(client=("10.0.0.1", 40_000 + number), server=("10.0.0.2", 80))
+        made.handshake()
+        made.stream(True, b"GET / HTTP/1.1\r\n\r\n")
+        packets += builders.recorded(made.segments)
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(packets))
+    coverage = read(path, find_ports=True).coverage
+    assert list(losses(coverage)) == []
+    assert list(coverage_table(coverage))[-1].strip() == "54 bytes captured of 3 connections of other protocols"
