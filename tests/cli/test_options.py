@@ -41,7 +41,7 @@ def test_ports_are_numbers_or_to_be_found(values: list[str] | None, expected: tu
     assert ports(values) == expected
 
 
-@pytest.mark.parametrize("value", ["0", "65536", "-1", "http", "", "1e3", "１", "99999999999999"])
+@pytest.mark.parametrize("value", ["0", "65536", "-1", "http", "", "1e3", "\uff11", "99999999999999"])
 def test_a_wrong_port_is_refused(value: str) -> None:
     with pytest.raises(UsageError, match=r"^--port .*: write a number from 1 to 65535, or auto$"):
         ports([value])
