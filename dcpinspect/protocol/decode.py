@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.columns import Array, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
 from dcpinspect.protocol.features import COLLECTIONS
-from dcpinspect.protocol.fields import Field, Item, Kind, Layout
+from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Slot
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
@@ -261,35 +261,16 @@ class Decoded:
                 if isinstance(spec, Field) and spec.kind is Kind.FLATBUFFER:
                     for slot in spec.slots:
                         places.setdefault(slot.name, [])
-        return {name: partial(self._made, name, found) for name, found in places.items()}
+        # Nothing here may refer to self: a cycle would keep the bytes of the batch until the collector comes by.
+        flatbuffers = _FlatBuffers(self._data, [table for group in self.groups for table in self._tables(group)])
+        return {name: partial(_column, self._data, len(self), name, found, flatbuffers) for name, found in places.items()}
 
-    def _made(self, name: str, places: list[tuple[Rows, Rows, int]]) -> Numbers:
-        """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
-        values = np.zeros(len(self), dtype=np.uint64)
-        valid = np.zeros(len(self), dtype=np.bool_)
-        for rows, at, size in places:
-            values[rows] = numbers_at(self._data, at, size)
-            valid[rows] = True
-        for row, numbers in self._flatbuffers.items():
-            if name in numbers:
-                values[row], valid[row] = numbers[name], True
-        return Numbers(values, valid)
-
-    @cached_property
-    def _flatbuffers(self) -> dict[int, dict[str, int]]:
-        """Numbers of the FlatBuffers among the values, by row; collections come and go rarely."""
-        found: dict[int, dict[str, int]] = {}
-        for group in self.groups:
-            layout = group.choice.layout
-            slots = layout.value[0].slots if layout is not None and layout.value and isinstance(layout.value[0], Field) else ()
-            for row in group.rows.tolist() if slots and group.choice.value_fits else ():
-                at, size = int(self.value.start[row]), int(self.value.size[row])
-                try:
-                    table = decode_table(self._data[at : at + size].tobytes(), slots)
-                except FlatBufferError:
-                    continue
-                found[row] = {slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)}
-        return found
+    def _tables(self, group: Group) -> Iterator[tuple[int, int, int, tuple[Slot, ...]]]:
+        """(row, place, size, slots) of the FlatBuffers among the values of a group."""
+        layout = group.choice.layout
+        slots = layout.value[0].slots if layout is not None and layout.value and isinstance(layout.value[0], Field) else ()
+        for row in group.rows.tolist() if slots and group.choice.value_fits else ():
+            yield row, int(self.value.start[row]), int(self.value.size[row]), slots
 
     def _add_places(
         self, places: dict[str, list[tuple[Rows, Rows, int]]], layout: Layout, items: tuple[Item, ...], rows: Rows, section: Rows
@@ -379,6 +360,39 @@ def _split(rows: Rows, group: Rows) -> list[Rows]:
     of_rows = group[rows]
     order = rows[np.argsort(of_rows, kind="stable")]
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(order) else []
+
+
+class _FlatBuffers:
+    """Numbers of the FlatBuffers among the values, by row; collections come and go rarely."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], tables: list[tuple[int, int, int, tuple[Slot, ...]]]) -> None:
+        self._data = data
+        self._tables = tables
+
+    @cached_property
+    def numbers(self) -> dict[int, dict[str, int]]:
+        """Numbers by name of each row that has such a table."""
+        found: dict[int, dict[str, int]] = {}
+        for row, at, size, slots in self._tables:
+            try:
+                table = decode_table(self._data[at : at + size].tobytes(), slots)
+            except FlatBufferError:
+                continue
+            found[row] = {slot.name: value for slot, value, _, _ in table if isinstance(value, int) and not isinstance(value, bool)}
+        return found
+
+
+def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[tuple[Rows, Rows, int]], flatbuffers: _FlatBuffers) -> Numbers:
+    """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
+    values = np.zeros(total, dtype=np.uint64)
+    valid = np.zeros(total, dtype=np.bool_)
+    for rows, at, size in places:
+        values[rows] = numbers_at(data, at, size)
+        valid[rows] = True
+    for row, numbers in flatbuffers.numbers.items():
+        if name in numbers:
+            values[row], valid[row] = numbers[name], True
+    return Numbers(values, valid)
 
 
 def _leb128(data: npt.NDArray[np.uint8], at: Rows, size: Rows) -> tuple[Array, Rows, Mask]:

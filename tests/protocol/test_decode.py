@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -196,3 +198,16 @@ def test_an_incomplete_answer_to_hello_leaves_collections_unknown() -> None:
     one = np.ones(1, np.int64)
     decoded = Decoded(np.frombuffer(message, np.uint8), np.zeros(1, np.int64), one, np.ones(1, dtype=np.bool_), sessions)
     assert decoded.collections.tolist() == [0]
+
+
+def test_columns_hold_no_cycle_that_would_keep_their_bytes() -> None:
+    gc.disable()
+    try:
+        decoded = decode_all([encode("dcp_mutation", by_seqno=1, key="k")])
+        assert decoded.numbers["by_seqno"].at(0) == 1
+        assert decoded.key.size.tolist() == [1]
+        alive = weakref.ref(decoded)
+        del decoded
+        assert alive() is None
+    finally:
+        gc.enable()
