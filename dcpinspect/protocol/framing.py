@@ -215,14 +215,14 @@ class Framer:
         at, end = chunk.holes[0]
         release = {name: getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__}
         while at < end and self._foreign_end is None:
-            stop = min(self._reach(at), end)
-            self._filled += stop - at
-            if stop <= at or self._filled > _FILL_FREE + _FILL_RATIO * (self.account.messages + self.account.skipped):
+            size = min(self._reach(at), end) - at
+            if size <= 0 or self._filled + size > _FILL_FREE + _FILL_RATIO * (self.account.messages + self.account.skipped):
                 break
+            self._filled += size
             segments = Segments(**{**release, "offset": np.array([at], np.int64)})
-            zeros = np.zeros(stop - at, np.uint8)
-            self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, stop),)), parts, final=False)
-            at = stop
+            zeros = np.zeros(size, np.uint8)
+            self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)), parts, final=False)
+            at += size
         if at < end and self._foreign_end is None:
             held = self._held
             if self._trial is None:

@@ -264,3 +264,16 @@ def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[i
         written: list[npt.NDArray[np.generic]] = [*columns, cut, keys, key_row, memo, counts, state]
         results.append((why, *(column.tolist() for column in written)))
     assert results[0] == results[1]
+
+
+def test_zeros_for_long_holes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(framing, "_FILL_FREE", 10_000)
+    monkeypatch.setattr(framing, "_FILL_RATIO", 0)
+    first = message(extras=bytes(31), key=b"k", value=bytes(3000))
+    chunks = [chunk(first[:100], is_start=True)]
+    for number in range(1, 6):
+        at = 20_000 * number
+        chunks.append(chunk(first[:100], offset=at, packet=number, holes=((at - 19_900, at),)))
+    rows, _, _, framer = framed(chunks)
+    assert [row.stream_offset for row in rows] == [0, 20_000, 40_000]
+    assert framer.account.messages + framer.account.skipped + framer.account.unfinished == 600
