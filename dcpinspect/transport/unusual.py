@@ -3,7 +3,8 @@
 IP fragments, IPv6 extension headers, VXLAN, Geneve, GRE (ERSPAN too), IP in IP, MPLS, PPPoE, rare link types. What is found becomes a
 plain IP packet with plain TCP in it, and that goes through the same kernel as all others: one place knows what a TCP packet is.
 
-One such packet costs a quarter of a millisecond, a thousand times what others do. Scapy is loaded when the first one is met.
+One such packet costs a quarter of a millisecond, a thousand times what others do; plain VXLAN alone takes a shorter way. Scapy is loaded
+when it is needed first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, PacketBatch
+from dcpinspect.kernel import be16
 from dcpinspect.transport.fragments import Fragments
 from dcpinspect.transport.headers import (
     CUT,
@@ -129,8 +131,11 @@ class UnusualPackets:
         start = int(batch.offset[place])
         end = start + int(batch.captured[place])
         link_type = int(batch.link_type[place])
-        at = network_start(batch.data.data, start, end, link_type)  # type: ignore[arg-type] # a memoryview: 25 ns an element
+        view = batch.data.data  # an element costs 25 ns that way, 100 ns through NumPy
+        at = network_start(view, start, end, link_type)  # type: ignore[arg-type] # see above
         try:
+            if at >= 0 and (inside := _in_vxlan(view, at, end)) >= 0:
+                return _Inner(view[inside:end].tobytes(), start + int(batch.wire[place]) - inside)
             if at >= 0:
                 layer = self._layers.ip(batch.data[at:end].tobytes())
             else:
@@ -182,6 +187,22 @@ class UnusualPackets:
         if under is None or issubclass(under.guess_payload_class(above.load), names.Raw):
             return NOT_TCP
         return CUT if cut else MALFORMED
+
+
+def _in_vxlan(view: memoryview, at: int, end: int) -> int:
+    """Where the IP header of plain TCP in plain VXLAN begins, for an IP header at ``at``; -1 for all else.
+
+    Only a short cut: mirrored cloud networks give captures of nothing but VXLAN, and Scapy takes thirty times as long.
+    """
+    udp = at + 4 * (view[at] & 15)
+    frame = udp + 16
+    if view[at] >> 4 != 4 or view[at + 9] != 17 or be16(view, at + 6) & 0x3FFF or end < frame + 34:
+        return -1
+    if be16(view, udp + 2) not in (4789, 8472) or view[udp + 8] != 8:
+        return -1
+    inside = network_start(view, frame, end, _ETHERNET)  # type: ignore[arg-type] # a memoryview
+    is_plain = 0 <= inside <= end - 20 and view[inside] >> 4 == 4 and view[inside + 9] == _TCP and not be16(view, inside + 6) & 0x3FFF
+    return inside if is_plain else -1
 
 
 def _fragment(ip: Any, layer: Any, number: int, protocol: int, units: int, more: int, cut: int) -> _Fragment:

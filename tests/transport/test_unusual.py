@@ -76,7 +76,12 @@ WRAPS: dict[str, Wrap] = {
     "fragments twice": lambda packet: [piece for piece in in_fragments(packet) for _ in range(2)],
     "fragments in 802.1Q": lambda packet: [ETHER / Dot1Q(vlan=5) / piece[IP] for piece in in_fragments(packet)],
     "fragments of VXLAN": vxlan_in_fragments,
-    "VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
+    "VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / ETHER / packet],
+    "VXLAN of 802.1Q": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / ETHER / Dot1Q(vlan=2) / packet],
+    "VXLAN, generic": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
+    "fragments in VXLAN": lambda packet: [
+        ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN(flags=8, vni=5) / piece for piece in in_fragments(packet)
+    ],
     "VXLAN over IPv6": lambda packet: [ETHER / OUTER_6 / UDP(sport=999, dport=4789) / VXLAN(vni=5) / ETHER / packet],
     "VXLAN at Linux's port, of 802.1Q": lambda packet: [
         ETHER / OUTER / UDP(sport=999, dport=8472) / VXLAN(vni=5) / ETHER / Dot1Q(vlan=2) / packet
@@ -108,6 +113,7 @@ SIX_WRAPS: dict[str, Wrap] = {
     "IPv6 in VXLAN": lambda packet: [ETHER / OUTER / UDP(sport=999, dport=4789) / VXLAN() / ETHER / packet],
 }
 ALL = {**dict.fromkeys(WRAPS, FOUR), **dict.fromkeys(SIX_WRAPS, SIX)}
+PLAIN_VXLAN = ("VXLAN", "VXLAN of 802.1Q")
 NOT_BY_TSHARK = {"fragments twice", "nine tags"}
 
 
@@ -155,6 +161,14 @@ def test_tshark_finds_as_many_messages(name: str, tmp_path: Path) -> None:
     done = subprocess.run(["tshark", "-r", str(path), *options], check=True, capture_output=True, text=True)
     opcodes = done.stdout.replace(",", "\n").split()
     assert len(opcodes) == len(builders.read(path).rows)
+
+
+@pytest.mark.parametrize("name", PLAIN_VXLAN)
+def test_the_short_cut_through_vxlan_gives_what_scapy_gives(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "wrapped.pcap", wrapped(name))
+    short = builders.read(path)
+    monkeypatch.setattr("dcpinspect.transport.unusual._in_vxlan", lambda *_: -1)
+    assert builders.read(path).rows == short.rows
 
 
 def fragments_of(payload: bytes) -> list[Packet]:
