@@ -230,7 +230,12 @@ def dump(record: Any) -> bytes:
     """One JSON value on one line, without a line break and with nothing in it that could steer a terminal."""
     import orjson
 
-    return _STEERING.sub(_escaped, orjson.dumps(record))
+    return steered(orjson.dumps(record))
+
+
+def steered(text: bytes) -> bytes:
+    """JSON with escapes for what terminals would act on."""
+    return _STEERING.sub(_escaped, text)
 
 
 # What JSON allows raw in a string and terminals act on: DEL and the C1 controls, line separators, marks of reading order.

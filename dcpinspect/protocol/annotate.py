@@ -85,14 +85,6 @@ def collection_name(collection: int, state: Collections) -> str:
     return f"{name}, inferred" if state == "inferred" else name
 
 
-def annotate_document(spec: Field, raw: bytes, datatype: int, at: int) -> tuple[FieldValue, Value] | None:
-    """(field, value) of a whole document alone, at ``at`` of its message; None when anything is wrong with it."""
-    annotator = _Annotator(b"", UNKNOWN, ())
-    annotator.message.header = Header(Magic.REQUEST, 0, 0, 0, 0, datatype, 0, 0, 0, 0)
-    field = annotator.document(spec, at, raw)
-    return None if annotator.message.problems or annotator.message.value is None else (field, annotator.message.value)
-
-
 def json_number(text: bytes, key: str) -> int | None:
     """The number that a JSON object has under a key; None for anything else."""
     import orjson  # deferred: not every command shows values
@@ -599,10 +591,6 @@ class _Annotator:
 
     def _datatype(self) -> int:
         return self.message.header.datatype if self.message.header is not None else 0
-
-    def document(self, spec: Field, at: int, raw: bytes) -> FieldValue:
-        """The value of the message, which is a document."""
-        return self._document(spec, at, raw, 0, "value.value", None)
 
     def _document(self, spec: Field, at: int, raw: bytes, depth: int, path: str, own_datatype: int | None) -> FieldValue:
         is_value = own_datatype is None
