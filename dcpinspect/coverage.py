@@ -30,8 +30,8 @@ class DirectionCoverage:
     sender: str
     receiver: str
     protocol: str
-    """``dcp`` where messages were decoded; ``tls``, ``memcached-text``, or ``other`` for what did not prove to be DCP; empty where
-    nothing told."""
+    """``dcp`` where messages were decoded; ``tls`` or ``memcached-text``; ``other`` on a port that was not asked for and did not prove to
+    carry DCP; empty where nothing told."""
     packets: int
     captured: int
     duplicate: int
@@ -100,7 +100,7 @@ def coverage(
                 direction=direction,
                 sender=client if direction == C2S else server,
                 receiver=server if direction == C2S else client,
-                protocol=named or (OTHER if is_other else DCP if framing.messages else ""),
+                protocol=OTHER if is_other else named or (DCP if framing.messages else ""),
                 packets=account.packets,
                 captured=account.captured,
                 duplicate=account.duplicate,

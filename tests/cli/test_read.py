@@ -283,6 +283,18 @@ def test_a_capture_without_dcp_is_one_line_and_no_failure(tmp_path: Path, capsys
     assert capsysbinary.readouterr().err.decode() == f"dcpinspect: {path}: no DCP in 3 packets; it has TCP ports 443; try --port 443\n"
 
 
+def test_auto_finds_a_port_and_stats_end_on_standard_error(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    one = Conversation(server=("10.0.0.2", 9999))
+    one.handshake()
+    one.stream(False, b"".join(builders.mutations(5)))
+    path = tmp_path / "other.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+    assert main(["read", "--port", "auto", "--stats", str(path)]) == 0
+    printed = capsysbinary.readouterr()
+    assert len(printed.out.splitlines()) == 6
+    assert printed.err.split()[:3] == [b"5", b"packets", b"read"]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("empty.pcap", b""), ("text.pcap", b"not a capture\n"), ("short.pcap", b"\xd4\xc3\xb2\xa1\x02")],

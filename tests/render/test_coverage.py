@@ -61,7 +61,7 @@ def test_other_protocols_are_one_line_and_no_loss(tmp_path: Path) -> None:
     for number in range(3):
         made = Conversation(client=("10.0.0.1", 40_000 + number), server=("10.0.0.2", 80))
         made.handshake()
-        made.stream(True, b"GET / HTTP/1.1\r\n\r\n")
+        made.stream(True, b"GET / HTTP/1.1\r\n\r\n" if number else b"\x16\x03\x01\x00\x0d\x01" + bytes(12))
         packets += builders.recorded(made.segments)
     path = tmp_path / "a.pcap"
     path.write_bytes(builders.pcap(packets))
