@@ -43,7 +43,8 @@ _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = {_BAD_MAGIC: BAD_MAGIC, _ABSURD_BODY: ABSURD_BODY, _HOLE: HOLE}
 _LENGTH_KNOWN = 12
 """Bytes of a header that must be there to know where the next one is."""
-_MEMO = 4096
+_FIRST_MEMO, _MEMO = 64, 4096
+"""Streams remembered a direction so that they need not be learned again: at first, and once it carries many. Powers of two."""
 _FILL_FREE, _FILL_RATIO = 256 << 20, 64
 """Zeros put into long holes, a direction: so many, and so many for each byte captured. A real capture stays far below; one that claims
 30 MiB with every packet stops here, its messages are skipped."""
@@ -326,7 +327,7 @@ class Framer:
         origin = part.offset
         room = (size - (at - origin)) // HEADER + 1
         if not len(self._memo):
-            self._memo = np.full(_MEMO, -1, np.int64)
+            self._memo = np.full(_FIRST_MEMO, -1, np.int64)
         start, length, least, greatest, last = (np.empty(room, np.int64) for _ in range(5))
         cut = np.empty(room, np.uint8)
         keys, key_row = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -363,6 +364,8 @@ class Framer:
             start, length, least, greatest, last = start[:count], length[:count], least[:count], greatest[:count], last[:count]
             whole = cut[:count] == 0
             if new:
+                if new > _FIRST_MEMO // 4 and len(self._memo) < _MEMO:
+                    self._memo = np.full(_MEMO, -1, np.int64)
                 self._known.learn(keys[:new].tolist(), np.maximum(segments.release[last[key_row[:new]]], self._floor).tolist())
             self._producing |= events > 0
             if not whole.all():
@@ -561,7 +564,9 @@ def frame_messages(
                     events += 1
                 vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
                 key = (vbucket << 32) | opaque
-                slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (_MEMO - 1)  # opaques are often the vbucket, a counter, or a constant
+                slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (
+                    len(memo) - 1
+                )  # opaques are often the vbucket, a counter, or a constant
                 if memo[slot] != key:
                     memo[slot] = key
                     keys[new] = key
