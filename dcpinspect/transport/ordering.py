@@ -161,7 +161,8 @@ def insert(
 ) -> int:
     """Keeps stream bytes [start, start + length) waiting where no earlier segment has them; returns how many were new."""
     end = start + length
-    before = flows[f, TAIL]
+    head = flows[f, HEAD]
+    before = -1 if head >= 0 and nodes[head, N_OFFSET] > start else flows[f, TAIL]
     while before >= 0 and nodes[before, N_OFFSET] > start:
         before = nodes[before, N_PREVIOUS]
     after = nodes[before, N_NEXT] if before >= 0 else flows[f, HEAD]
