@@ -124,8 +124,11 @@ class _Part:
         self.segments = stretch.segments
         self.holes = stretch.holes()
         self.rows: list[tuple[Column, ...]] = []
-        self.floors: list[tuple[int, int]] = []
-        """From which row on what a trial decided sets the least release."""
+        # for the kernel, which may be called for each of many short runs of messages
+        room = len(stretch.data) // HEADER + 1
+        self.columns = [np.empty(room, np.int64) for _ in range(7)]
+        self.cut = np.empty(room, np.uint8)
+        self.hole_places, self.segment_places = self.holes - self.offset, self.segments.offset - self.offset
 
     def release_at(self, offset: int) -> int:
         """Packet that made the byte at stream offset ``offset`` readable."""
@@ -325,12 +328,10 @@ class Framer:
         """Follows the headers from stream offset ``at``; returns where and why it stopped."""
         size = len(part.data)
         origin = part.offset
-        room = (size - (at - origin)) // HEADER + 1
         if not len(self._memo):
             self._memo = np.full(_FIRST_MEMO, -1, np.int64)
-        start, length, least, greatest, last = (np.empty(room, np.int64) for _ in range(5))
-        cut = np.empty(room, np.uint8)
-        keys, key_row = np.empty(room, np.int64), np.empty(room, np.int64)
+        start, length, least, greatest, last, keys, key_row = part.columns
+        cut = part.cut
         counts = np.zeros(4, np.int64)
         state[0] = at - origin
         segments = part.segments
@@ -339,8 +340,8 @@ class Framer:
             frame_messages(
                 (size - int(state[0])) // 150,
                 part.data,
-                part.holes - origin,
-                segments.offset - origin,
+                part.hole_places,
+                part.segment_places,
                 segments.packet,
                 segments.frame,
                 MAX_BODY,
@@ -361,7 +362,7 @@ class Framer:
         count, new, events, need = counts.tolist()
         self._need = need
         if count:
-            start, length, least, greatest, last = start[:count], length[:count], least[:count], greatest[:count], last[:count]
+            start, length, least, greatest, last = (column[:count].copy() for column in part.columns[:5])
             whole = cut[:count] == 0
             if new:
                 if new > _FIRST_MEMO // 4 and len(self._memo) < _MEMO:
