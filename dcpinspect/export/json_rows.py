@@ -17,6 +17,7 @@ import orjson
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.json import Values, dump, field_object, message_object, scalar_value, steered
+from dcpinspect.export.json_check import are_json
 from dcpinspect.protocol.annotate import collection_name
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
@@ -560,30 +561,28 @@ class _Run:
         with_value = (self._program >= 0) & (decoded.value.size[self._rows] > 0)
         self._program[with_value & _BODYLESS[decoded.layout[self._rows]] & (datatype & XATTR == 0)] = -1
         with_value &= self._program >= 0
-        data = batch.data.data.toreadonly()
         starts, sizes = self._columns[COLUMN["value_start"]], self._columns[COLUMN["value_size"]]
-        for how, unwrap in (
-            (datatype == JSON, self._check),
-            (datatype & (SNAPPY | XATTR) == SNAPPY, self._inflate),
-            (datatype & XATTR != 0, self._unwrap),
-        ):
-            rows = np.flatnonzero(with_value & how)
+        bare = np.flatnonzero(with_value & (datatype == JSON))
+        self._program[bare[~are_json(batch.data, starts[bare], sizes[bare])]] = -1
+        compressed = with_value & (datatype & (SNAPPY | XATTR) == SNAPPY)
+        data = batch.data.data.toreadonly()
+        for how, unwrap in ((compressed, self._inflate), (with_value & (datatype & XATTR != 0), self._unwrap)):
+            rows = np.flatnonzero(how)
             for place, start, size in zip(rows.tolist(), starts[rows].tolist(), sizes[rows].tolist(), strict=True):
                 if not unwrap(place, data[start : start + size]):
                     self._program[place] = -1
-
-    def _check(self, _: int, value: memoryview) -> bool:
-        return _is_json(value)
+        inflated = np.flatnonzero(compressed & (datatype & JSON != 0) & (self._program >= 0))
+        if len(inflated):
+            places, lengths = self._columns[COLUMN["body_start"]][inflated], self._columns[COLUMN["body_size"]][inflated]
+            self._program[inflated[~are_json(np.frombuffer(bytes(self._side), np.uint8), places, lengths)]] = -1
 
     def _inflate(self, place: int, value: memoryview) -> bool:
         try:
             body = decode_snappy(value)
         except SnappyError:
             return False
-        if not body or (self._batch.decoded.datatype[self._rows[place]] & JSON and not _is_json(body)):
-            return False
         self._put("body", place, body)
-        return True
+        return bool(body)
 
     def _unwrap(self, place: int, value: memoryview) -> bool:
         row = self._rows[place]
