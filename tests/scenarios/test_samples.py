@@ -162,7 +162,7 @@ def tshark_messages(path: Path) -> Iterator[tuple[str, str, dict[str, ET.Element
 
 
 @pytest.mark.requires("tshark")
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "any"])  # tshark reads a packet seen on two interfaces twice
+@pytest.mark.parametrize("name", SMALL)
 def test_tshark_reads_the_same_where_it_reads_rightly(name: str) -> None:
     ours = read(name)
     turn: dict[Direction, int] = defaultdict(int)
@@ -193,3 +193,50 @@ def test_tshark_reads_the_same_where_it_reads_rightly(name: str) -> None:
             if theirs_name in fields and number is not None:
                 assert int(fields[theirs_name].get("value") or "", 16) == number, ours_name
     assert turn == {key: len(messages) for key, messages in ours.items()}
+
+
+@pytest.mark.requires("tshark")
+def test_tshark_reads_the_same_headers_of_the_large_sample() -> None:
+    ours = read("large")
+    names = (
+        "ip.src",
+        "tcp.srcport",
+        "ip.dst",
+        "tcp.dstport",
+        "couchbase.opcode",
+        "couchbase.opaque",
+        "couchbase.total_bodylength",
+        "couchbase.cas",
+    )
+    command = [
+        "tshark",
+        "-r",
+        str(CAPTURES["large"]),
+        "-Y",
+        "couchbase",
+        "-T",
+        "fields",
+        *(part for name in names for part in ("-e", name)),
+    ]
+    theirs: dict[Direction, list[tuple[int, ...]]] = defaultdict(list)
+    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+        source, source_port, target, target_port, *columns = line.split("\t")
+        ends = _address(source, int(source_port)), _address(target, int(target_port))
+        key: Direction = (*ends, "c2s") if (*ends, "c2s") in ours else (ends[1], ends[0], "s2c")
+        for opcode, opaque, size, cas in zip(*(column.split(",") for column in columns), strict=True):
+            wire = int.from_bytes(bytes.fromhex(opaque.removeprefix("0x")), "little")  # tshark swaps it
+            theirs[key].append((int(opcode, 16), wire, int(size), int(cas, 16)))
+    mine = {
+        key: [
+            (
+                int(message.batch.decoded.opcode[i]),
+                int(message.batch.decoded.opaque[i]),
+                int(message.batch.decoded.body_size[i]),
+                int(message.batch.decoded.cas[i]),
+            )
+            for message in messages
+            for i in (message.index,)
+        ]
+        for key, messages in ours.items()
+    }
+    assert mine == theirs
