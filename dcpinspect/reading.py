@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
+
+T = TypeVar("T")
+
+
+def ahead(batches: Iterable[T]) -> Iterator[T]:
+    """The batches, each decoded by a thread while the caller works on the one before; kernels let both run."""
+    source = iter(batches)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(next, source, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, source, None)
+            yield batch
 
 
 class Reading:

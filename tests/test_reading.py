@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dcpinspect.errors import CaptureError
-from dcpinspect.reading import Reading
+from dcpinspect.reading import Reading, ahead
+from dcpinspect.tables.messages import MessageBatch
 from tests import builders
 
 
@@ -58,3 +60,16 @@ def test_damage_is_kept_beside_what_was_read(tmp_path: Path) -> None:
         assert sum(len(batch) for batch in reading) == 9
         (problem,) = reading.capture.problems
     assert problem.file == str(path)
+
+
+def test_batches_decoded_ahead_are_the_same_in_order() -> None:
+    assert [*ahead(iter([1, 2, 3]))] == [1, 2, 3]
+
+
+def test_an_error_while_decoding_ahead_reaches_the_caller() -> None:
+    def broken() -> Iterator[MessageBatch]:
+        raise CaptureError("x.pcap", 0, "is broken")
+        yield
+
+    with pytest.raises(CaptureError, match="is broken"):
+        list(ahead(broken()))

@@ -24,6 +24,8 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
 VARIABLE = "DCPINSPECT_CONFIG"
+MAX_SIZE = 1 << 20
+"""Bytes of a config file; nobody writes more, and a device never ends."""
 
 Default = bool | str | list[str]
 """A default as the command line would give it: the state of a flag, or text yet to be parsed."""
@@ -111,7 +113,11 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        with path.open("rb") as file:
+            content = file.read(MAX_SIZE + 1)
+        if len(content) > MAX_SIZE:
+            raise UsageError(f"{escape(os.fspath(path))}: larger than {MAX_SIZE >> 20} MiB, so no config file")
+        return tomllib.loads(content.decode("utf-8"))
     except FileNotFoundError:
         if is_named:
             raise UsageError(f"{escape(os.fspath(path))}: no such config file; correct or unset {VARIABLE}") from None

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+MAX_PASTE = 4 << 20
+"""Bytes of text that are taken apart."""
 SHOWN = 60
 """Columns of a text that nobody knows that the error repeats."""
 
@@ -32,7 +34,12 @@ def explain(
     from dcpinspect.render.explain import explain as explanation
     from dcpinspect.render.explain import suggestions
 
-    text = sys.stdin.buffer.read().decode(errors="replace") if what == ["-"] else " ".join(what)
+    pasted = sys.stdin.buffer.read(MAX_PASTE + 1) if what == ["-"] else b""
+    if len(pasted) > MAX_PASTE:
+        raise UsageError(f"standard input: more than the {MAX_PASTE >> 20} MiB that are explained; give a capture to dcpinspect read")
+    if b"\0" in pasted:
+        raise UsageError("standard input: binary; pipe it through xxd, or give a capture to dcpinspect read")
+    text = pasted.decode(errors="replace") if what == ["-"] else " ".join(what)
     lines = explanation(text)
     if lines is None:
         if not text.strip():

@@ -41,6 +41,7 @@ BROKEN_PIPE = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status; errors become one line on standard error."""
+    _replace_closed_streams()
     try:
         status = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
         sys.stdout.flush()  # here, where a closed pipe can be handled, and not while the interpreter shuts down
@@ -62,6 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         complain(error.strerror if error.filename is None else f"{escape(os.fsdecode(error.filename))}: {error.strerror}")
         return 2
+
+
+def _replace_closed_streams() -> None:
+    """Let what was started with a closed stream (``>&-``) write to, and read from, nothing."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the program runs
 
 
 def program() -> TyperGroup:

@@ -75,6 +75,8 @@ def column_names(text: str | None) -> list[str] | None:
         if name not in BY_NAME:
             close = did_you_mean(name, list(BY_NAME)) or f"; there are {', '.join(BY_NAME)}"
             raise UsageError(f"--columns {escape(name)}: messages have no such column{close}")
+        if names.count(name) > 1:
+            raise UsageError(f"--columns {escape(text)}: {name} is there twice")
     if not names:
         raise UsageError("--columns: name at least one column, as in name,vbucket,by_seqno")
     return names

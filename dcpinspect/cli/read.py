@@ -71,7 +71,8 @@ def read(
 ) -> int:
     """Print the messages of captures (pcap, pcapng; - is standard input), a line each."""
     # Deferred: NumPy and the decoder; --help and completion do without.
-    from dcpinspect.reading import Reading
+    from dcpinspect.capture.source import STDIN
+    from dcpinspect.reading import Reading, ahead
 
     selection = options.selection(vbucket=vbucket, opcode=opcode, connection=connection, key=key, status=status, collection=collection)
     shown = _values(values, format_)
@@ -85,21 +86,24 @@ def read(
             writer = _CsvWriter(chosen)
         else:
             writer = _JsonWriter(format_, fields, shown)
-        left = limit
+        left, shown_messages = limit, 0
+        # The next batch is decoded while this one is written, unless it may take long to come.
+        batches = ahead(reading) if format_ is Format.CSV and STDIN not in captures else reading
         try:
-            for batch in reading if left != 0 else ():
+            for batch in batches if left != 0 else ():
                 rows = selection.rows(batch)
                 rows, skip = rows[skip:], max(0, skip - len(rows))
                 if left is not None:
                     rows = rows[:left]
                     left -= len(rows)
+                shown_messages += len(rows)
                 writer.write(batch, rows)
                 sys.stdout.buffer.flush()
                 if left == 0:
                     break
         finally:
             writer.end()
-        return report(reading, is_whole=left != 0, stats=stats)
+        return report(reading, is_whole=left != 0, stats=stats, shown=shown_messages)
 
 
 def _values(text: str | None, format_: Format) -> Values:
@@ -154,10 +158,18 @@ class _TextWriter:
             self._write_details(batch, index)
 
     def _write_details(self, batch: MessageBatch, index: int) -> None:
+        from dcpinspect.escape import escape
         from dcpinspect.render.byte_grid import byte_grid
         from dcpinspect.render.field_table import field_table
+        from dcpinspect.transport.chunk import C2S
 
         message = batch.annotate(index)
+        connection = int(batch.connection[index]) - 1
+        ends = batch.endpoints.client[connection], batch.endpoints.server[connection]
+        source, target = ends if batch.direction[index] == C2S else ends[::-1]
+        file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
+        place = f"frame {int(batch.last_frame[index])}{file}, stream offset {int(batch.stream_offset[index])}"
+        terminal.put(f"    {source} > {target}, {place}\n")
         shown = [*byte_grid(message, limit=self._limit), ""] if self._hex_grid else []
         if self._verbose:
             title, *table = field_table(message, limit=self._limit)
@@ -207,7 +219,7 @@ class _CsvWriter:
         terminal.put(self._rows.heading())
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        terminal.put(self._rows.text(batch, rows))
+        terminal.put_lines(self._rows.text(batch, rows))
 
     def end(self) -> None:
         """Nothing is left to write."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DamagedCapture
+from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
@@ -20,10 +20,11 @@ MAX_PORTS = 8
 """Ports of other traffic that are named."""
 
 
-def report(reading: Reading, *, is_whole: bool = True, stats: bool = False) -> int:
+def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, shown: int | None = None) -> int:
     """Tell about the captures on standard error; the exit status of the command.
 
     ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
+    ``shown``: messages that met the conditions.
     """
     from dcpinspect.render.coverage import coverage_table, losses  # deferred: NumPy, which --help does without
 
@@ -35,13 +36,19 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False) -> i
     if is_whole and not reading.messages:
         complain(nothing_found(reading))
     elif is_whole:
+        if shown == 0:
+            complain(f"none of {reading.messages:,} messages met the conditions")
         lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
         for line in lost[:MAX_LINES]:
             complain(line)
         if len(lost) > MAX_LINES:
             complain("more connections lost bytes; --stats lists all")
+    if stats and not is_whole:
+        complain("reading stopped before the end: --stats counts what was read so far")
     if stats:
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage)))
+    if problems and not reading.capture.packets:
+        return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0
 
 

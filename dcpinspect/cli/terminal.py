@@ -6,13 +6,15 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from dcpinspect.escape import one_line
 
 
 def complain(message: object) -> None:
     """Write one line to standard error, starting with the program's name."""
-    sys.stderr.write(f"dcpinspect: {one_line(str(message))}\n")
+    with suppress(OSError):  # a standard error that takes nothing is no reason to fail
+        sys.stderr.write(f"dcpinspect: {one_line(str(message))}\n")
 
 
 def wants_color() -> bool:
@@ -23,6 +25,13 @@ def wants_color() -> bool:
 def put(text: str | bytes) -> None:
     """Write to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
     sys.stdout.buffer.write(text.encode() if isinstance(text, str) else text)
+
+
+def put_lines(text: bytes) -> None:
+    """Write lines that hold what the wire held: as they are to a file or pipe, with escapes to a terminal."""
+    if sys.stdout.isatty():
+        text = "".join(f"{one_line(line)}\n" for line in text.decode(errors="backslashreplace").split("\n")[:-1]).encode()
+    put(text)
 
 
 def width() -> int | None:

@@ -238,12 +238,13 @@ def steered(text: bytes) -> bytes:
     return _STEERING.sub(_escaped, text)
 
 
-# What JSON allows raw in a string and terminals act on: DEL and the C1 controls, line separators, marks of reading order.
-_STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c")
+# What JSON allows raw in a string and terminals act on: DEL and the C1 controls, line separators, marks of reading order, invisible tags.
+_STEERING = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]|\xd8\x9c|\xf3\xa0[\x80\x81][\x80-\xbf]")
 
 
 def _escaped(match: re.Match[bytes]) -> bytes:
-    return f"\\u{ord(match[0].decode()):04x}".encode()
+    units = match[0].decode().encode("utf-16-be")
+    return b"".join(b"\\u" + units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
 
 
 class JsonArray:

@@ -235,7 +235,7 @@ def sequence_size(data: Octets, at: int, end: int) -> int:
         return 0
     if (first == 0xC2 and second < 0xA0) or (first == 0xD8 and second == 0x9C):
         return 0
-    if first == 0xE2 and (second == 0x80 or second == 0x81):
+    if (first == 0xE2 and (second == 0x80 or second == 0x81)) or (first == 0xF3 and second == 0xA0):
         return 0
     return size
 

@@ -24,6 +24,9 @@ TimeFormat = Literal["relative", "absolute", "delta"]
 
 ARROWS = ("→", "←")
 _TITLE_WIDTH = 27
+NARROW = 110
+"""Columns of a terminal below which opaque and size are left out."""
+NARROW_TITLE = 19
 
 
 def short_name(name: str) -> str:
@@ -38,13 +41,25 @@ class Lines:
     def __init__(self, time_format: TimeFormat = "relative", *, width: int | None = None) -> None:
         self._time_format = time_format
         self._width = width
-        self._time_width = 29 if time_format == "absolute" else 13
+        self._time_width = 29 if time_format == "absolute" else 10 if width is not None and width < NARROW else 13
         self._first: int | None = None
         self._last: int | None = None
 
     def heading(self) -> str:
         """What stands in which column."""
         time = f"{'Time':>{self._time_width}}"
+        if self._is_narrow:
+            return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
+        return self._clipped(self._wide_heading(time))
+
+    @property
+    def _is_narrow(self) -> bool:
+        return self._width is not None and self._width < NARROW
+
+    def _clipped(self, text: str) -> str:
+        return (text if self._width is None else clip(text, self._width)).rstrip()
+
+    def _wide_heading(self, time: str) -> str:
         return f"{'Row':>9} {time} Con  {'Message':<{_TITLE_WIDTH}} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
 
     def line(self, batch: MessageBatch, index: int) -> str:
@@ -52,13 +67,20 @@ class Lines:
         decoded = batch.decoded
         direction = int(batch.direction[index])
         vbucket = batch.vbucket.at(index)
+        if self._is_narrow:
+            title = clip(_title(batch, index), NARROW_TITLE)
+            return self._clipped(
+                f"{int(batch.row[index]):>7} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
+                f" {int(batch.connection[index]):>2}{ARROWS[direction]} {title:<{NARROW_TITLE}}"
+                f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {_summary(batch, index)}"
+            )
         text = (
             f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
             f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<{_TITLE_WIDTH}}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
             f" {int(batch.length[index]):>8}  {_summary(batch, index)}"
         )
-        return (text if self._width is None else clip(text, self._width)).rstrip()
+        return self._clipped(text)
 
     def _time(self, time_ns: int) -> str:
         if self._first is None:

@@ -176,7 +176,9 @@ def _pair(name: str, kind: ColumnKind) -> Callable[[MessageBatch, Rows], Any]:
 
 _MAKERS: dict[str, Callable[[MessageBatch, Rows], Any]] = {
     **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
-    "file": lambda batch, rows: _looked_up(batch.file[rows], [name.encode(errors="backslashreplace").decode() for name in batch.files]),
+    "file": lambda batch, rows: _looked_up(
+        batch.file[rows], [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in batch.files]
+    ),
     "time": lambda batch, rows: pa.array(batch.time_ns[rows] // 1000, pa.timestamp("us", "UTC")),
     "client": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.client[number - 1]),
     "server": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.server[number - 1]),

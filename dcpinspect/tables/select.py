@@ -13,7 +13,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
-from dcpinspect.protocol.statuses import Status
+from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
 from dcpinspect.tables.messages import MessageBatch
 
 
@@ -132,7 +132,8 @@ def statuses(texts: str) -> tuple[range, ...]:
     for text in texts.split(","):
         name = text.strip().lower().replace("-", "_")
         if name == "error":
-            out += [range(1, 0x10000)]
+            edges = sorted(_DONE)
+            out += [range(low + 1, high) for low, high in zip(edges, [*edges[1:], 0x10000], strict=True)]
         elif name in _STATUSES:
             out.append(range(_STATUSES[name], _STATUSES[name] + 1))
         elif name[:1].isdigit():
@@ -142,7 +143,9 @@ def statuses(texts: str) -> tuple[range, ...]:
     return tuple(out)
 
 
-_STATUSES = {status.name.lower(): int(status) for status in Status}
+# A rollback and a partial failure have a payload as a success has, and still are none.
+_DONE = SUCCESS_CLASS - {Status.ROLLBACK, Status.SUBDOC_MULTI_PATH_FAILURE, Status.SUBDOC_MULTI_PATH_FAILURE_DELETED}
+_STATUSES = {**{status.name.lower(): int(status) for status in Status}, "ok": int(Status.SUCCESS)}
 
 
 def key_pattern(glob: str) -> re.Pattern[str]:

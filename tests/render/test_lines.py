@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from dcpinspect.escape import cells
 from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.header import decode_header
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
+from dcpinspect.reading import Reading
 from dcpinspect.render.lines import Lines, TimeFormat, short_name
 from dcpinspect.tables.select import commands
+from tests import builders
 from tests.protocol import strategies
 from tests.protocol.vectors import ALL
 from tests.tables.build import START_NS, batch
@@ -198,3 +201,13 @@ def test_no_bytes_make_a_character_that_cannot_be_seen(messages: list[bytes], ha
     made = batch(*messages, handshake=handshake)
     writer = Lines()
     assert all(writer.line(made, index).isprintable() for index in range(len(made)))
+
+
+def test_a_narrow_terminal_has_no_room_for_opaque_and_size(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "narrow.pcap", server=encode("dcp_mutation", vbucket=417, by_seqno=42, key="airline_10"))
+    with Reading([str(path)]) as reading:
+        (batch,) = reading
+    lines = Lines(width=80)
+    assert lines.heading().split() == ["Row", "Time", "Con", "Message", "vb", "Seqno", "Summary"]
+    assert lines.line(batch, 0).split()[-4:] == ["mutation", "417", "42", "airline_10"]
+    assert len(lines.heading()) <= 80
