@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.kernel import COMPILE_FROM, Ints, Kernel, Octets, be16, be32, be64, copy, kernel, le32
+from dcpinspect.kernel import COMPILE_FROM, COMPILE_FROM_THEN, Ints, Kernel, Octets, be16, be32, be64, copy, kernel, le32
 
 
 @kernel("uint64(octets, uint64[::1], int64[::1])")
@@ -48,8 +48,10 @@ def test_read_only_bytes_are_taken_by_both_forms() -> None:
         assert target.tobytes() == b"bcdef"
 
 
-def test_a_kernel_compiles_once_it_has_seen_enough_work(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("is_loaded", "enough"), [(0, COMPILE_FROM), (1, COMPILE_FROM_THEN)])
+def test_a_kernel_compiles_once_it_has_seen_enough_work(is_loaded: int, enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DCPINSPECT_KERNELS", raising=False)
+    monkeypatch.setitem(sys.modules["dcpinspect.kernel"]._state, "loaded", is_loaded)
 
     @kernel("int64(int64)")
     def double(value: int) -> int:
@@ -62,7 +64,7 @@ def test_a_kernel_compiles_once_it_has_seen_enough_work(monkeypatch: pytest.Monk
         return kernel.function
 
     monkeypatch.setattr("dcpinspect.kernel._compiled_form", compiled_form)
-    assert double(COMPILE_FROM - 1, 4) == 8
+    assert double(enough - 1, 4) == 8
     assert not compiled
     assert double(1, 5) == 10
     assert double(1, 6) == 12
