@@ -12,7 +12,7 @@ from typing import Literal
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
-from dcpinspect.protocol.fields import bit_names
+from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Message
@@ -133,7 +133,9 @@ def _summary(batch: MessageBatch, index: int) -> str:
         parts.append(f"sid {sid}")
     key = batch.key_of(index)
     if key is not None:
-        collection = decoded.collection_id.at(index)
+        layout = batch.layout_of(index)
+        has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY  # names of collections have none
+        collection = decoded.collection_id.at(index) if has_prefix else None
         parts.append((f"0x{collection:x}:" if collection else "") + escape(key))
     parts += DATATYPE_NAMES[int(decoded.datatype[index])]
     prepared = batch.number("prepared_seqno", index)
