@@ -35,7 +35,6 @@ def test_missing_file_is_one_clear_line(tmp_path: Path) -> None:
 NOBODY = 65534
 
 
-@pytest.mark.skipif(os.name == "nt", reason="permissions are another thing there")
 def test_unreadable_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"abc")
     (tmp_path / "x").chmod(0)
