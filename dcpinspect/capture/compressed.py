@@ -8,6 +8,10 @@ from typing import Any, Protocol
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
 READ = 1 << 18
+ZSTD_PIECE = 512
+"""Bytes given to zstandard at once: its output has no limit of its own, and 4 bytes may be a block of 128 KiB."""
+_MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + bytes(range(0x50, 0x60))}
+"""First bytes of what may follow a complete member: another one, and for zstd skippable frames (RFC 8878, 3.1.2)."""
 
 
 class _Raw(Protocol):
@@ -24,7 +28,7 @@ class Inflate:
         """Set when the compressed data is damaged or cut; the stream has ended there."""
         self._raw = raw
         self._kind = kind
-        self._input = b""
+        self._input: bytes | memoryview = b""
         self._buffer = bytearray(READ)
         self._decoder = self._new_decoder()
         self._ended = False
@@ -32,17 +36,14 @@ class Inflate:
     def _new_decoder(self) -> Any:  # Any: zlib's and zstandard's decompressors share no type
         if self._kind == GZIP:
             return zlib.decompressobj(wbits=31)
-        import zstandard  # deferred: rarely needed
-
-        reader: Any = _Reader(self)  # only ``read`` is called
-        return zstandard.ZstdDecompressor().stream_reader(reader, read_across_frames=True, closefd=False)
+        return _Zstd()
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; 0 at the end or at damage."""
         if self._ended:
             return 0
         try:
-            size = self._inflate_into(target) if self._kind == GZIP else int(self._decoder.readinto(target))
+            size = self._inflate_into(target)
         except (zlib.error, EOFError, _zstd_error()) as error:
             self.problem = f"compressed data is damaged ({error})"
             size = 0
@@ -53,13 +54,13 @@ class Inflate:
         while True:
             if self._decoder.eof:  # another member may follow; zero padding (tapes, block devices) may too
                 rest = self._decoder.unused_data.lstrip(b"\0") or self._more().lstrip(b"\0")
-                if not rest.startswith(GZIP[:1]):
+                if rest[:1] not in _MEMBER[self._kind] or not rest:
                     if rest:
                         self.problem = "the compressed data is followed by something else"
                     return 0
                 self._decoder = self._new_decoder()
                 self._input = rest
-            if not self._input:
+            if not len(self._input) and not getattr(self._decoder, "pending", b""):
                 self._input = self._more()
                 if not self._input:
                     self.problem = "the compressed data is cut short"
@@ -79,14 +80,32 @@ class Inflate:
         self._raw.close()
 
 
-class _Reader:
-    """``read`` for zstandard, which does not take ``readinto``."""
+class _Zstd:
+    """zstandard's decompressor with the interface of zlib's: bounded output, and whether the frame is complete."""
 
-    def __init__(self, inflate: Inflate) -> None:
-        self._inflate = inflate
+    def __init__(self) -> None:
+        import zstandard  # deferred: rarely needed
 
-    def read(self, size: int = -1) -> bytes:  # noqa: ARG002 - the interface; we give what we have
-        return self._inflate._more()
+        self._frame = zstandard.ZstdDecompressor().decompressobj()
+        self.pending = memoryview(b"")
+        self.unconsumed_tail: bytes | memoryview = b""
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._frame.eof) and not len(self.pending)
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._frame.unused_data + bytes(self.unconsumed_tail)
+
+    def decompress(self, data: bytes | memoryview, size: int) -> memoryview:
+        if not len(self.pending):
+            view = memoryview(data)
+            self.pending = memoryview(self._frame.decompress(view[:ZSTD_PIECE]))
+            data = view[ZSTD_PIECE:]
+        self.unconsumed_tail = data
+        out, self.pending = self.pending[:size], self.pending[size:]
+        return out
 
 
 def _zstd_error() -> type[Exception]:

@@ -42,6 +42,24 @@ def test_cut_gzip_gives_what_was_there_and_says_so(tmp_path: Path) -> None:
     assert capture.problems[-1].what == "the compressed data is cut short"
 
 
+def test_cut_zstd_says_so_also_where_a_block_ends(tmp_path: Path) -> None:
+    compressor = zstandard.ZstdCompressor().compressobj()
+    blocks = [compressor.compress(PLAIN[:1000]) + compressor.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK), compressor.compress(PLAIN[1000:])]
+    path = tmp_path / "x"
+    for tail in (b"", (blocks[1] + compressor.flush())[:-5]):
+        path.write_bytes(blocks[0] + tail)
+        capture = open_capture(path)
+        assert 0 < sum(len(batch) for batch in capture) < len(PACKETS)
+        assert "the compressed data is cut short" in [problem.what for problem in capture.problems]
+
+
+def test_zstd_of_which_nothing_can_be_unpacked_is_cut_and_not_empty(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(zstd(PLAIN)[:-5])
+    with pytest.raises(CaptureError, match="the compressed data is cut short"):
+        open_capture(path)
+
+
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
 def test_damaged_compression_is_a_problem_and_no_exception(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     data = bytearray(compress(PLAIN))
