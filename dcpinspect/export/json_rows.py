@@ -18,12 +18,12 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.document_text import document_text
 from dcpinspect.export.json import Values, dump, field_object, message_object, scalar_value
 from dcpinspect.export.json_check import are_json
-from dcpinspect.protocol.annotate import collection_name
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.meanings import collection_name
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.session import STATE_NAMES

@@ -288,7 +288,7 @@ def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_strin
 
 @inline
 def put_cas_time(out: Octets, at: int, data: Octets, start: int) -> int:
-    """Writes when a CAS was made as a JSON string, or null for what is no time; see ``annotate.cas_time``."""
+    """Writes when a CAS was made as a JSON string, or null for what is no time; see ``meanings.cas_time``."""
     high, low = 0, 0
     for i in range(8):
         byte = data[start + i] if i < 6 else 0  # the last two bytes count, they are no time

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.json import rfc3339
-from dcpinspect.protocol.annotate import cas_time
+from dcpinspect.protocol.meanings import cas_time
 
 
 def written(operation: int, first: int, second: int, *, column: int = 0, data: bytes = b"", compiled: bool = True) -> bytes:

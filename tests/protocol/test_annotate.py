@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from struct import pack
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dcpinspect.protocol import datatype as datatypes
-from dcpinspect.protocol.annotate import MAX_RECORDS, annotate, cas_time, json_error
-from dcpinspect.protocol.encode import encode, encode_document, encode_parts
+from dcpinspect.protocol.annotate import MAX_RECORDS, annotate
+from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
-from dcpinspect.protocol.snappy import encode_snappy
-from dcpinspect.protocol.xattr import encode_xattrs
 from tests.protocol.damage import assert_inside, assert_tiles
 from tests.protocol.strategies import contexts, gaps, messages
 
@@ -26,10 +20,6 @@ OFF = Context("off")
 
 def rules(message: Message) -> list[str]:
     return [problem.rule for problem in message.problems]
-
-
-def mutation(value: bytes, datatype: int, *, context: Context = OFF, **fields: Any) -> Message:
-    return annotate(encode("dcp_mutation", key=b"k", value=value, datatype=datatype, by_seqno=1, **fields), context=context)
 
 
 @settings(deadline=None, max_examples=600)
@@ -104,7 +94,8 @@ def test_an_opcode_of_development_builds_says_so(opcode: int) -> None:
 
 @pytest.mark.parametrize("bit", [0x08, 0x10, 0x20, 0x40, 0x80])
 def test_an_undefined_datatype_bit_is_an_error(bit: int) -> None:
-    assert rules(mutation(b"v", bit)) == ["undefined-datatype"]
+    message = annotate(encode("dcp_mutation", key=b"k", value=b"v", datatype=bit), context=OFF)
+    assert rules(message) == ["undefined-datatype"]
 
 
 def test_a_body_of_more_than_30_mib_is_suspect() -> None:
@@ -124,82 +115,6 @@ def test_lengths_that_contradict_each_other_offer_the_body_that_would_fit() -> N
 def test_extras_of_a_length_nobody_defined_are_shown_raw_and_key_and_value_still_read() -> None:
     message = annotate(encode_parts(0x80, 0x57, extras=bytes(33), key=b"hello", value=b"world"), context=OFF)
     assert (rules(message), message.key, message.value and message.value.body) == (["extras-length"], b"hello", b"world")
-
-
-# -- values -------------------------------------------------------------------------------------------
-
-
-def test_snappy_is_undone_before_xattrs_and_xattrs_before_json() -> None:
-    value, datatype = encode_document('{"a":1}', xattrs={"_sync": "1"}, json=True, snappy=True)
-    message = mutation(value, datatype)
-    assert message.value is not None
-    assert (message.value.encoding, message.value.body, message.value.xattrs) == ("json", b'{"a":1}', ((b"_sync", b"1"),))
-
-
-def test_an_empty_value_may_have_the_snappy_bit() -> None:
-    assert mutation(b"", datatypes.SNAPPY).problems == []
-
-
-def test_a_value_that_is_no_snappy_block_is_an_error() -> None:
-    assert rules(mutation(b"\x05hello", datatypes.SNAPPY)) == ["bad-snappy"]
-
-
-def test_a_snappy_block_that_claims_gigabytes_is_refused_before_memory_is_taken() -> None:
-    message = mutation(b"\xff\xff\xff\xff\x0f\0", datatypes.SNAPPY)
-    assert [problem.reason for problem in message.problems] == ["value claims 4294967295 bytes, more than the 30 MiB a document may have"]
-
-
-def test_the_datatype_of_the_stored_document_is_not_held_against_the_value() -> None:
-    context = Context("off", underlying_datatype=True)
-    assert mutation(b"plain", 0x07, context=context).problems == []
-
-
-@pytest.mark.parametrize("size", [0xFFFF_FFFF, 0x7FFF_FFFF, 5])
-def test_an_xattr_section_longer_than_the_value_is_an_error(size: int) -> None:
-    assert rules(mutation(pack(">I", size) + b"abc", datatypes.XATTR)) == ["bad-xattr-section"]
-
-
-def test_an_xattr_pair_longer_than_its_section_is_an_error() -> None:
-    section = pack(">I", 0xFFFF_FFFF) + b"k\0v\0"
-    assert rules(mutation(pack(">I", len(section)) + section, datatypes.XATTR)) == ["bad-xattr-section"]
-
-
-def test_damage_inside_a_compressed_value_is_placed_at_the_value_and_says_which_byte_of_it() -> None:
-    message = mutation(encode_snappy(encode_xattrs([(b"a", b"1")]) + b"x" * 500 + b"{"), 0x07)
-    assert [(problem.offset, problem.reason) for problem in message.problems] == [
-        (56, "marked JSON, but unexpected character, expected a JSON value at byte 0 (byte 12 of the inflated value)")
-    ]
-
-
-@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 50_000 + b"1" + b"}" * 50_000, b"[" * 2000 + b"]" * 2000])
-def test_json_that_nests_too_deep_is_a_problem_and_no_exception(body: bytes) -> None:
-    assert rules(mutation(body, datatypes.JSON)) == ["json-bit-not-json"]
-
-
-def test_huge_json_is_read() -> None:
-    body = json.dumps(["x" * 100] * 20_000).encode()
-    assert mutation(body, datatypes.JSON).problems == []
-
-
-@pytest.mark.parametrize("text", [b"", b"{", b'"\xff"', b"[1,]", b"nan", b'{"\xc3\xa9\xc3\xa9": x}'])
-def test_the_place_of_a_json_error_is_inside_the_text(text: bytes) -> None:
-    error = json_error(text)
-    assert error is not None
-    assert 0 <= error[0] <= len(text)
-
-
-def test_extended_metadata_is_cut_off_before_the_document_is_read() -> None:
-    message = mutation(b'{"a":1}' + b"\1\1\0\1x", datatypes.JSON, nmeta=5)
-    assert message.value is not None
-    assert (message.problems, message.value.body) == ([], b'{"a":1}')
-
-
-def test_extended_metadata_longer_than_the_value_is_an_error() -> None:
-    assert rules(mutation(b"abc", 0, nmeta=4)) == ["length-mismatch"]
-
-
-def test_a_deletion_with_a_body_is_a_warning() -> None:
-    assert rules(annotate(encode("dcp_deletion", key=b"k", value=b"body"), context=OFF)) == ["deletion-with-body"]
 
 
 # -- keys ---------------------------------------------------------------------------------------------
@@ -361,16 +276,3 @@ def test_a_session_token_in_the_cas_is_hidden(magic: int, opcode: Opcode) -> Non
     field = annotate(data).field("cas")
     assert field is not None
     assert (field.hidden, field.raw, field.value) == (True, b"", None)
-
-
-# -- meanings -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("cas", "time"), [(0, None), (1 << 40, None), (1_700_000_000_123_000_000, "2023-11-14 22:13:20.122 UTC")])
-def test_a_cas_is_a_time_when_it_can_be_one(cas: int, time: str | None) -> None:
-    assert cas_time(cas) == time
-
-
-@given(st.integers(0, 2**64 - 1))
-def test_every_cas_has_a_meaning_or_none_and_never_an_exception(cas: int) -> None:
-    assert cas_time(cas) is None or "UTC" in str(cas_time(cas))

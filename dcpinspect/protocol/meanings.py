@@ -1,0 +1,56 @@
+"""Values of the wire in words: text, times, collections, JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from dcpinspect.protocol.message import Collections
+
+
+def text_or_bytes(raw: bytes) -> str | bytes:
+    """UTF-8 text where it is that, else the bytes."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
+
+
+def utc(seconds: int, nanoseconds: int = 0) -> str:
+    """A time of the wire in words."""
+    when = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{when}.{nanoseconds // 1_000_000:03} UTC" if nanoseconds else f"{when} UTC"
+
+
+def cas_time(cas: int) -> str | None:
+    """When a CAS was made: a hybrid logical clock, nanoseconds with 16 bits of counter; None for what is no time."""
+    nanoseconds = cas & ~0xFFFF
+    return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
+
+
+def collection_name(collection: int, state: Collections) -> str:
+    """A collection in words, and whether it is only inferred that there are any."""
+    name = "default collection" if collection == 0 else f"collection 0x{collection:x}"
+    return f"{name}, inferred" if state == "inferred" else name
+
+
+def json_number(text: bytes, key: str) -> int | None:
+    """The number that a JSON object has under a key; None for anything else."""
+    import orjson  # deferred: not every command shows values
+
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    number = found.get(key) if isinstance(found, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def json_error(text: bytes) -> tuple[int, str] | None:
+    """(byte, reason) of the first thing that is not JSON, or None."""
+    import orjson  # deferred: not every command shows values
+
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        return error.pos, error.msg.partition(": line")[0]
+    return None
