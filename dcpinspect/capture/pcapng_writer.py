@@ -1,0 +1,142 @@
+"""Packets as a pcapng file: an interface for each link type, nanoseconds, comments, counts of what the kernel dropped."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect import __version__
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.pcapng import ENHANCED_PACKET, INTERFACE, SECTION
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
+from dcpinspect.kernel import Ints, Octets, copy, kernel
+
+STATISTICS = 5
+"""Type of an interface statistics block."""
+MAX_COMMENT = 0xFFFC
+"""Bytes of a comment: the length of an option has 16 bits, and what it pads to is to stay below them."""
+
+_END = bytes(4)
+_COMMENT, _USER_APPLICATION = 1, 4
+_NAME, _RESOLUTION, _FILTER = 2, 9, 11
+_RECEIVED, _DROPPED = 4, 5
+_BYTE_ORDER = 0x1A2B3C4D
+_HEADER = 28
+"""Bytes of an enhanced packet block before the packet."""
+
+
+class Sink(Protocol):
+    """Where the bytes go: the write half of a binary file."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Take all of it, or raise OSError."""
+
+
+class PcapNgWriter:
+    """Writes packets to one section of a pcapng file, little-endian, times in nanoseconds.
+
+    Interfaces describe themselves as packets of a new link type come; who knows more of one says so before with ``interface``.
+    The sink stays the caller's: it is neither flushed nor closed. What the sink raises (OSError) passes through.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._interfaces: dict[tuple[int, int], int] = {}
+        self._described = 0
+        application = _option(_USER_APPLICATION, f"dcpinspect {__version__}".encode())
+        self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + application + _END)
+
+    def interface(self, link_type: int, *, name: str | None = None, capture_filter: str | None = None, snaplen: int = MAX_PACKET) -> int:
+        """Describes the interface that packets of this link type come from, from now on; the number it has in the file.
+
+        ``name`` is the system's (``eth0``), ``capture_filter`` a filter as libpcap takes it.
+        """
+        options = b"" if name is None else _option(_NAME, name.encode(errors="surrogateescape"))
+        options += _option(_RESOLUTION, b"\x09")
+        options += b"" if capture_filter is None else _option(_FILTER, b"\0" + capture_filter.encode())
+        self._put(INTERFACE, struct.pack("<HHI", link_type, 0, snaplen) + options + _END)
+        number = self._described
+        self._described += 1
+        self._interfaces[link_type, snaplen] = number
+        return number
+
+    def write(self, packets: PacketBatch, rows: npt.NDArray[np.int64] | None = None, comments: Mapping[int, str] | None = None) -> None:
+        """Writes packets of a batch: all, or those at ``rows``, in that order. ``comments`` are by index in the batch.
+
+        Times before 1970, which the format does not have, become its first moment.
+        """
+        if rows is None:
+            rows = np.arange(len(packets), dtype=np.int64)
+        count = len(rows)
+        if not count:
+            return
+        captured = packets.captured[rows]
+        header = np.empty((count, _HEADER // 4), "<u4")
+        header[:, 0] = ENHANCED_PACKET
+        header[:, 2] = self._numbers(packets.link_type[rows], captured)
+        time_ns = np.maximum(packets.time_ns[rows], 0)
+        header[:, 3], header[:, 4] = time_ns >> 32, time_ns & 0xFFFF_FFFF
+        header[:, 5], header[:, 6] = captured, packets.wire[rows]
+        options, ends = _comments(rows, comments or {})
+        sizes = _HEADER + captured + -captured % 4 + np.diff(ends, prepend=0) + 4
+        header[:, 1] = sizes
+        out = np.zeros(int(sizes.sum()), np.uint8)  # what a packet is padded with is zero
+        octets = header.view(np.uint8).reshape(-1)
+        write_blocks(count, octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
+        self._sink.write(out.data)
+
+    def statistics(self, interface: int, *, received: int, dropped: int, time_ns: int) -> None:
+        """Says how many packets an interface had seen, and how many of them the kernel had dropped, at a time."""
+        time_ns = max(time_ns, 0)
+        counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(_DROPPED, struct.pack("<Q", dropped))
+        self._put(STATISTICS, struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END)
+
+    def _numbers(self, link_type: npt.NDArray[np.int64], captured: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The interface of each packet. A packet longer than usual has one that announces such: readers refuse it otherwise."""
+        kinds, inverse = np.unique(link_type * 2 + (captured > MAX_PACKET), return_inverse=True)
+        keys = [(kind // 2, MAX_BLOCK if kind % 2 else MAX_PACKET) for kind in kinds.tolist()]
+        numbers = [self._interfaces[key] if key in self._interfaces else self.interface(key[0], snaplen=key[1]) for key in keys]
+        return np.array(numbers, dtype=np.int64)[inverse]
+
+    def _put(self, kind: int, body: bytes) -> None:
+        size = struct.pack("<I", len(body) + 12)
+        self._sink.write(struct.pack("<I", kind) + size + body + size)
+
+
+def _option(code: int, value: bytes) -> bytes:
+    return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def _comments(rows: npt.NDArray[np.int64], comments: Mapping[int, str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """(options of all packets, where those of each end)."""
+    ends = np.zeros(len(rows), dtype=np.int64)
+    options = bytearray()
+    if comments:
+        for place in np.flatnonzero(np.isin(rows, list(comments))).tolist():
+            text = comments[int(rows[place])].encode(errors="backslashreplace")[:MAX_COMMENT].decode(errors="ignore")
+            before = len(options)
+            options += _option(_COMMENT, text.encode()) + _END
+            ends[place] = len(options) - before
+    return np.frombuffer(bytes(options) or b"\0", np.uint8), np.cumsum(ends)
+
+
+@kernel("void(octets, octets, int64[::1], int64[::1], octets, int64[::1], int64[::1], uint8[::1])")
+def write_blocks(
+    header: Octets, data: Octets, offset: Ints, captured: Ints, options: Octets, option_ends: Ints, sizes: Ints, out: Octets
+) -> None:
+    """Write a block for each packet: its header, its bytes, its options, its length again. One step a packet."""
+    at = 0
+    option = 0
+    for i in range(len(sizes)):
+        copy(out, at, header, 28 * i, 28)
+        copy(out, at + 28, data, offset[i], captured[i])
+        end = at + sizes[i]
+        size = option_ends[i] - option
+        copy(out, end - 4 - size, options, option, size)
+        option = option_ends[i]
+        copy(out, end - 4, header, 28 * i + 4, 4)
+        at = end
