@@ -8,6 +8,7 @@ the packets were divided into batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -29,12 +30,22 @@ _AT_END = np.iinfo(np.int64).max
 """Release of what only the end of the input released: after every packet."""
 
 
+class Keeper(Protocol):
+    """Who wants to come back to the bytes of messages."""
+
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
+        """What ``packets`` (None: the end of the input) added to the streams, before the messages that it completed; with places."""
+
+
 class Engine:
     """State of one reading."""
 
-    def __init__(self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS, find_ports: bool = False) -> None:
+    def __init__(
+        self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS, find_ports: bool = False, keeper: Keeper | None = None
+    ) -> None:
         """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol."""
-        self.transport = Reassembler(ports, every_port=find_ports)
+        self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
+        self._keeper = keeper
         self._ports = ports
         self._evidence = Evidence()
         self._files = files
@@ -48,12 +59,16 @@ class Engine:
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
         """The messages that these packets completed, in row order; None when there are none."""
         chunks = self.transport.feed(packets)
+        if self._keeper is not None:
+            self._keeper.keep(packets, chunks)
         self._meet_connections()
         return self._messages(self._believed([self._framed(chunk) for chunk in chunks]))
 
     def finish(self) -> MessageBatch | None:
         """What the end of the input releases."""
         chunks = self.transport.finish()
+        if self._keeper is not None:
+            self._keeper.keep(None, chunks)
         self._meet_connections()
         parts = [self._framed(chunk) for chunk in chunks]
         parts += [(connection, direction, framer.finish()) for (connection, direction), framer in sorted(self._framers.items())]
@@ -64,6 +79,11 @@ class Engine:
         """What became of the packets and bytes so far; the sums hold once the reading has finished."""
         endpoints = list(zip(self._endpoints.client, self._endpoints.server, strict=True))
         return coverage(self.transport, endpoints, {key: framer.account for key, framer in self._framers.items()}, self._evidence)
+
+    @property
+    def turned(self) -> frozenset[int]:
+        """Connections whose chunks have the other direction than their messages: the server's side was seen first."""
+        return self._evidence.reversed if self._evidence.is_needed else frozenset()
 
     def _framed(self, chunk: StreamChunk) -> Part:
         self._evidence.note(chunk)

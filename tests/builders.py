@@ -20,9 +20,10 @@ from scapy.packet import Raw
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.source import Source
 from dcpinspect.protocol.framing import Framed, Framer, FramingAccount
 from dcpinspect.protocol.resync import KnownStreams
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.reassembly import Reassembler
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
@@ -321,6 +322,8 @@ class Reading:
     holes: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     transport: Reassembler = field(default_factory=Reassembler)
     problems: list[str] = field(default_factory=list)
+    scattered: int = 0
+    """Segments that their file does not hold in one piece."""
 
     def messages(self, direction: int = 1, connection: int = 1) -> list[bytes]:
         """The messages of one direction, in stream order."""
@@ -328,14 +331,37 @@ class Reading:
         return [row.data for row in sorted(found, key=lambda row: row.stream_offset)]
 
 
+def unpacked(name: str) -> bytes:
+    """What a capture file holds, without the compression around it."""
+    source, found, piece = Source(name), bytearray(), bytearray(1 << 20)
+    while size := source.readinto(memoryview(piece)):
+        found += piece[:size]
+    source.close()
+    return bytes(found)
+
+
+def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
+    """Compares the segments of a chunk with what stands in the files; returns how many stand nowhere in one piece."""
+    assert chunk.places is not None
+    offsets = [*chunk.segments.offset.tolist(), chunk.offset + len(chunk.data)]
+    for start, end, place, file in zip(offsets, offsets[1:], chunk.places.tolist(), chunk.segments.file.tolist(), strict=False):
+        if place >= 0:
+            assert files[file][place : place + end - start] == chunk.data[start - chunk.offset : end - chunk.offset].tobytes()
+        elif place == NOWHERE:
+            assert start == end or any(low <= start and end <= high for low, high in chunk.holes)
+    return int((chunk.places == SCATTERED).sum())
+
+
 def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None = (11_210,)) -> Reading:
-    """Reads captures as the engine does, and checks the accounts."""
-    reading = Reading(transport=Reassembler(ports))
+    """Reads captures as the engine does, and checks the accounts, and that every segment stands in its file where it is said to."""
+    reading = Reading(transport=Reassembler(ports, with_places=True))
+    files: list[bytes] = []
     framers: dict[tuple[int, int], Framer] = {}
     known: dict[int, KnownStreams] = {}  # the clients'
 
     def frame_all(chunks: list[StreamChunk]) -> None:
         for chunk in chunks:
+            reading.scattered += check_places(chunk, files)
             link = (chunk.connection, chunk.direction)
             reading.streams[link] = reading.streams.get(link, b"") + chunk.data.tobytes()
             reading.holes.setdefault(link, []).extend(chunk.holes)
@@ -349,6 +375,7 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
                 reading.skipped += [(*link, *one) for one in ranges]
 
     with open_capture(paths, batch_bytes=batch_bytes) as opened:
+        files += [unpacked(file.name) for file in opened.files]
         for batch in opened:
             before = len(reading.rows)
             frame_all(reading.transport.feed(batch))

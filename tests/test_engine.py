@@ -17,6 +17,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.protocol.encode import encode
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.transport.chunk import StreamChunk
 from tests import builders
 from tests.builders import Conversation
 
@@ -221,6 +222,49 @@ def test_every_column_of_a_batch_has_an_entry_a_message(talk: Path) -> None:
             value = getattr(batch, field.name)
             if isinstance(value, np.ndarray) and field.name != "data":
                 assert len(value) == len(batch), field.name
+
+
+class Places:
+    """Puts the streams together from the places that a keeper is told."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = path.read_bytes()
+        self.streams: dict[tuple[int, int], bytearray] = {}
+        self.kept = 0
+
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
+        self.kept += 0 if packets is None else len(packets)
+        for chunk in chunks:
+            assert chunk.places is not None
+            stream = self.streams.setdefault((chunk.connection, chunk.direction), bytearray())
+            ends = [*chunk.segments.offset.tolist()[1:], chunk.offset + len(chunk.data)]
+            for start, end, place in zip(chunk.segments.offset.tolist(), ends, chunk.places.tolist(), strict=True):
+                stream += self.file[place : place + end - start] if place >= 0 else bytes(end - start)
+
+
+@pytest.mark.parametrize("port", [11_210, 31_000])
+def test_a_keeper_learns_where_the_bytes_of_every_message_stand(port: int, tmp_path: Path) -> None:
+    one = Conversation(mss=100, server=("10.0.0.2", port))
+    one.stream(False, GRANT)  # the server's side is seen first
+    one.stream(True, HELLO + ASK)
+    one.stream(False, ANSWER + MARKER + b"".join(builders.mutations(30)))
+    order = one.segments[:6] + one.segments[6:12:2] + one.segments[7:12:2] + one.segments[12:]
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(order)))
+    keeper = Places(path)
+    capture = open_capture([path], batch_bytes=4096)
+    engine = Engine([str(path)], find_ports=True, keeper=keeper)
+    found = [batch for batch in (*(engine.feed(packets) for packets in capture), engine.finish()) if batch is not None]
+    assert sum(len(batch) for batch in found) > 30
+    assert engine.turned == (frozenset() if port == 11_210 else {1})
+    assert keeper.kept == len(order)
+    for batch in found:
+        for index, connection, direction, offset in zip(
+            range(len(batch)), batch.connection.tolist(), batch.direction.tolist(), batch.stream_offset.tolist(), strict=True
+        ):
+            stream = keeper.streams[connection, direction ^ (connection in engine.turned)]
+            data = batch.bytes_of(index)
+            assert stream[offset : offset + len(data)] == data
 
 
 def test_several_files_are_one_reading(tmp_path: Path) -> None:

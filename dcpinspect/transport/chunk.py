@@ -9,6 +9,10 @@ from dcpinspect.capture.batch import Bytes, Column
 C2S = 0
 S2C = 1
 
+NOWHERE = -1
+SCATTERED = -2
+"""Places of a segment that are none in its file: of a hole; of bytes that the file does not hold in one piece."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segments:
@@ -50,3 +54,6 @@ class StreamChunk:
     """True for the first chunk after a SYN: a message begins at ``data[0]``."""
     is_end: bool = False
     """True when no more bytes of this direction can come."""
+    places: Column | None = None
+    """Where in its file (unpacked, if that is compressed) the bytes of each segment begin, or ``NOWHERE``, ``SCATTERED``; only for who
+    asked for it."""

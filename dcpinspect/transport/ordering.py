@@ -13,9 +13,10 @@ from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
 
 # Columns of an entry.
-E_FLOW, E_OFFSET, E_LENGTH, E_SOURCE, E_PACKET, E_FRAME, E_FILE, E_TIME, ENTRY = range(9)
+E_FLOW, E_OFFSET, E_LENGTH, E_SOURCE, E_PACKET, E_FRAME, E_FILE, E_TIME, E_PLACE, ENTRY = range(10)
 HOLE, END, HELD = -1, -2, -3
-"""Sources that are no offset in the batch's data: missing bytes; the flow's end (length 0); ``HELD - n``: at ``n`` in the held bytes."""
+"""Sources that are no offset in the batch's data: missing bytes; the flow's end (length 0); ``HELD - n``: at ``n`` in the held bytes.
+``E_PLACE`` is the place in the file of held bytes only."""
 
 # Columns of a flow.
 (
@@ -31,8 +32,10 @@ PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, LAST_TIME, CONNECTION = range(7
 """OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake."""
 
 # Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to
-# its start, or -1.
-N_OFFSET, N_LENGTH, N_SOURCE, N_PACKET, N_FRAME, N_FILE, N_TIME, N_ACK_SEEN, N_ACK_TIME, N_NEXT, N_PREVIOUS, N_WIRE, NODE = range(13)
+# its start, or -1. PLACE: of held bytes, in the file.
+(
+    N_OFFSET, N_LENGTH, N_SOURCE, N_PACKET, N_FRAME, N_FILE, N_TIME, N_PLACE, N_ACK_SEEN, N_ACK_TIME, N_NEXT, N_PREVIOUS, N_WIRE, NODE,
+) = range(14)  # fmt: skip
 
 # Running numbers of the whole reassembly.
 CONNECTIONS, FREE, TOP, LIVE, TOTAL_WAITING, HAND, ENTRIES, FRESH, COUNTERS = range(9)
@@ -62,7 +65,17 @@ def distance(a: int, b: int) -> int:
 
 @inline
 def enter(
-    entries: Ints, counters: Ints, flow: int, offset: int, length: int, source: int, packet: int, frame: int, file: int, time: int
+    entries: Ints,
+    counters: Ints,
+    flow: int,
+    offset: int,
+    length: int,
+    source: int,
+    packet: int,
+    frame: int,
+    file: int,
+    time: int,
+    place: int,
 ) -> None:
     """Appends an entry."""
     n = counters[ENTRIES]
@@ -74,6 +87,7 @@ def enter(
     entries[n, E_FRAME] = frame
     entries[n, E_FILE] = file
     entries[n, E_TIME] = time
+    entries[n, E_PLACE] = place
     counters[ENTRIES] = n + 1
 
 
@@ -81,7 +95,7 @@ def enter(
 def enter_hole(f: int, length: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, entries: Ints, counters: Ints) -> None:
     """The next ``length`` bytes of flow ``f`` will not come; ``packet`` decided it."""
     at = flows[f, NEXT]
-    enter(entries, counters, f, at, length, HOLE, packet, 0, file, time)
+    enter(entries, counters, f, at, length, HOLE, packet, 0, file, time, -1)
     slot = 2 * (flows[f, HOLES] % RECENT_HOLES)
     recent[f, slot] = at
     recent[f, slot + 1] = at + length
@@ -127,6 +141,7 @@ def new_node(
     nodes[k, N_FRAME] = frame
     nodes[k, N_FILE] = file
     nodes[k, N_TIME] = time
+    nodes[k, N_PLACE] = -1
     nodes[k, N_ACK_SEEN] = -1
     nodes[k, N_ACK_TIME] = 0
     nodes[k, N_NEXT] = -1
@@ -241,6 +256,7 @@ def drain(f: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counter
                 nodes[k, N_FRAME],
                 nodes[k, N_FILE],
                 nodes[k, N_TIME],
+                nodes[k, N_PLACE],
             )
             flows[f, NEXT] += length
         unlink_head(f, flows, nodes, counters)
@@ -275,7 +291,7 @@ def end_flow(f: int, packet: int, frame: int, file: int, time: int, flows: Ints,
             flows[f, LATE] += nodes[k, N_LENGTH]
         unlink_head(f, flows, nodes, counters)
     flows[f, ENDED] = 1
-    enter(entries, counters, f, flows[f, NEXT], 0, END, packet, frame, file, time)
+    enter(entries, counters, f, flows[f, NEXT], 0, END, packet, frame, file, time, -1)
 
 
 @inline
@@ -457,16 +473,17 @@ def order_segments(
                     nodes[stray, N_WIRE],
                     nodes[stray, N_SOURCE],
                 )
-                p_packet, p_frame, p_file, p_time = (
+                p_packet, p_frame, p_file, p_time, p_place = (
                     nodes[stray, N_PACKET],
                     nodes[stray, N_FRAME],
                     nodes[stray, N_FILE],
                     nodes[stray, N_TIME],
+                    nodes[stray, N_PLACE],
                 )
                 free_node(stray, nodes, counters)
             else:
                 p_seq, p_have, p_full, p_source = seq, have, full, source
-                p_packet, p_frame, p_file, p_time = packet, frame, file, time
+                p_packet, p_frame, p_file, p_time, p_place = packet, frame, file, time, -1
             if p_full == 0:
                 continue
             if flows[f, BASE] < 0:
@@ -492,7 +509,7 @@ def order_segments(
             head = flows[f, HEAD]
             if offset == wanted and (head < 0 or nodes[head, N_OFFSET] >= offset + p_full):
                 if p_have > 0:
-                    enter(entries, counters, f, offset, p_have, p_source, p_packet, p_frame, p_file, p_time)
+                    enter(entries, counters, f, offset, p_have, p_source, p_packet, p_frame, p_file, p_time, p_place)
                     flows[f, NEXT] = offset + p_have
                     flows[f, UNIQUE] += p_have
                 if p_full > p_have:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.transport import ordering as o
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
 from dcpinspect.transport.unusual import UnusualPackets
@@ -48,8 +48,11 @@ class DirectionAccount:
 class Reassembler:
     """``feed`` batches, in order; ``finish`` once. What comes out does not depend on where the batches end."""
 
-    def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS, *, every_port: bool = False) -> None:
-        """``ports``: TCP ports looked at, which are also taken for the servers'; with ``every_port``, or ``None``, all are looked at."""
+    def __init__(self, ports: tuple[int, ...] | None = DEFAULT_PORTS, *, every_port: bool = False, with_places: bool = False) -> None:
+        """``ports``: TCP ports looked at, which are also taken for the servers'; with ``every_port``, or ``None``, all are looked at.
+
+        ``with_places``: chunks say where their bytes stand in the file.
+        """
         self.headers = HeaderParser(None if every_port else ports)
         """Counts every packet by class, and the ports seen that are not ours."""
         self._unusual = UnusualPackets(self.headers)
@@ -69,6 +72,9 @@ class Reassembler:
         self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
+        self._with_places = with_places
+        self._file_offset = self._data_size = 0  # of the batch at hand
+        self._origins = np.empty((0, 2), np.int64)  # of bytes beside it, as UnusualPackets.resolve has it
         self._file = 0
         self._time_ns = 0
         self._links: list[Connection] = []
@@ -76,8 +82,9 @@ class Reassembler:
     def feed(self, batch: PacketBatch) -> list[StreamChunk]:
         """What ``batch`` adds to the streams: by connection, client to server first; usually one chunk a direction with news."""
         headers, data = self.headers.parse(batch), batch.data
+        self._file_offset, self._data_size = batch.file_offset, len(data)
         if (headers.classes == UNUSUAL).any():
-            headers, data = self._unusual.resolve(batch, headers)
+            headers, data, self._origins = self._unusual.resolve(batch, headers)
         self.packets = batch.first_packet + len(batch)
         if len(batch):
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
@@ -241,7 +248,24 @@ class Reassembler:
             holes=holes,
             is_start=int(entries[0, o.E_OFFSET]) == 0 and bool(self._flows[flow, o.STARTED]),
             is_end=int(entries[-1, o.E_SOURCE]) == o.END,
+            places=self._entry_places(entries) if self._with_places else None,
         )
+
+    def _entry_places(self, entries: Column) -> Column:
+        source = entries[:, o.E_SOURCE]
+        given = source >= 0
+        places = np.where(source <= o.HELD, entries[:, o.E_PLACE], NOWHERE)
+        places[given] = self._places(source[given])
+        return places
+
+    def _places(self, source: Column) -> Column:
+        """Where in its file the bytes at these places of the batch's data stand."""
+        places: Column = self._file_offset + source
+        beside = np.flatnonzero(source >= self._data_size)
+        if len(beside):
+            start, origin = self._origins[np.searchsorted(self._origins[:, 0], source[beside], "right") - 1].T
+            places[beside] = np.where(origin >= 0, places[beside] - start + origin, SCATTERED)
+        return places
 
     def _hold(self, data: Bytes, fresh: Column) -> None:
         """Copies the bytes of segments that wait on, since the batch's buffer goes."""
@@ -258,6 +282,8 @@ class Reassembler:
         lengths = nodes[fresh, o.N_LENGTH]
         at = self._held_used + np.cumsum(lengths) - lengths
         self._copy_nodes(fresh, at, data, self._held, self._held)
+        if self._with_places:
+            nodes[fresh, o.N_PLACE] = self._places(nodes[fresh, o.N_SOURCE])
         nodes[fresh, o.N_SOURCE] = o.HELD - at
         self._held_used += size
 

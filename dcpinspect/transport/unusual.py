@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import importlib
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes, PacketBatch
+from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.kernel import be16
 from dcpinspect.transport.fragments import Fragments
 from dcpinspect.transport.headers import (
@@ -49,6 +49,8 @@ class _Inner:
 
     data: bytes
     wire: int
+    at: int = -1
+    """Where it begins in the batch's bytes; -1 where they do not hold it in one piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,11 @@ class UnusualPackets:
         self._lost = 0
         self._layers = _Layers()
 
-    def resolve(self, batch: PacketBatch, headers: Headers) -> tuple[Headers, Bytes]:
+    def resolve(self, batch: PacketBatch, headers: Headers) -> tuple[Headers, Bytes, Column]:
         """``headers`` with the unusual packets of ``batch`` in it, and the bytes that ``PAYLOAD`` counts in: the batch's and theirs.
 
-        A segment that came in fragments is at the packet that completed it.
+        Of theirs a table says where they come from, [n, 2]: from the one place of these bytes on (ascending), they repeat those from the
+        other place of the batch's on, or nothing where that is -1. A segment that came in fragments is at the packet that completed it.
         """
         classes = headers.classes.copy()
         places = headers.unusual
@@ -107,13 +110,14 @@ class UnusualPackets:
         self._parser.count(headers.classes[places], -1)
         self._parser.count(classes[places], 1)
         self._count_lost()
+        origins = np.stack((np.cumsum(captured) - captured + len(batch.data), np.array([inner.at for _, inner in found], np.int64)), axis=1)
         if not len(parsed.index):
-            return Headers(classes, headers.index, headers.tcp), batch.data
+            return Headers(classes, headers.index, headers.tcp), batch.data, origins
         parsed.tcp[:, PAYLOAD] += len(batch.data)
         index = np.concatenate((headers.index, where[parsed.index]))
         order = np.argsort(index)
         tcp = np.concatenate((headers.tcp, parsed.tcp))[order]
-        return Headers(classes, index[order], tcp), np.concatenate((batch.data, data))
+        return Headers(classes, index[order], tcp), np.concatenate((batch.data, data)), origins
 
     def finish(self) -> None:
         """No more packets come: fragments that still wait are counted."""
@@ -135,7 +139,7 @@ class UnusualPackets:
         at = network_start(view, start, end, link_type)  # type: ignore[arg-type] # see above
         try:
             if at >= 0 and (inside := _in_vxlan(view, at, end)) >= 0:
-                return _Inner(view[inside:end].tobytes(), start + int(batch.wire[place]) - inside)
+                return _Inner(view[inside:end].tobytes(), start + int(batch.wire[place]) - inside, inside)
             if at >= 0:
                 layer = self._layers.ip(batch.data[at:end].tobytes())
             else:
@@ -149,6 +153,9 @@ class UnusualPackets:
                 layer = self._layers.dissected(first, packet)
             found = self._walk(layer, max(0, int(batch.wire[place] - batch.captured[place])))
             for _ in range(_MAX_NESTED):
+                if isinstance(found, _Inner):
+                    at = batch.data[start:end].tobytes().find(found.data)
+                    return replace(found, at=start + at) if at >= 0 else found
                 if not isinstance(found, _Fragment):
                     return found
                 whole = self._fragments.add(
