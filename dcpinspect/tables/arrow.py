@@ -1,4 +1,8 @@
-"""Messages as Arrow record batches: the columns of ``schema``, as many as are wanted, in bulk."""
+"""Messages as Arrow record batches: the columns of ``schema``, as many as are wanted, in bulk.
+
+A column is first made in its *short* form, in which it can be kept: texts as numbers in a dictionary, several words as one text with
+commas, CAS and UUIDs as 64-bit numbers. ``plain`` gives it the type that the table has.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,9 @@ from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
+
+_FEW = 1 << 12
+"""Numbers below are looked up in a table of that size."""
 
 TYPES: dict[ColumnKind, Any] = {
     "u8": pa.uint8(),
@@ -42,21 +49,38 @@ def arrow_schema(columns: Sequence[str]) -> Any:
 
 def record_batch(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
     """These columns of these messages."""
-    return pa.RecordBatch.from_arrays([_column(batch, rows, BY_NAME[name]) for name in columns], schema=arrow_schema(columns))
+    arrays = [plain(short(batch, rows, name), name) for name in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
 
 
-def _column(batch: MessageBatch, rows: Rows, column: Column) -> Any:
-    maker = _MAKERS.get(column.name)
+def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
+    """A column in its short form."""
+    maker = _MAKERS.get(name)
     if maker is not None:
         return maker(batch, rows)
-    numbers = batch.decoded.numbers.get(column.name)
+    column = BY_NAME[name]
+    numbers = batch.decoded.numbers.get(name)
     if numbers is None:
-        return pa.nulls(len(rows), TYPES[column.kind])
-    if column.kind == "hex64":
-        return _hex64(numbers.take(rows))
+        return pa.nulls(len(rows))
     if column.kind in ("words", "word"):
         return _worded(batch, rows, column, numbers.take(rows))
-    return _numbers(numbers.take(rows), column.kind)
+    return _numbers(numbers.take(rows), "u64" if column.kind == "hex64" else column.kind)
+
+
+def plain(array: Any, name: str) -> Any:
+    """A column in the type of ``TYPES``, from its short form; integers may also be narrower."""
+    kind = BY_NAME[name].kind
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), TYPES[kind])
+    if pa.types.is_dictionary(array.type):
+        values = array.dictionary
+        if kind == "words":
+            values = pa.array([text.split(",") if text else [] for text in values.to_pylist()], TYPES[kind])
+        return values.take(array.indices).cast(TYPES[kind])
+    if kind == "hex64":
+        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+        return _hex64(Numbers(array.fill_null(0).to_numpy(), valid))
+    return array.cast(TYPES[kind])
 
 
 def _numbers(numbers: Numbers, kind: ColumnKind) -> Any:
@@ -78,16 +102,30 @@ def _hex64(numbers: Numbers) -> Any:
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity)
 
 
-def _looked_up(index: Array, texts: Sequence[Any], valid: Mask | None = None, kind: Any = None) -> Any:
+def _looked_up(index: Array, texts: Sequence[str | None], valid: Mask | None = None) -> Any:
     """The text of each row by its number in a list of texts."""
-    places = pa.array(index.astype(np.int64, copy=False), mask=None if valid is None else ~valid)
-    return pa.array(texts, kind or pa.string()).take(places)
+    width = np.uint8 if len(texts) <= 1 << 8 else np.uint16 if len(texts) <= 1 << 16 else np.int64
+    return pa.DictionaryArray.from_arrays(
+        pa.array(index.astype(width, copy=False), mask=None if valid is None else ~valid), pa.array(texts, pa.string())
+    )
 
 
-def _distinct(values: Array, text: Callable[[int], Any], valid: Mask | None = None, kind: Any = None) -> Any:
-    """The text of each row's number, made once for each different number."""
-    numbers, inverse = np.unique(values, return_inverse=True)
-    return _looked_up(inverse, [text(int(number)) for number in numbers], valid, kind)
+def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> Any:
+    """The text of each row's number, made once for each different number; numbers of rows that are not ``valid`` do not count."""
+    wanted = values if valid is None else values[valid]
+    if len(wanted) and wanted.max() < _FEW:  # without sorting
+        is_there = np.zeros(_FEW, dtype=np.bool_)
+        is_there[wanted] = True
+        numbers = np.flatnonzero(is_there)
+        place = np.cumsum(is_there) - 1
+        inverse = place[values if valid is None else np.where(valid, values, 0)]
+    else:
+        numbers, found = np.unique(wanted, return_inverse=True)
+        inverse = found
+        if valid is not None:
+            inverse = np.zeros(len(values), dtype=np.int64)
+            inverse[valid] = found
+    return _looked_up(inverse, [text(int(number)) for number in numbers], valid)
 
 
 def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -> Any:
@@ -99,16 +137,18 @@ def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -
         if isinstance(found, Field):
             specs[number] = found
 
-    def text(key: int) -> Any:
-        spec = specs.get(key >> 64)
+    def text(number: int, value: int) -> str | None:
+        spec = specs.get(number)
         if spec is None:
             return None
-        value = key & 0xFFFF_FFFF_FFFF_FFFF
-        return bit_names(spec.flags, value) if column.kind == "words" else spec.word(value)
+        return ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
 
-    pairs, inverse = np.unique(np.stack([layout.astype(np.uint64), numbers.values]), axis=1, return_inverse=True)
-    texts = [text(int(number) << 64 | int(value)) for number, value in pairs.T]
-    return _looked_up(inverse.reshape(-1), texts, numbers.valid, TYPES[column.kind])
+    # numbers of flags are many, different ones are few, also where only one row in twenty has one
+    given = np.ones(len(rows), dtype=np.bool_) if numbers.valid is None else numbers.valid
+    values, inverse = np.unique(numbers.values[given], return_inverse=True)
+    pairs = np.zeros(len(rows), dtype=np.int64)
+    pairs[given] = (layout[given] - NO_LAYOUT) * len(values) + inverse
+    return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), given)
 
 
 def _slices(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
@@ -125,8 +165,8 @@ def _slices(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
 def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     slices = batch.decoded.key.take(rows)
     valid = slices.size >= 0
-    for row in np.unique(batch.missing.row).tolist():
-        valid[rows == row] &= batch.key_of(row) is not None
+    for place in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
+        valid[place] &= batch.key_of(int(rows[place])) is not None
     return _slices(batch.data, slices, valid)
 
 
@@ -193,10 +233,8 @@ _MAKERS: dict[str, Callable[[MessageBatch, Rows], Any]] = {
     "status": lambda batch, rows: _numbers(Numbers(batch.decoded.specific[rows], batch.decoded.is_response[rows]), "u16"),
     "status_name": lambda batch, rows: _distinct(batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]),
     "opaque": _decoded("opaque", "u32"),
-    "cas": lambda batch, rows: _hex64(Numbers(batch.decoded.cas[rows], ~batch.holds_token[rows])),
-    "datatype": lambda batch, rows: _looked_up(
-        batch.decoded.datatype[rows], [list(names) for names in DATATYPE_NAMES], kind=pa.list_(pa.string())
-    ),
+    "cas": lambda batch, rows: _numbers(Numbers(batch.decoded.cas[rows], ~batch.holds_token[rows]), "u64"),
+    "datatype": lambda batch, rows: _distinct(batch.decoded.datatype[rows], lambda bits: ",".join(DATATYPE_NAMES[bits])),
     "sid": lambda batch, rows: _numbers(batch.decoded.sid.take(rows), "u16"),
     "collection_id": lambda batch, rows: _numbers(batch.decoded.collection_id.take(rows), "u32"),
     "key": _key,

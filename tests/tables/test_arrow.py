@@ -12,7 +12,7 @@ import pytest
 from dcpinspect.export.json import message_object
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
-from dcpinspect.tables.arrow import TYPES, arrow_schema, record_batch
+from dcpinspect.tables.arrow import TYPES, arrow_schema, plain, record_batch, short
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS, SPECIFIC
 from tests import builders
@@ -84,3 +84,37 @@ def test_rows_come_in_the_order_asked_for(tmp_path: Path) -> None:
 def test_a_session_token_is_no_cas(tmp_path: Path) -> None:
     (batch,) = batches(builders.capture(tmp_path / "token.pcap", client=encode("get_ctrl_token", cas=7) + encode("noop", cas=7)))
     assert record_batch(batch, np.arange(2), ["cas"]).to_pydict() == {"cas": [None, "0x0000000000000007"]}
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_the_short_form_holds_all_that_the_column_does(path: Path) -> None:
+    for batch in batches(path):
+        rows = np.arange(len(batch))
+        for name in NAMES:
+            kept = short(batch, rows, name)
+            column = plain(kept, name)
+            assert column.equals(record_batch(batch, rows, [name]).column(0))
+            assert not pa.types.is_string(kept.type) or name == "key"
+
+
+def test_narrow_numbers_are_as_good() -> None:
+    narrow = pa.array([1, None, 255], pa.uint8())
+    assert plain(narrow, "by_seqno").equals(pa.array([1, None, 255], pa.uint64()))
+    assert plain(narrow, "cas").to_pylist() == ["0x0000000000000001", None, "0x00000000000000ff"]
+
+
+def test_a_column_without_any_value_is_null_in_its_type() -> None:
+    assert plain(pa.nulls(2), "snapshot_type").equals(pa.nulls(2, pa.list_(pa.string())))
+
+
+def test_many_different_flags_are_told_apart(tmp_path: Path) -> None:
+    """More different numbers than are looked up in a table."""
+    messages = [encode("dcp_snapshot_marker", snapshot_type=n) for n in range(5000)] + [
+        encode("dcp_open", key="n", flags=n) for n in range(9)
+    ]
+    for batch in batches(builders.capture(tmp_path / "flags.pcap", client=b"".join(messages))):
+        rows = np.arange(len(batch))
+        table = record_batch(batch, rows, ["snapshot_type", "flags"]).to_pydict()
+        for index in rows.tolist():
+            record = message_object(batch, index, fields=False)
+            assert (table["snapshot_type"][index], table["flags"][index]) == (record.get("snapshot_type"), record.get("flags"))
