@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.kernel import COMPILE_FROM, COMPILE_FROM_THEN, Ints, Kernel, Octets, be16, be32, be64, copy, kernel, le32
+from dcpinspect.kernel import COMPILE_FROM, COMPILE_FROM_THEN, LOAD_FROM, LOAD_FROM_THEN, Ints, Octets, be16, be32, be64, copy, kernel, le32
+from dcpinspect.machine_code import Source
 
 
-@kernel("uint64(octets, uint64[::1], int64[::1])")
+@kernel("int64(octets, uint64[::1], int64[::1])")
 def read_numbers(data: Octets, wide: np.ndarray[tuple[int], np.dtype[np.uint64]], narrow: Ints) -> int:
     """Every kind of number at every place."""
     total = 0
@@ -48,30 +49,49 @@ def test_read_only_bytes_are_taken_by_both_forms() -> None:
         assert target.tobytes() == b"bcdef"
 
 
-@pytest.mark.parametrize(("is_loaded", "enough"), [(0, COMPILE_FROM), (1, COMPILE_FROM_THEN)])
-def test_a_kernel_compiles_once_it_has_seen_enough_work(is_loaded: int, enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DCPINSPECT_KERNELS", raising=False)
-    monkeypatch.setitem(sys.modules["dcpinspect.kernel"]._state, "loaded", is_loaded)
+THRESHOLDS = {(0, 0): (LOAD_FROM, COMPILE_FROM), (1, 0): (LOAD_FROM_THEN, COMPILE_FROM), (1, 1): (LOAD_FROM_THEN, COMPILE_FROM_THEN)}
 
-    @kernel("int64(int64)")
+
+@pytest.mark.parametrize(("is_loaded", "is_compiled"), THRESHOLDS)
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("cost", [1, 10])
+def test_a_kernel_is_loaded_or_compiled_once_it_has_seen_enough_work(
+    is_loaded: int, is_compiled: int, is_kept: bool, cost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DCPINSPECT_KERNELS", raising=False)
+    for name, value in (("numba", 1), ("loaded", is_loaded), ("compiled", is_compiled)):
+        monkeypatch.setitem(sys.modules["dcpinspect.kernel"]._state, name, value)
+
+    @kernel("int64(int64)", cost=cost)
     def double(value: int) -> int:
         return 2 * value
 
-    compiled: list[str] = []
+    done: list[str] = []
 
-    def compiled_form(kernel: Kernel[..., int]) -> Callable[..., int]:
-        compiled.append(kernel.__name__)
-        return kernel.function
+    def load(source: Source) -> Callable[..., int] | None:
+        done.append("load")
+        return source.function if is_kept else None
 
-    monkeypatch.setattr("dcpinspect.kernel._compiled_form", compiled_form)
-    assert double(enough - 1, 4) == 8
-    assert not compiled
+    def make(source: Source) -> Callable[..., int]:
+        done.append("make")
+        return source.function
+
+    monkeypatch.setattr("dcpinspect.machine_code.load", load)
+    monkeypatch.setattr("dcpinspect.machine_code.make", make)
+    load_from, compile_from = (enough // cost for enough in THRESHOLDS[is_loaded, is_compiled])
+    assert double(load_from - 1, 4) == 8
+    assert done == []
     assert double(1, 5) == 10
-    assert double(1, 6) == 12
-    assert compiled == ["double"]
+    assert done == ["load"]
+    assert double(compile_from - load_from - 1, 6) == 12
+    assert done == ["load"]
+    assert double(1, 7) == 14
+    assert double(1, 8) == 16
+    assert done == (["load"] if is_kept else ["load", "make"])
 
 
-def test_without_numba_everything_runs_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numba_everything_runs_interpreted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setitem(sys.modules["dcpinspect.kernel"]._state, "numba", 1)
 
@@ -84,35 +104,7 @@ def test_without_numba_everything_runs_interpreted(monkeypatch: pytest.MonkeyPat
         double.compiled(1)
 
 
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PATH": "", **environment})
-
-
-def script(tmp_path: Path) -> str:
-    (tmp_path / "doubling.py").write_text(
-        'from dcpinspect.kernel import kernel\n@kernel("int64(int64)")\ndef double(value: int) -> int:\n    return 2 * value\n'
-    )
-    return f"import sys; sys.path[:0] = [{str(Path.cwd())!r}, {str(tmp_path)!r}]; import doubling; print(doubling.double(10**9, 21))"
-
-
-def test_first_compilation_says_so_and_the_second_process_finds_the_cache(tmp_path: Path) -> None:
-    code = script(tmp_path)
-    first = run(code, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    second = run(code, XDG_CACHE_HOME=str(tmp_path / "cache"))
-    assert (first.stdout, second.stdout) == ("42\n", "42\n")
-    assert first.stderr == "dcpinspect: compiling for large captures, once for this version (up to 15 s)\n"
-    assert second.stderr == ""
-
-
-def test_unwritable_cache_is_one_warning(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    done = run(script(tmp_path), XDG_CACHE_HOME=str(tmp_path / "file"))
-    warnings = [line for line in done.stderr.splitlines() if "compiled code is not kept" in line]
-    assert done.stdout == "42\n"
-    assert len(warnings) == 1
-    assert warnings[0].endswith("set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that can be written")
-
-
 def test_numba_is_not_loaded_for_small_work() -> None:
-    code = f"import sys; sys.path.insert(0, {str(Path.cwd())!r}); import dcpinspect.protocol.framing as f; print('numba' in sys.modules)"
-    assert run(code).stdout == "False\n"
+    code = "import sys, dcpinspect.protocol.framing; print(sys.modules.keys() & {'numba', 'llvmlite', 'dcpinspect.machine_code'})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

@@ -309,7 +309,7 @@ def put_cas_time(out: Octets, at: int, data: Octets, start: int) -> int:
 
 @kernel(
     "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], uint8[::1], int64[::1])",
-    compile_from=8_000,  # without it a row takes 90 us
+    cost=10,  # without it a row takes 90 us
 )
 def write_rows(
     program_of: Ints,
