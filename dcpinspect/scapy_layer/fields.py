@@ -1,0 +1,182 @@
+"""The table's fields as Scapy's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from scapy import fields as scapy_fields
+from scapy.base_classes import Packet_metaclass
+from scapy.fields import FieldLenField, FlagsField, PacketListField, StrFixedLenField, StrLenField
+from scapy.packet import Packet
+
+from dcpinspect.protocol.annotate import MAX_RECORDS
+from dcpinspect.protocol.features import FEATURES
+from dcpinspect.protocol.fields import Field, Item, Kind, Records
+from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table, encode_table
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
+
+P = TypeVar("P", bound=Packet)
+Length = Callable[[Any], int]
+"""Bytes of a field, from the packet that has it. ``Any`` here and below: Scapy's packets have their fields as attributes."""
+
+OPCODES = {int(opcode): opcode.name.lower() for opcode in Opcode}
+STATUSES = {int(status): status.name.lower() for status in Status}
+
+_PLAIN = {1: scapy_fields.ByteField, 2: scapy_fields.ShortField, 4: scapy_fields.IntField, 8: scapy_fields.LongField}
+_NAMED = {1: scapy_fields.ByteEnumField, 2: scapy_fields.ShortEnumField, 4: scapy_fields.IntEnumField, 8: scapy_fields.LongEnumField}
+_OTHER = {
+    Kind.I64: scapy_fields.SignedLongField,
+    Kind.UUID: scapy_fields.XLongField,
+    Kind.CAS: scapy_fields.XLongField,
+    Kind.OPAQUE: scapy_fields.XIntField,
+    Kind.ID: scapy_fields.XIntField,
+}
+_WORDS = {Kind.STATUS: STATUSES, Kind.FEATURE: {feature.code: feature.name for feature in FEATURES}, Kind.COMMAND: OPCODES}
+_FORMATS = {1: "B", 2: "H", 4: "I"}
+
+
+class SecretField(StrLenField):
+    """Credentials: sent and received, never shown."""
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        """How long they are."""
+        del pkt
+        return f"hidden, {len(x)} bytes"
+
+
+class TableField(StrLenField):
+    """A FlatBuffer; may be given as a dictionary of its slots."""
+
+    __slots__ = ("slots",)
+
+    def __init__(self, spec: Field, length_from: Length) -> None:
+        super().__init__(spec.name, b"", length_from=length_from)
+        self.slots = spec.slots
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        """Bytes; of a dictionary, those that encode it."""
+        return encode_table(self.slots, x) if isinstance(x, dict) else super().any2i(pkt, x)
+
+    def i2repr(self, pkt: Any, x: Any) -> str:
+        """Its slots, or the bytes when they are no such table."""
+        try:
+            table = decode_table(x, self.slots)
+        except FlatBufferError:
+            return super().i2repr(pkt, x)
+        return ", ".join(f"{slot.name}={value!r}" for slot, value, _, size in table if size)
+
+
+class RecordsField(PacketListField):
+    """A run of records; each may be given as a dictionary."""
+
+    def any2i(self, pkt: Any, x: Any) -> Any:
+        """Packets."""
+        records = x if isinstance(x, list) else [x]
+        return super().any2i(pkt, [self._record(record) if isinstance(record, dict) else record for record in records])
+
+    def _record(self, values: dict[str, Any]) -> Packet:
+        kind: Any = self.cls
+        record: Packet = kind(**values)
+        return record
+
+
+class Record(Packet):
+    """One of a run of records."""
+
+    name = "record"
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
+        """The other records follow."""
+        return b"", s
+
+
+def packet_class(name: str, base: type[P], attributes: Mapping[str, Any]) -> type[P]:
+    """A class of packets below ``base``, and of the same module."""
+    made: Any = Packet_metaclass(name, (base,), {"__module__": base.__module__, **attributes})
+    kind: type[P] = made
+    return kind
+
+
+_records: dict[int, type[Packet]] = {}
+
+
+def record_class(records: Records) -> type[Packet]:
+    """The class of one record, made once."""
+    if id(records) not in _records:
+        fields = section_fields(records.fields, measured=measured(records.fields))
+        attributes = {"name": records.title, "fields_desc": fields, "__doc__": sentence(records.doc)}
+        _records[id(records)] = packet_class(f"{camel(records.name)}Record", Record, attributes)
+    return _records[id(records)]
+
+
+def name_of(spec: Field | Records) -> str:
+    """The table's name of a field; with an underscore where it is that of one of Scapy's methods (``command_``, ``fragment_``)."""
+    return f"{spec.name}_" if hasattr(Packet, spec.name) else spec.name
+
+
+def number_field(spec: Field, default: int | None) -> Any:
+    """A field of fixed size that holds a number."""
+    name, size = name_of(spec), spec.kind.size
+    words = _WORDS.get(spec.kind, spec.values)
+    if spec.flags:
+        return FlagsField(name, default, 8 * size, {bit.mask: bit.name for bit in spec.flags})
+    kind: Any = _NAMED[size] if words is not None else _OTHER.get(spec.kind, _PLAIN[size])
+    return kind(name, default) if words is None else kind(name, default, dict(words))
+
+
+def measured(items: Iterable[Item]) -> dict[str, str]:
+    """The names of texts by the name of the number that says how long each is."""
+    return {item.size: name_of(item) for item in items if isinstance(item, Field) and isinstance(item.size, str)}
+
+
+def section_fields(
+    items: Sequence[Item], *, room: Length | None = None, numbers: Mapping[str, int] | None = None, measured: Mapping[str, str]
+) -> list[Any]:
+    """The fields of a section of ``room`` bytes. ``numbers``: defaults other than the table's."""
+    out: list[Any] = []
+    for item in items:
+        if isinstance(item, Records):
+            out.append(RecordsField(item.name, [], record_class(item), length_from=_rest(room, out), max_count=MAX_RECORDS))
+        elif item.name in measured:
+            out.append(FieldLenField(name_of(item), None, length_of=measured[item.name], fmt=_FORMATS[item.kind.size]))
+        elif item.kind.size:
+            out.append(number_field(item, (numbers or {}).get(item.name, item.default)))
+        elif isinstance(item.size, int):
+            out.append(StrFixedLenField(name_of(item), b"", length=item.size))
+        else:
+            out.append(_text_field(item, _rest(room, out) if item.size is None else _given(item.size)))
+    return out
+
+
+def _text_field(spec: Field, length: Length) -> Any:
+    if spec.kind is Kind.FLATBUFFER:
+        return TableField(spec, length)
+    return (SecretField if spec.kind is Kind.SECRET else StrLenField)(name_of(spec), b"", length_from=length)
+
+
+def _given(name: str) -> Length:
+    return lambda packet: packet.getfieldval(name) or 0
+
+
+def _rest(room: Length | None, before: Sequence[Any]) -> Length:
+    """What the fields ``before`` leave of the section."""
+    earlier = tuple(before)
+
+    def rest(packet: Any) -> int:
+        assert room is not None
+        return max(0, room(packet) - sum(len(field.addfield(packet, b"", packet.getfieldval(field.name))) for field in earlier))
+
+    return rest
+
+
+def camel(text: str) -> str:
+    """``dcp_mutation`` as ``DcpMutation``."""
+    return "".join(part.capitalize() for part in re.split(r"[^0-9A-Za-z]+", text))
+
+
+def sentence(text: str) -> str:
+    """A clause of the table as a docstring."""
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,100 @@
+"""Framing extras as Scapy packets: the elements between a header and its extras."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from scapy.config import conf
+from scapy.fields import ByteField, PacketListField, ShortField, StrField
+from scapy.packet import Packet
+
+from dcpinspect.protocol.annotate import undeclared_stream_id
+from dcpinspect.protocol.fields import Side
+from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, Frame, FrameSpec, decode_frames, encode_frames
+from dcpinspect.scapy_layer.fields import camel, number_field, packet_class, sentence
+
+
+class DcpFrame(Packet):
+    """One element, of a kind that nobody described or of a wrong length."""
+
+    name = "frame"
+    fields_desc: ClassVar[list[Any]] = [ByteField("id", 0), StrField("data", b"")]
+
+    def do_build(self) -> bytes:
+        """The element, with the nibbles that say what it is and how long."""
+        return encode_frames([(self.id, self.data)])
+
+
+class KnownFrame(DcpFrame):
+    """One whose data the table divides into fields."""
+
+    name = "frame"
+    fields_desc: ClassVar[list[Any]] = []
+    spec: ClassVar[FrameSpec]
+    frame_id: ClassVar[int]
+
+    def do_build(self) -> bytes:
+        """As above, of its fields."""
+        data = b""
+        for field in self.fields_desc:
+            data = field.addfield(self, data, self.getfieldval(field.name))
+        return encode_frames([(self.frame_id, data)])
+
+    @classmethod
+    def fits(cls, data: bytes) -> bool:
+        """Whether the data has a length that the kind may have."""
+        return len(data) in cls.spec.sizes if cls.spec.sizes is not None else bool(data)
+
+
+class OptionalShortField(ShortField):
+    """Two bytes at the end that may not be there: None."""
+
+    def getfield(self, pkt: Any, s: bytes) -> Any:
+        """None where the bytes have ended."""
+        return super().getfield(pkt, s) if s else (s, None)
+
+    def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
+        """Nothing for None."""
+        return s if val is None else super().addfield(pkt, s, val)
+
+
+def _kind(frame_id: int, spec: FrameSpec) -> type[KnownFrame]:
+    fields: list[Any] = []
+    for item in spec.fields:
+        if not item.kind.size:
+            fields.append(StrField(item.name, b""))
+        elif spec.sizes is not None and item.offset >= min(spec.sizes):
+            fields.append(OptionalShortField(item.name, None))
+        else:
+            fields.append(number_field(item, item.default))
+    attributes = {"name": spec.name, "fields_desc": fields, "frame_id": frame_id, "spec": spec, "__doc__": sentence(spec.doc)}
+    return packet_class(f"DcpFrame{camel(spec.name)}", KnownFrame, attributes)
+
+
+_KINDS: dict[Side, dict[int, type[KnownFrame]]] = {
+    "request": {number: _kind(number, spec) for number, spec in REQUEST_FRAMES.items()},
+    "response": {number: _kind(number, spec) for number, spec in RESPONSE_FRAMES.items()},
+}
+
+FRAMES: dict[str, type[KnownFrame]] = {kind.__name__: kind for kinds in _KINDS.values() for kind in kinds.values()}
+"""The known kinds by name."""
+globals().update(FRAMES)
+
+
+class FramesField(PacketListField):
+    """The elements; bytes that are none are ``Raw`` at the end of the list."""
+
+    def getfield(self, pkt: Any, s: bytes) -> Any:
+        """As many bytes as the header says; three more where a server forgot to count a stream-id."""
+        header = pkt.header()
+        size = min(3 if undeclared_stream_id(header, s[:3]) else header.framing_size, len(s))
+        frames, used = decode_frames(s[:size])
+        out: list[Packet] = [_packet(_KINDS[header.side].get(frame.id), frame) for frame in frames]
+        if used < size:
+            out.append(conf.raw_layer(s[used:size]))
+        pkt.framing_size = size
+        return s[size:], out
+
+
+def _packet(kind: type[KnownFrame] | None, frame: Frame) -> DcpFrame:
+    return kind(frame.data) if kind is not None and kind.fits(frame.data) else DcpFrame(id=frame.id, data=frame.data)
