@@ -27,6 +27,10 @@ class UsageError(DcpInspectError):
     """The request does not make sense."""
 
 
+class OutputError(DcpInspectError):
+    """The result could not be written."""
+
+
 class CaptureError(DcpInspectError):
     """Nothing could be read from the capture."""
 

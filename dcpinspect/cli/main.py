@@ -29,6 +29,7 @@ COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 
 COMMANDS = {
     "read": "Print the messages of captures.",
+    "export": "Write the messages of captures to a file.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",
     "schema": "Print the JSON Schema of an output.",
 }

@@ -11,6 +11,7 @@ import typer
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from dcpinspect.tables.select import Selection
@@ -27,6 +28,14 @@ Port = Annotated[
 Stats = Annotated[bool, typer.Option("--stats", help="Say at the end, on standard error, what became of every packet and byte.")]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")]
 Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")]
+OutputFormat = Annotated[
+    Format | None,
+    typer.Option("--format", "-f", show_default=False, help="How to write them; without, as the name of -o FILE says, else text."),
+]
+OutputFile = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete; - is standard output."),
+]
 
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
 Opcodes = Annotated[

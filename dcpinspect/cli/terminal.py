@@ -27,11 +27,11 @@ def put(text: str | bytes) -> None:
     sys.stdout.buffer.write(text.encode() if isinstance(text, str) else text)
 
 
-def put_lines(text: bytes) -> None:
-    """Write lines that hold what the wire held: as they are to a file or pipe, with escapes to a terminal."""
-    if sys.stdout.isatty():
-        text = "".join(f"{one_line(line)}\n" for line in text.decode(errors="backslashreplace").split("\n")[:-1]).encode()
-    put(text)
+def safe_lines(text: bytes) -> bytes:
+    """Lines that hold what the wire held, for standard output: as they are to a file or pipe, with escapes to a terminal."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(f"{one_line(line)}\n" for line in text.decode(errors="backslashreplace").split("\n")[:-1]).encode()
 
 
 def width() -> int | None:

@@ -86,7 +86,8 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         ),
         (
             ["read", "--format", "xml", "a.pcap"],
-            "Invalid value for '--format' / '-f': 'xml' is not one of 'text', 'json', 'ndjson', 'csv'; see 'dcpinspect read --help'",
+            "Invalid value for '--format' / '-f': 'xml' is not one of 'text', 'json', 'ndjson', 'csv', 'parquet', 'arrow';"
+            " see 'dcpinspect read --help'",
         ),
     ],
 )
