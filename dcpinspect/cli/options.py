@@ -36,6 +36,10 @@ OutputFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete; - is standard output."),
 ]
+CsvGuard = Annotated[
+    bool,
+    typer.Option("--csv-guard/--no-csv-guard", help="CSV: put an apostrophe before texts that a spreadsheet would run as formulas."),
+]
 
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
 Opcodes = Annotated[

@@ -39,6 +39,7 @@ def read(
             help="CSV, Parquet, Arrow: these columns, as in name,vbucket,by_seqno; without, all (CSV: that hold one value).",
         ),
     ] = None,
+    csv_guard: options.CsvGuard = True,
     time: Annotated[
         TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
     ] = TimeFormat.RELATIVE,
@@ -58,7 +59,7 @@ def read(
 
     selection = options.selection(vbucket=vbucket, opcode=opcode, connection=connection, key=key, status=status, collection=collection)
     format_ = choose_format(format_, output)
-    wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), options.column_names(columns), time)
+    wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), options.column_names(columns), csv_guard, time)
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         left, shown = limit, 0

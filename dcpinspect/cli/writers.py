@@ -38,6 +38,8 @@ class Wishes:
     fields: bool
     values: Values
     columns: Sequence[str] | None
+    guard: bool
+    """CSV with an apostrophe before texts that a spreadsheet would run."""
     time: TimeFormat
 
 
@@ -144,7 +146,7 @@ class _CsvWriter:
         from dcpinspect.export.csv import DEFAULT_COLUMNS, CsvRows
 
         self._output = output
-        self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS)
+        self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=wishes.guard)
         output.put(self._rows.heading())
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from dcpinspect import __version__
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import one_line
 from dcpinspect.export.formats import Format
 
 GROUP_ROWS = 1 << 17
@@ -39,7 +41,10 @@ class ColumnarFile:
     """
 
     def __init__(self, sink: Sink, schema: Any, format_: Format, *, is_stream: bool = False) -> None:
-        """``is_stream``: Arrow's format that is read from start to end, which a pipe can carry, instead of the one with an index."""
+        """``is_stream``: Arrow's format that is read from start to end, which a pipe can carry, instead of the one with an index.
+
+        Raises UsageError for a column of a type that Parquet does not have.
+        """
         self.schema = schema.with_metadata({"dcpinspect": __version__})
         self._pending: list[Any] = []
         self._rows = 0
@@ -50,7 +55,10 @@ class ColumnarFile:
         if self._is_parquet:
             import pyarrow.parquet  # deferred: Arrow files do without
 
-            self._writer = pyarrow.parquet.ParquetWriter(target, self.schema, compression="zstd")
+            try:
+                self._writer = pyarrow.parquet.ParquetWriter(target, self.schema, compression="zstd")
+            except pa.ArrowNotImplementedError as error:
+                raise UsageError(f"--format parquet: {one_line(str(error))}; cast that column to text") from error
         else:
             self._writer = (pa.ipc.new_stream if is_stream else pa.ipc.new_file)(target, self.schema)
 

@@ -1,12 +1,17 @@
-"""Messages as CSV: one column a scalar key, numbers as digits, an absent value as nothing."""
+"""Rows as CSV: one column a scalar key, numbers as digits, an absent value as nothing.
+
+A spreadsheet takes a cell that begins like a formula for one, and runs it; keys come from the wire. Text cells that begin so get an
+apostrophe before them, as OWASP's page on CSV injection has it, and so do those that begin with an apostrophe: whoever reads the file by
+program takes the first apostrophe away and has every text as it was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from dcpinspect.protocol.columns import Rows
@@ -17,35 +22,73 @@ from dcpinspect.tables.schema import COLUMNS
 DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind not in ("words", "bytes") and column.name != "time_ns")
 """Lists and bytes have no place in a cell."""
 
+_FORMULA = r"^['=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
+"""What spreadsheets may take for the start of one, also in the wide forms that East Asian ones know; and the apostrophe itself."""
+
 
 class CsvRows:
     """Writes messages as CSV, the heading first."""
 
-    def __init__(self, columns: Sequence[str] = DEFAULT_COLUMNS) -> None:
+    def __init__(self, columns: Sequence[str] = DEFAULT_COLUMNS, *, guard: bool = True) -> None:
+        """``guard``: with an apostrophe before texts that a spreadsheet would run."""
         self._columns = columns
+        self._guard = guard
 
     def heading(self) -> bytes:
         """The names of the columns."""
-        return ",".join(f'"{name}"' for name in self._columns).encode() + b"\n"
+        return csv_heading(self._columns)
 
     def text(self, batch: MessageBatch, rows: Rows) -> bytes:
         """A line for each of these messages."""
-        if not len(rows):
-            return b""
         table = record_batch(batch, rows, self._columns)
-        cells = [_cells(table.column(name), batch, rows, name) for name in self._columns]
-        sink = pa.BufferOutputStream()
-        options = pyarrow.csv.WriteOptions(include_header=False)
-        pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(cells, names=list(self._columns)), sink, options)
-        return bytes(sink.getvalue())
+        if "time" in self._columns:  # with all nine digits
+            table = table.set_column(self._columns.index("time"), "time", pa.array(batch.time_ns[rows], pa.timestamp("ns", "UTC")))
+        return csv_lines(table, guard=self._guard)
 
 
-def _cells(column: Any, batch: MessageBatch, rows: Rows, name: str) -> Any:
-    """What a cell can hold: times with all nine digits, words separated by blanks, bytes as digits."""
-    if name == "time":
-        return pa.array(np.char.add(np.datetime_as_string(batch.time_ns[rows].view("datetime64[ns]"), unit="ns"), "Z"))
-    if pa.types.is_list(column.type):
-        return pa.array([None if words is None else " ".join(words) for words in column.to_pylist()], pa.string())
-    if pa.types.is_binary(column.type):
+def csv_heading(columns: Sequence[str]) -> bytes:
+    """The first line: names of columns."""
+    return ",".join('"' + name.replace('"', '""') + '"' for name in columns).encode() + b"\n"
+
+
+def csv_lines(batch: Any, *, guard: bool = True) -> bytes:
+    """A line for each row of a record batch."""
+    if not batch.num_rows:
+        return b""
+    cells = [_cells(column, guard=guard) for column in batch.columns]
+    sink = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(pa.RecordBatch.from_arrays(cells, names=batch.schema.names), sink, pyarrow.csv.WriteOptions(include_header=False))
+    return bytes(sink.getvalue())
+
+
+def _cells(column: Any, *, guard: bool) -> Any:
+    """What a cell can hold: times in UTC, words separated by blanks, bytes as digits, what else is nested as JSON."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        return rfc3339(column)
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return pa.array([None if raw is None else raw.hex() for raw in column.to_pylist()], pa.string())
+    if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        column = pa.array([None if words is None else " ".join(words) for words in column.to_pylist()], pa.string())
+    elif pa.types.is_nested(kind):
+        from dcpinspect.export.json_table import plain_json  # deferred: few tables have such columns
+
+        column = pa.array([None if value is None else plain_json(value).decode() for value in column.to_pylist()], pa.string())
+    elif pa.types.is_interval(kind):
+        column = pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
+    if guard and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return _guarded(column)
     return column
+
+
+def _guarded(column: Any) -> Any:
+    risky = pc.match_substring_regex(column, _FORMULA)
+    if not pc.any(risky).as_py():
+        return column
+    return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
+
+
+def rfc3339(column: Any) -> Any:
+    """Times as text, in UTC, with as many digits as their unit has."""
+    naive = column.cast(pa.timestamp(column.type.unit))
+    return pc.strftime(naive, "%Y-%m-%dT%H:%M:%SZ")

@@ -7,9 +7,10 @@ import io
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from dcpinspect.export.csv import DEFAULT_COLUMNS, CsvRows
+from dcpinspect.export.csv import DEFAULT_COLUMNS, CsvRows, csv_heading, csv_lines
 from dcpinspect.export.json import message_object
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
@@ -18,8 +19,8 @@ from tests import builders
 from tests.peers.truth import SAMPLES
 
 
-def lines(path: Path, columns: tuple[str, ...] = DEFAULT_COLUMNS) -> list[dict[str, str]]:
-    rows = CsvRows(columns)
+def lines(path: Path, columns: tuple[str, ...] = DEFAULT_COLUMNS, *, guard: bool = True) -> list[dict[str, str]]:
+    rows = CsvRows(columns, guard=guard)
     with Reading([str(path)]) as reading:
         text = rows.heading() + b"".join(rows.text(batch, np.arange(len(batch))) for batch in reading)
     return list(csv.DictReader(io.StringIO(text.decode(), newline="")))
@@ -51,10 +52,32 @@ def test_all_columns_can_be_asked_for() -> None:
     assert first["datatype"] == ""
 
 
-@pytest.mark.parametrize("key", ['"', "a,b", "line\nbreak", "=1+1", "\x1b[31m", "é"])
+@pytest.mark.parametrize("key", ['"', "a,b", "line\nbreak", "a=1", "\x1b[31m", "é"])
 def test_keys_come_back_as_they_were(tmp_path: Path, key: str) -> None:
     path = builders.capture(tmp_path / "key.pcap", server=encode("dcp_mutation", key=key))
     assert [cells["key"] for cells in lines(path, ("row", "key"))] == [key]
+
+
+@pytest.mark.parametrize("key", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff20a", "'=1", "'"])
+def test_keys_that_a_spreadsheet_would_run_have_an_apostrophe_before_them(tmp_path: Path, key: str) -> None:
+    path = builders.capture(tmp_path / "key.pcap", server=encode("dcp_mutation", key=key) + encode("dcp_mutation", key="plain"))
+    assert [cells["key"] for cells in lines(path, ("row", "key"))] == ["'" + key, "plain"]
+    assert [cells["key"] for cells in lines(path, ("row", "key"), guard=False)] == [key, "plain"]
+
+
+def test_numbers_below_zero_stay_numbers() -> None:
+    assert csv_lines(pa.RecordBatch.from_pydict({"n": [-1]})) == b"-1\n"
+
+
+def test_names_of_columns_are_quoted() -> None:
+    assert csv_heading(["a,b", 'c"d']) == b'"a,b","c""d"\n'
+
+
+def test_what_has_no_cell_of_its_own_is_json_or_words() -> None:
+    columns = {"l": [[1, 2]], "s": [{"a": None}], "span": pa.array([(1, 2, 3)], pa.month_day_nano_interval())}
+    (row,) = csv.reader(io.StringIO(csv_lines(pa.RecordBatch.from_pydict(columns)).decode()))
+    assert row[:2] == ["[1,2]", '{"a":null}']
+    assert "days=2" in row[2]
 
 
 def test_bytes_are_digits_and_words_are_separated(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Tables in each format: what every command writes that has rows and columns other than messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from dcpinspect.cli import interrupts
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.export.formats import Format
+
+if TYPE_CHECKING:
+    from dcpinspect.cli.output import Output
+
+
+def write_table(table: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True) -> int:
+    """Write an Arrow table, or what reads record batches, to the end; how many rows there were.
+
+    ``schema``: name and version of the contract (``dcpinspect.stream/1``), with which JSON objects begin. ``guard``: CSV with an
+    apostrophe before texts that a spreadsheet would run. After Ctrl-C the output is complete with the rows written until then.
+    Raises UsageError for two columns of one name, or of a type, that the format cannot have.
+    """
+    twice = [name for name, count in Counter(table.schema.names).items() if count > 1]
+    if twice and format_ not in (Format.TEXT, Format.CSV):
+        raise UsageError(f"--format {format_}: two columns are called {escape(twice[0])}; give one of them another name")
+    write, end = _writer(table.schema, format_, output, schema, guard=guard)
+    rows = 0
+    try:
+        for batch in interrupts.between(table.to_batches() if hasattr(table, "to_batches") else table):
+            write(batch)
+            rows += batch.num_rows
+            output.flush()
+            interrupts.check()
+    finally:
+        end()
+        output.is_complete = True
+    return rows
+
+
+Write = Callable[[Any], None]
+End = Callable[[], None]
+
+
+def _writer(columns: Any, format_: Format, output: Output, schema: str | None, *, guard: bool) -> tuple[Write, End]:
+    if format_ is Format.TEXT:
+        return _text(columns, output)
+    if format_ is Format.CSV:
+        return _csv(columns, output, guard=guard)
+    if format_.is_binary:
+        from dcpinspect.export.columnar import ColumnarFile
+
+        file = ColumnarFile(output, columns, format_, is_stream=output.is_stream)
+        return file.write, file.close
+    return _json(format_, output, schema)
+
+
+def _text(columns: Any, output: Output) -> tuple[Write, End]:
+    from dcpinspect.render.table import TextTable
+
+    table = TextTable(columns, width=output.width())
+    paint = output.painter()
+    styles = iter(["bold"])  # the heading comes first
+
+    def put(lines: Iterable[str]) -> None:
+        output.write("".join(paint(line, next(styles, "")) + "\n" for line in lines).encode())
+
+    return lambda batch: put(table.lines(batch)), lambda: put(table.end())
+
+
+def _csv(columns: Any, output: Output, *, guard: bool) -> tuple[Write, End]:
+    from dcpinspect.export.csv import csv_heading, csv_lines
+
+    output.put(csv_heading(columns.names))
+    return lambda batch: output.put_lines(csv_lines(batch, guard=guard)), lambda: None
+
+
+def _json(format_: Format, output: Output, schema: str | None) -> tuple[Write, End]:
+    from dcpinspect.export.json import JsonArray
+    from dcpinspect.export.json_table import json_objects
+
+    if format_ is Format.NDJSON:
+        return lambda batch: output.put(b"".join(one + b"\n" for one in json_objects(batch, schema))), lambda: None
+    array = JsonArray()
+
+    def write(batch: Any) -> None:
+        output.put(array.add(b"".join(array.BEFORE + one for one in json_objects(batch, schema))))
+
+    def end() -> None:
+        output.write(array.end())
+
+    return write, end
