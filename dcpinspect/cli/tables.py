@@ -70,7 +70,8 @@ def _text(columns: Any, output: Output) -> tuple[Write, End]:
 
 
 def _csv(columns: Any, output: Output, *, guard: bool) -> tuple[Write, End]:
-    from dcpinspect.export.csv import csv_heading, csv_lines
+    from dcpinspect.export.csv import csv_lines
+    from dcpinspect.export.csv_rows import csv_heading
 
     output.put(csv_heading(columns.names))
     return lambda batch: output.put_lines(csv_lines(batch, guard=guard)), lambda: None

@@ -143,7 +143,7 @@ class _CsvWriter:
     """A line a message, cells for its columns."""
 
     def __init__(self, output: Output, wishes: Wishes) -> None:
-        from dcpinspect.export.csv import DEFAULT_COLUMNS, CsvRows
+        from dcpinspect.export.csv_rows import DEFAULT_COLUMNS, CsvRows
 
         self._output = output
         self._rows = CsvRows(wishes.columns or DEFAULT_COLUMNS, guard=wishes.guard)

@@ -7,48 +7,15 @@ program takes the first apostrophe away and has every text as it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.tables.arrow import record_batch
-from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.export.csv_rows import FORMULA_STARTS
 
-DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind not in ("words", "bytes") and column.name != "time_ns")
-"""Lists and bytes have no place in a cell."""
-
-_FORMULA = r"^['=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"
-"""What spreadsheets may take for the start of one, also in the wide forms that East Asian ones know; and the apostrophe itself."""
-
-
-class CsvRows:
-    """Writes messages as CSV, the heading first."""
-
-    def __init__(self, columns: Sequence[str] = DEFAULT_COLUMNS, *, guard: bool = True) -> None:
-        """``guard``: with an apostrophe before texts that a spreadsheet would run."""
-        self._columns = columns
-        self._guard = guard
-
-    def heading(self) -> bytes:
-        """The names of the columns."""
-        return csv_heading(self._columns)
-
-    def text(self, batch: MessageBatch, rows: Rows) -> bytes:
-        """A line for each of these messages."""
-        table = record_batch(batch, rows, self._columns)
-        if "time" in self._columns:  # with all nine digits
-            table = table.set_column(self._columns.index("time"), "time", pa.array(batch.time_ns[rows], pa.timestamp("ns", "UTC")))
-        return csv_lines(table, guard=self._guard)
-
-
-def csv_heading(columns: Sequence[str]) -> bytes:
-    """The first line: names of columns."""
-    return ",".join('"' + name.replace('"', '""') + '"' for name in columns).encode() + b"\n"
+_FORMULA = "^[" + "".join(rf"\x{{{ord(letter):x}}}" for letter in FORMULA_STARTS) + "]"
 
 
 def csv_lines(batch: Any, *, guard: bool = True) -> bytes:

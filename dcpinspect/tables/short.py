@@ -1,0 +1,150 @@
+"""Columns of messages in their short form, in bulk: numbers, or texts as numbers in a list of different ones.
+
+Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys and times have no such form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
+from dcpinspect.protocol.datatype import DATATYPE_NAMES
+from dcpinspect.protocol.decode import ERROR_LAYOUT, NO_LAYOUT, PROBLEMS
+from dcpinspect.protocol.fields import Field, bit_names
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.protocol.statuses import status_name
+from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from dcpinspect.tables.schema import BY_NAME, Column
+
+WITHOUT = frozenset({"key", "key_bytes", "time"})
+"""Columns that have no short form."""
+_FEW = 1 << 12
+"""Numbers below are looked up in a table of that size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A column of texts, each row's by its number in ``texts``, where None stands for no value."""
+
+    numbers: Array
+    texts: Sequence[str | None]
+    valid: Mask | None = None
+    """False where the column has no value; None: ``texts`` says so everywhere."""
+
+
+def short_column(batch: MessageBatch, rows: Rows, name: str) -> Numbers | Texts | None:
+    """A column of these messages, which is not ``WITHOUT`` a short form; None when none of the batch's messages has a value."""
+    maker = _MAKERS.get(name)
+    if maker is not None:
+        return maker(batch, rows)
+    column = BY_NAME[name]
+    numbers = batch.decoded.numbers.get(name)
+    if numbers is None:
+        return None
+    if column.kind in ("words", "word"):
+        return _worded(batch, rows, column, numbers.take(rows))
+    return numbers.take(rows)
+
+
+def _distinct(values: Array, text: Callable[[int], str | None], valid: Mask | None = None) -> Texts:
+    """The text of each row's number, made once for each different number; numbers of rows that are not ``valid`` do not count."""
+    wanted = values if valid is None else values[valid]
+    if len(wanted) and wanted.max() < _FEW:  # without sorting
+        is_there = np.zeros(_FEW, dtype=np.bool_)
+        is_there[wanted] = True
+        numbers = np.flatnonzero(is_there)
+        place = np.cumsum(is_there) - 1
+        inverse = place[values if valid is None else np.where(valid, values, 0)]
+    else:
+        numbers, found = np.unique(wanted, return_inverse=True)
+        inverse = found
+        if valid is not None:
+            inverse = np.zeros(len(values), dtype=np.int64)
+            inverse[valid] = found
+    return Texts(inverse, [text(int(number)) for number in numbers], valid)
+
+
+def _worded(batch: MessageBatch, rows: Rows, column: Column, numbers: Numbers) -> Texts:
+    """Names of flags, or the word of an enumeration; by layout, since each has its own."""
+    layout = batch.decoded.layout[rows]
+    specs: dict[int, Field] = {}
+    for number in np.unique(layout[numbers.valid] if numbers.valid is not None else layout).tolist():
+        found = next((item for item in (*LAYOUTS[number].extras, *LAYOUTS[number].value) if item.name == column.name), None)
+        if isinstance(found, Field):
+            specs[number] = found
+
+    def text(number: int, value: int) -> str | None:
+        spec = specs.get(number)
+        if spec is None:
+            return None
+        return ",".join(bit_names(spec.flags, value)) if column.kind == "words" else spec.word(value)
+
+    # numbers of flags are many, different ones are few, also where only one row in twenty has one
+    given = np.ones(len(rows), dtype=np.bool_) if numbers.valid is None else numbers.valid
+    values, inverse = np.unique(numbers.values[given], return_inverse=True)
+    pairs = np.zeros(len(rows), dtype=np.int64)
+    pairs[given] = (layout[given] - NO_LAYOUT) * len(values) + inverse
+    return _distinct(pairs, lambda pair: text(pair // len(values) + NO_LAYOUT, int(values[pair % len(values)])), given)
+
+
+def _missing_bytes(batch: MessageBatch, rows: Rows) -> Numbers:
+    lost = np.zeros(len(batch), dtype=np.int64)
+    np.add.at(lost, batch.missing.row, batch.missing.end - batch.missing.start)
+    return Numbers(lost[rows])
+
+
+def _layout(batch: MessageBatch, rows: Rows) -> Texts:
+    numbers = np.where(batch.decoded.extras_fit[rows], batch.decoded.layout[rows], NO_LAYOUT)
+    return _distinct(numbers, lambda number: "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation, numbers != NO_LAYOUT)
+
+
+def _names(batch: MessageBatch, rows: Rows) -> Texts:
+    codes = batch.decoded.is_server[rows].astype(np.int64) << 8 | batch.decoded.opcode[rows]
+    return _distinct(codes, lambda code: opcode_name(code & 0xFF, server=bool(code >> 8)))
+
+
+def _plain(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
+    return lambda batch, rows: Numbers(getattr(batch, name)[rows])
+
+
+def _decoded(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
+    return lambda batch, rows: Numbers(getattr(batch.decoded, name)[rows])
+
+
+def _pair(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
+    return lambda batch, rows: getattr(batch, name).take(rows)
+
+
+_MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts]] = {
+    **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
+    "file": lambda batch, rows: Texts(
+        batch.file[rows], [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in batch.files]
+    ),
+    "client": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.client[number - 1]),
+    "server": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.server[number - 1]),
+    "direction": lambda batch, rows: Texts(batch.direction[rows], DIRECTIONS),
+    "side": lambda batch, rows: Texts(batch.decoded.is_response[rows], ("request", "response")),
+    "magic": _decoded("magic"),
+    "opcode": _decoded("opcode"),
+    "name": _names,
+    "layout": _layout,
+    "vbucket": _pair("vbucket"),
+    "vbucket_from": lambda batch, rows: Texts(np.zeros(len(rows), dtype=np.int64), ("request",), batch.vbucket_from_request[rows]),
+    "status": lambda batch, rows: Numbers(batch.decoded.specific[rows], batch.decoded.is_response[rows]),
+    "status_name": lambda batch, rows: _distinct(batch.decoded.specific[rows], status_name, batch.decoded.is_response[rows]),
+    "opaque": _decoded("opaque"),
+    "cas": lambda batch, rows: Numbers(batch.decoded.cas[rows], ~batch.holds_token[rows]),
+    "datatype": lambda batch, rows: _distinct(batch.decoded.datatype[rows], lambda bits: ",".join(DATATYPE_NAMES[bits])),
+    "sid": lambda batch, rows: batch.decoded.sid.take(rows),
+    "collection_id": lambda batch, rows: batch.decoded.collection_id.take(rows),
+    "value_size": lambda batch, rows: Numbers(batch.decoded.value.size[rows]),
+    "request_row": _pair("request_row"),
+    "request_stream_offset": _pair("request_stream_offset"),
+    "rtt_ns": _pair("rtt_ns"),
+    "missing_bytes": _missing_bytes,
+    "problem": lambda batch, rows: Texts(batch.decoded.problem[rows], [problem or None for problem in PROBLEMS]),
+}
