@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import ClassVar
 
-from dcpinspect.escape import escape
+from dcpinspect.escape import cells, clip, escape
 
 
 class DcpInspectError(Exception):
@@ -18,6 +18,9 @@ class DcpInspectError(Exception):
 
     exit_status: ClassVar[int] = 2
     """What the command line ends with when the exception reaches it."""
+
+    details: tuple[str, ...] = ()
+    """Lines to show below the text, such as the place that it speaks of."""
 
     def __init__(self, text: str | None = None) -> None:
         super().__init__(text or type(self).__doc__)
@@ -29,6 +32,34 @@ class UsageError(DcpInspectError):
 
 class OutputError(DcpInspectError):
     """The result could not be written."""
+
+
+class PlacedError(UsageError):
+    """A text that was given, such as a filter, has a mistake at a known place."""
+
+    def __init__(self, name: str, what: str, text: str, at: int) -> None:
+        self.what = what
+        """What is wrong, as a clause."""
+        self.text = text
+        """The text with the mistake, as it was given."""
+        self.at = at
+        """The character of the text where the mistake is, from 0."""
+        self.details = _pointed_at(text, at)
+        super().__init__(f"{escape(name)}: {what}")
+
+
+_SHOWN = 72
+"""Columns of a text that an error repeats."""
+
+
+def _pointed_at(text: str, at: int) -> tuple[str, str]:
+    """The part of a text around a place, and a caret below that place."""
+    before = escape(text[:at])
+    if cells(escape(text)) > _SHOWN and cells(before) > _SHOWN // 2:
+        while cells(before) > _SHOWN // 2:
+            before = before[cells(before) - _SHOWN // 2 :]
+        before = f"…{before}"
+    return before + clip(escape(text[at:]), _SHOWN - cells(before)), " " * cells(before) + "^"
 
 
 class CaptureError(DcpInspectError):

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dcpinspect import errors
-from dcpinspect.errors import CaptureError, DamagedCapture, DcpInspectError, UsageError
+from dcpinspect.errors import CaptureError, DamagedCapture, DcpInspectError, PlacedError, UsageError
+from dcpinspect.escape import cells
 
 
 def test_every_exception_has_the_one_root() -> None:
@@ -34,6 +35,36 @@ def test_docstring_is_the_default_text() -> None:
 )
 def test_capture_errors_name_file_place_and_next_step(error: CaptureError, text: str) -> None:
     assert str(error) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "lines"),
+    [
+        ("vbucket = x", 10, ("vbucket = x", "          ^")),
+        ("", 0, ("", "^")),
+        ("row = 1", 7, ("row = 1", "       ^")),
+        ("a\nb = 'é'", 4, ("a\\x0ab = 'é'", "       ^")),
+        ("日本 = x", 5, ("日本 = x", "       ^")),
+        ("\x1b[2J", 0, ("\\x1b[2J", "^")),
+    ],
+)
+def test_a_place_is_shown_below_the_text(text: str, at: int, lines: tuple[str, str]) -> None:
+    assert PlacedError("--filter", "what", text, at).details == lines
+
+
+@pytest.mark.parametrize("character", ["x", "\0", "日"])
+@pytest.mark.parametrize("at", [0, 35, 36, 37, 500, 4_999, 5_000])
+def test_of_a_long_text_the_part_around_the_place_is_shown(at: int, character: str) -> None:
+    text = character * at + "!" + character * (5_000 - at)
+    shown, caret = PlacedError("--filter", "what", text, at).details
+    assert cells(shown) <= 73
+    place = next(n for n in range(len(shown)) if cells(shown[:n]) == len(caret) - 1)
+    assert shown[place] == "!"
+
+
+def test_a_placed_error_is_one_line_beside_its_picture() -> None:
+    error = PlacedError("[filters] \x1b", "no such column", "row\n= 1", 0)
+    assert (str(error), error.what, error.text, error.at) == ("[filters] \\x1b: no such column", "no such column", "row\n= 1", 0)
 
 
 def test_exit_statuses() -> None:

@@ -55,3 +55,9 @@ def test_read_starts_without_what_small_captures_never_need() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
     loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}]) == 0")
     assert loaded & {"duckdb", "numba", "pyspark", "rich", "scapy", "textual"} == set()
+
+
+def test_a_filter_loads_duckdb_and_nothing_for_people() -> None:
+    sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
+    loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}, '--filter', 'row = 1']) == 0")
+    assert loaded & {"duckdb", "numba", "pandas", "pyspark", "rich", "scapy", "textual"} == {"duckdb"}

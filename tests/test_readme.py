@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/formats.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/filter.md", "docs/formats.md")
 
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install "
 CHECK = "-m tests.check"
@@ -104,4 +104,4 @@ def test_documents_agree_on_the_command_for_the_tests() -> None:
 def test_links_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / document).read_text("utf-8")):
-            assert (ROOT / target).exists(), f"{document}: {target}"
+            assert ((ROOT / document).parent / target).exists(), f"{document}: {target}"

@@ -1,12 +1,19 @@
-"""The config file: defaults for the options of each command.
+"""The config file: defaults for the options of each command, and filters and sets of columns saved under names.
 
 A TOML file with a table for each command; its keys are option names, with dashes or underscores, and a value reads as it would
-on the command line. The command line wins over it::
+on the command line. The command line wins over it. The tables ``filters`` and ``columns`` hold what ``--filter @name`` and
+``--columns @name`` stand for::
 
     [read]
     no-fields = true
     port = 11999
     vbucket = "0-511"
+
+    [filters]
+    slow = "rtt_ns > 1000000"
+
+    [columns]
+    times = ["row", "time", "rtt_ns"]
 
 It is ``config.toml`` in the platform's place for configuration, or the file that ``DCPINSPECT_CONFIG`` names.
 """
@@ -14,18 +21,22 @@ It is ``config.toml`` in the platform's place for configuration, or the file tha
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.suggest import did_you_mean
 
 VARIABLE = "DCPINSPECT_CONFIG"
 MAX_SIZE = 1 << 20
 """Bytes of a config file; nobody writes more, and a device never ends."""
+
+FILTERS, COLUMN_SETS = "filters", "columns"
+"""Tables of what is saved under names."""
 
 Default = bool | str | list[str]
 """A default as the command line would give it: the state of a flag, or text yet to be parsed."""
@@ -57,14 +68,30 @@ class Config:
         for key, value in self.tables.get(command, {}).items():
             setting = settings.get(key.replace("_", "-"))
             if setting is None:
-                raise self.error(command, key, f"dcpinspect {command} has no such option{did_you_mean(key, settings)}")
+                raise self.error(command, key, f"dcpinspect {command} has no such option{_suggestion(key, settings)}")
             defaults[setting.parameter] = self._default(command, key, value, setting)
         return defaults
 
-    def error(self, command: str, key: str | None, what: str) -> UsageError:
+    def saved(self, table: str) -> dict[str, str]:
+        """Return what FILTERS or COLUMN_SETS holds, by name, as it would be typed."""
+        texts = {}
+        for name, value in self.tables.get(table, {}).items():
+            if re.fullmatch(r"[A-Za-z0-9_-]+", name) is None:
+                raise self.error(table, name, "a name has letters, digits, dashes and underscores")
+            values = value if isinstance(value, list) and table == COLUMN_SETS else [value]
+            words = [word for word in values if isinstance(word, str)]
+            if len(words) < len(values):
+                raise self.error(table, name, "write text" + (", or a list of names" if table == COLUMN_SETS else ""))
+            texts[name] = ",".join(words)
+        return texts
+
+    def place(self, table: str, key: str | None) -> str:
+        """Name a place in the file."""
+        return f"{escape(os.fspath(self.path))}: [{escape(table)}]" + (f" {escape(key)}" if key else "")
+
+    def error(self, table: str, key: str | None, what: str) -> UsageError:
         """Make the error that names a place in the file."""
-        place = f"[{escape(command)}]" + (f" {escape(key)}" if key else "")
-        return UsageError(f"{escape(os.fspath(self.path))}: {place}: {what}")
+        return UsageError(f"{self.place(table, key)}: {what}")
 
     def _default(self, command: str, key: str, value: object, setting: Setting) -> Default:
         if setting.is_flag:
@@ -95,20 +122,19 @@ def load(commands: Collection[str]) -> Config:
     """Read the config file, empty if there is none; ``commands`` are the tables it may have."""
     path, is_named = config_path()
     config = Config(path, _parse(path, is_named))
+    tables = [*commands, FILTERS, COLUMN_SETS]
     for command, table in config.tables.items():
         if not isinstance(table, dict):
             raise UsageError(f"{escape(os.fspath(path))}: {escape(command)}: put it in the table of a command, for instance under [read]")
-        if command not in commands:
-            raise config.error(command, None, f"dcpinspect has no such command{did_you_mean(command, commands)}")
+        if command not in tables:
+            raise config.error(command, None, f"dcpinspect has no such command{_suggestion(command, tables)}")
     return config
 
 
-def did_you_mean(word: str, known: Collection[str]) -> str:
+def _suggestion(word: str, known: Collection[str]) -> str:
     """Return a clause to add to an error about an unknown word: the closest known ones, or else all of them."""
-    close = get_close_matches(word, known, n=2)
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    return f"; it has {', '.join(sorted(known))}" if known else ""
+    everything = f"; it has {', '.join(sorted(known))}" if known else ""
+    return did_you_mean(word, known) or everything
 
 
 def _parse(path: Path, is_named: bool) -> Mapping[str, Mapping[str, object]]:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(_explain(error))
         return error.exit_code
     except DcpInspectError as error:
-        complain(error)
+        complain(error, error.details)
         return error.exit_status
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
@@ -105,13 +105,26 @@ class DeferredCommand(TyperCommand):
 
     # Any: the classes of contexts are typer's own affair, we hand on what we are given.
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Parse the arguments as the real command, with the config file's defaults."""
+        """Parse the arguments as the real command, with the config file's defaults; the config is the context's object."""
         command = self.load()
         if not extra.get("resilient_parsing"):  # completing a line must not fail on a broken config file
             from dcpinspect.cli import config  # deferred: only a command that runs needs it, --help does not
 
-            extra["default_map"] = config.load(COMMANDS).defaults(self._name, _settings(command))
-        return command.make_context(info_name, args, parent, **extra)
+            extra["obj"] = config.load(COMMANDS)
+            extra["default_map"] = extra["obj"].defaults(self._name, _settings(command))
+        return command.make_context(info_name, _with_empty_values(args), parent, **extra)
+
+
+def _with_empty_values(arguments: list[str]) -> list[str]:
+    """The arguments, with an empty value for options that may stand alone and do."""
+    from dcpinspect.cli.options import WITHOUT_VALUE  # deferred: for a command that runs
+
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    behind = [*arguments[1:end], "--", *arguments[end:]]
+    return [
+        f"{one}=" if one in WITHOUT_VALUE and at < end and len(after) > 1 and after.startswith("-") else one
+        for at, (one, after) in enumerate(zip(arguments, behind, strict=False))
+    ]
 
 
 def _settings(command: TyperCommand) -> dict[str, Setting]:

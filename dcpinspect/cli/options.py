@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,8 +13,11 @@ import typer
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import Format
+from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from dcpinspect.cli.config import Config
+    from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.select import Selection
 
 Captures = Annotated[
@@ -50,6 +54,39 @@ Key = Annotated[str | None, typer.Option("--key", metavar="GLOB", help="Only key
 Statuses = Annotated[str | None, typer.Option("--status", metavar="LIST", help="Only responses of these statuses, by name or number.")]
 Collections = Annotated[str | None, typer.Option("--collection", metavar="LIST", help="Only these collections, by id, as in 0,8-0xa.")]
 
+Filter = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", metavar="SQL", help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name: a saved one.'
+    ),
+]
+
+
+def _list_columns(context: typer.Context, text: str | None) -> str | None:
+    if text != "" or context.resilient_parsing:
+        return text
+    from dcpinspect.cli.config import COLUMN_SETS  # deferred: for who asks
+    from dcpinspect.render.columns import columns_list
+
+    config: Config = context.obj
+    sys.stdout.write("".join(f"{line}\n" for line in columns_list(config.saved(COLUMN_SETS))))
+    raise typer.Exit
+
+
+WITHOUT_VALUE = ("--columns",)
+"""Options that may stand without a value, which then is the empty text."""
+
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="[LIST]",
+        callback=_list_columns,
+        is_eager=True,
+        help="Show these columns, as in name,vbucket,by_seqno or @seqnos; without a list, print what columns there are.",
+    ),
+]
+
 
 def ports(values: list[str] | None) -> tuple[list[int], bool]:
     """The ports that ``--port`` names, and whether others are to be found. Raises UsageError."""
@@ -61,9 +98,17 @@ def ports(values: list[str] | None) -> tuple[list[int], bool]:
 
 
 def selection(
-    *, vbucket: str | None, opcode: str | None, connection: str | None, key: str | None, status: str | None, collection: str | None
+    *,
+    vbucket: str | None,
+    opcode: str | None,
+    connection: str | None,
+    key: str | None,
+    status: str | None,
+    collection: str | None,
+    filter_: str | None = None,
+    config: Config | None = None,
 ) -> Selection:
-    """The conditions that these options set. Raises UsageError, naming the option."""
+    """The conditions that these options set; all must be met. ``config`` has saved filters. Raises UsageError, naming the option."""
     from dcpinspect.tables import select  # deferred: NumPy, which --help does without
 
     return select.Selection(
@@ -73,23 +118,49 @@ def selection(
         keys=select.key_pattern(key) if key is not None else None,
         statuses=select.statuses(status) if status is not None else (),
         collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection is not None else (),
+        filter=_filter(filter_, config) if filter_ is not None else None,
     )
 
 
-def column_names(text: str | None) -> list[str] | None:
-    """The columns that ``--columns`` names, in that order. Raises UsageError, saying which there are."""
+def _filter(text: str, config: Config | None) -> FilterRows:
+    from dcpinspect.cli.config import FILTERS  # deferred, as above
+    from dcpinspect.tables.filter import parse_filter
+    from dcpinspect.tables.filter_rows import FilterRows
+    from dcpinspect.tables.filter_tree import Source
+
+    saved = {name: Source(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
+    return FilterRows(parse_filter(text, saved=saved))
+
+
+def column_names(text: str | None, config: Config | None = None) -> list[str] | None:
+    """The columns that ``--columns`` names, in that order, sets in place of their names. Raises UsageError, saying which there are."""
     if text is None:
         return None
-    from dcpinspect.tables.schema import BY_NAME  # deferred, as above
-    from dcpinspect.tables.select import did_you_mean
+    from dcpinspect.cli.config import COLUMN_SETS  # deferred, as above
+    from dcpinspect.tables import presets
 
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in BY_NAME:
-            close = did_you_mean(name, list(BY_NAME)) or f"; there are {', '.join(BY_NAME)}"
-            raise UsageError(f"--columns {escape(name)}: messages have no such column{close}")
-        if names.count(name) > 1:
-            raise UsageError(f"--columns {escape(text)}: {name} is there twice")
-    if not names:
+    given = [word.strip() for word in text.split(",") if word.strip()]
+    if not given:
         raise UsageError("--columns: name at least one column, as in name,vbucket,by_seqno")
-    return names
+    sets = {**{name: preset.text for name, preset in presets.COLUMN_SETS.items()}, **(config.saved(COLUMN_SETS) if config else {})}
+    names: list[str] = []
+    for word in given:
+        if given.count(word) > 1:
+            raise UsageError(f"--columns {escape(text)}: {escape(word)} is there twice")
+        if not word.startswith("@"):
+            names.append(_column(word, "--columns"))
+        elif word[1:] in sets:
+            names += [_column(name.strip(), f"--columns {word}") for name in sets[word[1:]].split(",")]
+        else:
+            close = did_you_mean(word[1:], sets) or f"; there are {', '.join(f'@{name}' for name in sorted(sets))}"
+            raise UsageError(f"--columns {escape(word)}: no set of columns has this name{close}")
+    return list(dict.fromkeys(names))
+
+
+def _column(name: str, option: str) -> str:
+    from dcpinspect.tables.schema import BY_NAME  # deferred, as above
+
+    if name not in BY_NAME:
+        close = did_you_mean(name, BY_NAME) or f"; there are {', '.join(BY_NAME)}"
+        raise UsageError(f"{option} {escape(name)}: messages have no such column{close}")
+    return name

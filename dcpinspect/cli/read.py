@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def read(
+    context: typer.Context,
     captures: options.Captures,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-V", help="Print each message's field table, as the specification draws it.")
@@ -31,14 +32,7 @@ def read(
         str | None,
         typer.Option(metavar="full|N|none", help="How much of a value to show: all, N bytes, nothing; JSON shows all, text 256 bytes."),
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            "--columns",
-            metavar="LIST",
-            help="CSV, Parquet, Arrow: these columns, as in name,vbucket,by_seqno; without, all (CSV: that hold one value).",
-        ),
-    ] = None,
+    columns: options.Columns = None,
     csv_guard: options.CsvGuard = True,
     time: Annotated[
         TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
@@ -49,6 +43,7 @@ def read(
     key: options.Key = None,
     status: options.Statuses = None,
     collection: options.Collections = None,
+    filter_: options.Filter = None,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
@@ -57,9 +52,19 @@ def read(
     from dcpinspect.capture.source import STDIN
     from dcpinspect.reading import Reading, ahead
 
-    selection = options.selection(vbucket=vbucket, opcode=opcode, connection=connection, key=key, status=status, collection=collection)
+    selection = options.selection(
+        vbucket=vbucket,
+        opcode=opcode,
+        connection=connection,
+        key=key,
+        status=status,
+        collection=collection,
+        filter_=filter_,
+        config=context.obj,
+    )
     format_ = choose_format(format_, output)
-    wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), options.column_names(columns), csv_guard, time)
+    chosen = options.column_names(columns, context.obj)
+    wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         left, shown = limit, 0

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from dcpinspect.escape import one_line
 
 
-def complain(message: object) -> None:
-    """Write one line to standard error, starting with the program's name."""
+def complain(message: object, details: Sequence[str] = ()) -> None:
+    """Write one line to standard error, starting with the program's name, and the details below it as they are."""
     with suppress(OSError):  # a standard error that takes nothing is no reason to fail
-        sys.stderr.write(f"dcpinspect: {one_line(str(message))}\n")
+        sys.stderr.write(f"dcpinspect: {one_line(str(message))}\n" + "".join(f"  {line}\n" for line in details))
 
 
 def wants_color() -> bool:

@@ -18,6 +18,7 @@ from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.session import context
 
 DIRECTIONS = ("c2s", "s2c")
+SIDES = ("request", "response")
 
 _TOKENS = np.array([Trait.TOKEN in opcode_traits(code) for code in range(256)], dtype=np.bool_)
 

@@ -5,11 +5,13 @@ The columns that only some messages have come from the layouts, so a new field t
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import opcode_name
 
 ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool"]
 
@@ -35,16 +37,16 @@ BASE = (
     Column("connection", "i64", "TCP connection, from 1 in order of first packet"),
     Column("client", "text", "address of the side that opened the connection"),
     Column("server", "text", "address of the side that accepted it"),
-    Column("direction", "text", "c2s or s2c"),
+    Column("direction", "text", "from client to server, or back"),
     Column("stream_offset", "i64", "payload bytes of this direction before the message"),
     Column("length", "i64", "bytes of the whole message on the wire"),
-    Column("side", "text", "request or response"),
+    Column("side", "text", "what the message is to the exchange that it belongs to"),
     Column("magic", "u8", "first byte"),
     Column("opcode", "u8", "command, as a number"),
     Column("name", "text", "command, by name"),
     Column("layout", "text", "generation of the layout that fits; null when none does"),
     Column("vbucket", "u16", "vbucket; of a response, its request's"),
-    Column("vbucket_from", "text", "'request' where the vbucket is that of the request"),
+    Column("vbucket_from", "text", "where the vbucket is known from; null: from the message itself"),
     Column("status", "u16", "status of a response"),
     Column("status_name", "text", "status of a response, by name"),
     Column("opaque", "u32", "the four opaque bytes, big-endian"),
@@ -79,7 +81,8 @@ _KINDS: dict[Kind, ColumnKind] = {
 
 def _specific() -> tuple[Column, ...]:
     base = {column.name for column in BASE}
-    found: dict[str, Column] = {}
+    found: dict[str, tuple[ColumnKind, Field]] = {}
+    meanings: dict[str, dict[str, list[str]]] = {}
     for layout in LAYOUTS:
         if not layout.columns:
             continue
@@ -88,9 +91,17 @@ def _specific() -> tuple[Column, ...]:
                 continue
             kind: ColumnKind = "words" if spec.flags else "word" if spec.words else _KINDS[spec.kind]
             for name in (spec.name, spec.alias):
-                if name and name not in base and name not in found:
-                    found[name] = Column(name, kind, spec.doc, spec)
-    return tuple(found.values())
+                if name and name not in base:
+                    found.setdefault(name, (kind, spec))
+                    meanings.setdefault(name, {}).setdefault(spec.doc, []).append(opcode_name(layout.opcode, server=layout.server))
+    return tuple(Column(name, kind, _doc(meanings[name]), spec) for name, (kind, spec) in found.items())
+
+
+def _doc(meanings: Mapping[str, Sequence[str]]) -> str:
+    """What a column holds, by command where commands differ."""
+    if len(meanings) == 1:
+        return next(iter(meanings))
+    return "; ".join(f"{', '.join(dict.fromkeys(commands))}: {meaning}" for meaning, commands in meanings.items())
 
 
 SPECIFIC = _specific()

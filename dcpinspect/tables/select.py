@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,11 @@ from dcpinspect.escape import escape
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
+from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.messages import MessageBatch
+
+if TYPE_CHECKING:
+    from dcpinspect.tables.filter_rows import FilterRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Selection:
     keys: re.Pattern[str] | None = None
     statuses: tuple[range, ...] = ()
     collections: tuple[range, ...] = ()
+    filter: FilterRows | None = None
 
     def rows(self, batch: MessageBatch) -> Rows:
         """Indices of the messages of a batch that meet every condition, in order."""
@@ -60,7 +66,8 @@ class Selection:
             for index in np.flatnonzero(keep).tolist():
                 key = batch.key_of(index)
                 keep[index] = key is not None and self.keys.match(key.decode(errors="surrogateescape")) is not None
-        return np.flatnonzero(keep)
+        rows = np.flatnonzero(keep)
+        return rows if self.filter is None else self.filter.rows(batch, rows)
 
 
 def _within(values: Array, ranges: Sequence[range]) -> Mask:
@@ -151,11 +158,3 @@ _STATUSES = {**{status.name.lower(): int(status) for status in Status}, "ok": in
 def key_pattern(glob: str) -> re.Pattern[str]:
     """A glob (``user::*``) over whole keys, case-sensitive."""
     return re.compile(fnmatch.translate(glob))
-
-
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A question with the names that look like it, or nothing."""
-    import difflib
-
-    close = difflib.get_close_matches(name, known, n=3)
-    return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -17,7 +17,7 @@ from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
-from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, Column
 
 WITHOUT = frozenset({"key", "key_bytes", "time"})
@@ -127,7 +127,7 @@ _MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts]] = {
     "client": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.client[number - 1]),
     "server": lambda batch, rows: _distinct(batch.connection[rows], lambda number: batch.endpoints.server[number - 1]),
     "direction": lambda batch, rows: Texts(batch.direction[rows], DIRECTIONS),
-    "side": lambda batch, rows: Texts(batch.decoded.is_response[rows], ("request", "response")),
+    "side": lambda batch, rows: Texts(batch.decoded.is_response[rows], SIDES),
     "magic": _decoded("magic"),
     "opcode": _decoded("opcode"),
     "name": _names,

@@ -80,6 +80,40 @@ def test_errors_name_file_and_place(text: str, what: str, path: Path) -> None:
     assert str(caught.value) == f"{path}: {what}"
 
 
+def saved(text: str, table: str, path: Path) -> dict[str, str]:
+    path.write_text(text)
+    return load(COMMANDS).saved(table)
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "expected"),
+    [
+        ("", "filters", {}),
+        ("[read]\nlimit = 1", "columns", {}),
+        ("[filters]\nslow = 'rtt_ns > 1000'\nA-1_b = 'row = 1'", "filters", {"slow": "rtt_ns > 1000", "A-1_b": "row = 1"}),
+        ("[columns]\nmine = 'row,key'\nother = ['row', 'key']", "columns", {"mine": "row,key", "other": "row,key"}),
+    ],
+)
+def test_what_is_saved_is_found_by_name(text: str, table: str, expected: dict[str, str], path: Path) -> None:
+    assert saved(text, table, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "what"),
+    [
+        ("[filters]\nslow = 5", "filters", "[filters] slow: write text"),
+        ("[filters]\nslow = ['row = 1']", "filters", "[filters] slow: write text"),
+        ("[filters]\n'a b' = 'row = 1'", "filters", "[filters] a b: a name has letters, digits, dashes and underscores"),
+        ("[columns]\nmine = [1]", "columns", "[columns] mine: write text, or a list of names"),
+        ("filters = 'row = 1'", "filters", "filters: put it in the table of a command, for instance under [read]"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(text: str, table: str, what: str, path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        saved(text, table, path)
+    assert str(caught.value) == f"{path}: {what}"
+
+
 def test_a_file_that_is_not_utf8(path: Path) -> None:
     path.write_bytes(b"[read]\n\xff")
     with pytest.raises(UsageError) as caught:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from dcpinspect.cli.config import Config
 from dcpinspect.cli.options import column_names, ports, selection
 from dcpinspect.errors import UsageError
 
-NONE = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
+NONE: dict[str, Any] = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
+CONFIG = Config(
+    Path("my.toml"),
+    {"filters": {"few": "vbucket < 3", "bad": "vbucket < x"}, "columns": {"mine": ["key", " row"], "seqnos": "row", "bad": "row,kye"}},
+)
 
 
 def test_without_options_there_are_no_conditions() -> None:
     chosen = selection(**NONE)
-    assert (chosen.vbuckets, chosen.commands, chosen.keys) == ((), None, None)
+    assert (chosen.vbuckets, chosen.commands, chosen.keys, chosen.filter) == ((), None, None, None)
 
 
 def test_each_option_sets_its_condition() -> None:
@@ -64,3 +72,46 @@ def test_a_wrong_column_says_which_there_are(text: str, line: str) -> None:
     with pytest.raises(UsageError) as caught:
         column_names(text)
     assert str(caught.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("@mine", ["key", "row"]),
+        ("name,@mine", ["name", "key", "row"]),
+        ("row,@mine,name", ["row", "key", "name"]),
+        ("@mine,@seqnos", ["key", "row"]),
+        ("@keys", ["row", "time", "name", "vbucket", "collection_id", "key", "by_seqno", "rev_seqno", "cas", "datatype", "value_size"]),
+    ],
+)
+def test_sets_of_columns_stand_for_their_columns(text: str, names: list[str]) -> None:
+    assert column_names(text, CONFIG) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("@seqno", "--columns @seqno: no set of columns has this name; did you mean seqnos?"),
+        ("@xyzzy", "--columns @xyzzy: no set of columns has this name; there are @bad, @keys, @mine, @place, @requests, @seqnos"),
+        ("row,@bad", "--columns @bad kye: messages have no such column; did you mean key?"),
+        ("@mine,@mine", "--columns @mine,@mine: @mine is there twice"),
+        ("row,row", "--columns row,row: row is there twice"),
+    ],
+)
+def test_a_wrong_set_of_columns_says_which_there_are(text: str, line: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        column_names(text, CONFIG)
+    assert str(caught.value) == line
+
+
+def test_a_filter_knows_what_was_saved() -> None:
+    chosen = selection(**NONE, filter_="@few or @errors", config=CONFIG)
+    assert chosen.filter is not None
+    assert chosen.filter.filter.columns == ("vbucket", "status_name")
+
+
+def test_a_mistake_in_a_saved_filter_names_the_file() -> None:
+    with pytest.raises(UsageError) as caught:
+        selection(**NONE, filter_="@bad", config=CONFIG)
+    assert str(caught.value) == "my.toml: [filters] bad: no column is called x; text is put in single quotes: 'x'"
+    assert caught.value.details == ("vbucket < x", "          ^")

@@ -161,6 +161,11 @@ def test_absolute_times_are_utc_with_nine_digits(talk: str, read: Read) -> None:
         (["--collection", "8"], [6, 8, 9]),
         (["--collection", "0x9"], [7]),
         (["--connection", "1", "--vbucket", "7", "--key", "order*"], [8]),
+        (["--filter", "by_seqno > 1"], [7, 8]),
+        (["--filter", "key like 'user::%' and name <> 'get'"], [6, 7]),
+        (["--filter", "@errors or @markers"], [5, 10]),
+        (["--filter", "vbucket = 7", "--opcode", "mutation"], [6, 7]),
+        (["--filter", "vbucket = 7", "--skip", "1", "-n", "2"], [4, 5]),
     ],
     ids=str,
 )
@@ -177,6 +182,7 @@ def test_rows_keep_their_numbers_under(arguments: list[str], rows: list[int], ta
         (["--vbucket", ""], "--vbucket '': '' is no number; write numbers and ranges, such as 1,5-9"),
         (["--vbucket", "70000"], "--vbucket '70000': '70000' is not within 0-65535"),
         (["--status", "rolback"], "--status rolback: no status has this name; did you mean rollback?"),
+        (["--columns", "@nothing"], "--columns @nothing: no set of columns has this name; there are @keys, @place, @requests, @seqnos"),
         (["--collection", "beer"], "--collection 'beer': 'beer' is no number; write numbers and ranges, such as 1,5-9"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -189,7 +195,36 @@ def test_a_wrong_condition_is_one_line_and_status_2(
     assert line.startswith(f"dcpinspect: {says}")
 
 
-@pytest.mark.parametrize("arguments", [["--vbucket", "1000"], ["--skip", "100"], ["--connection", "2"], ["--key", "nobody*"]])
+def test_a_wrong_filter_is_a_line_and_its_place_below(talk: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", talk, "--filter", "row = 1 and vbucket = 70000"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "dcpinspect: --filter: vbucket is from 0 to 65535\n  row = 1 and vbucket = 70000\n                        ^\n",
+    )
+
+
+def test_a_filter_saved_in_the_config_file_has_a_name(talk: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[filters]\nlate = 'by_seqno > 1'\n[columns]\nmine = ['key', 'row']\n[read]\nfilter = '@late'\n")
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
+    assert shown(read(talk)) == [7, 8]
+    assert shown(read(talk, "--filter", "not @late")) == [6]
+    assert read(talk, "--format", "csv", "--columns", "@mine")[0] == '"key","row"'
+
+
+@pytest.mark.parametrize("arguments", [["--columns"], ["--columns="], ["--columns", "-n", "1"], ["a.pcap", "--columns"]], ids=str)
+def test_columns_alone_lists_them(arguments: list[str], read: Read) -> None:
+    assert read(*arguments)[0] == "row                    i64      number of the message in the reading, from 1"
+
+
+def test_a_filter_finds_the_same_in_a_pipe(talk: str) -> None:
+    done = run("-", "--filter", "by_seqno = 2", "--format", "csv", "--columns", "row", input=Path(talk).read_bytes())
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'"row"\n7\n', b"")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--vbucket", "1000"], ["--skip", "100"], ["--connection", "2"], ["--key", "nobody*"], ["--filter", "false"]]
+)
 def test_conditions_that_nothing_meets_are_told(arguments: list[str], talk: str, fails: Callable[..., tuple[int, str]]) -> None:
     assert fails(talk, *arguments) == (0, "dcpinspect: none of 10 messages met the conditions")
 

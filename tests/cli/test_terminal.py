@@ -21,6 +21,11 @@ def test_complaints_are_one_safe_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == ("", "dcpinspect: a.pcap: cut\\x1b[2J read on\n")
 
 
+def test_details_stand_below_a_complaint(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("--filter: no", ("row = x", "      ^"))
+    assert capsys.readouterr().err == "dcpinspect: --filter: no\n  row = x\n        ^\n"
+
+
 def test_output_that_is_no_terminal_is_plain_and_unclipped() -> None:
     assert (wants_color(), width(), painter()("text", "bold")) == (False, None, "text")
 

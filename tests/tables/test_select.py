@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
-from dcpinspect.tables.select import Selection, commands, did_you_mean, key_pattern, number_ranges, statuses
+from dcpinspect.tables.select import Selection, commands, key_pattern, number_ranges, statuses
 from tests.tables.build import batch
 
 GRANTED = [{"feature": 0x12}]
@@ -153,7 +153,3 @@ def test_statuses_are_found_by_name_and_number(text: str, code: int, is_in: bool
 def test_an_unknown_status_is_refused_with_what_looks_like_it(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(says)}$"):
         statuses(text)
-
-
-def test_nothing_alike_is_no_question() -> None:
-    assert did_you_mean("xyzzy", ["dcp_mutation"]) == ""

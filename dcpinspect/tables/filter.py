@@ -1,0 +1,389 @@
+"""The filter language: a condition over the columns of the messages table, in the part of SQL that every engine reads alike.
+
+::
+
+    name = 'dcp_mutation' and vbucket in (1, 5) and by_seqno > 100
+    key like 'user::%' or (status_name = 'rollback' and not rtt_ns < 1000000)
+    @errors and time between '2024-04-06 05:34' and '2024-04-06 05:35'
+
+Comparisons, ``and``, ``or``, ``not``, ``in``, ``between``, ``like``, ``is null``, values, and ``@name`` for a filter that was saved
+under a name. Nothing else: no functions, arithmetic or sub-selects. A text is checked as a whole before anything is read: columns,
+the values they can take, and that it is a condition.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from dcpinspect.escape import clip, escape
+from dcpinspect.suggest import did_you_mean
+from dcpinspect.tables.filter_tree import (
+    And,
+    Compare,
+    Condition,
+    Constant,
+    IsNull,
+    Name,
+    Not,
+    Operator,
+    Or,
+    Place,
+    Source,
+    Truth,
+    names,
+)
+from dcpinspect.tables.filter_values import comparison, family, likeness, membership
+from dcpinspect.tables.presets import FILTERS
+from dcpinspect.tables.schema import BY_NAME, COLUMNS
+
+MAX_LENGTH = 65_536
+"""Characters of a filter; a list of some thousand keys fits."""
+MAX_DEPTH = 100
+"""Parentheses, negations and saved filters within each other."""
+
+_SHOWN = 40
+"""Columns of a word that an error repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A filter that was read and checked."""
+
+    condition: Condition
+    columns: tuple[str, ...]
+    """The columns that it reads, in the order of the table."""
+
+
+def parse_filter(text: str, *, name: str = "--filter", saved: Mapping[str, Source] | None = None) -> Filter:
+    """Read a filter.
+
+    ``name`` says where it was written, for errors; ``saved`` are filters that it may call ``@name``, besides those that are built in.
+    Raises PlacedError, which points at the mistake.
+    """
+    known = {**{preset: Source(f"@{preset}", one.text) for preset, one in FILTERS.items()}, **(saved or {})}
+    condition = _Parser(Source(name, text), known, ()).whole()
+    read = names(condition)
+    return Filter(condition, tuple(column.name for column in COLUMNS if column.name in read))
+
+
+Kind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text."""
+
+    kind: Kind
+    text: str
+    """Words in lower case, text without its quotes; of what is unreadable, why."""
+    place: Place
+
+
+_TOKENS = re.compile(
+    r"""(?P<blank>\s+)
+    |(?P<bytes>[xX]'(?P<digits>[^']*)')
+    |(?P<text>'(?:[^']|'')*')
+    |(?P<number>[0-9][0-9A-Za-z_.]*)
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<saved>@[A-Za-z0-9_-]+)
+    |(?P<sign><=|>=|<>|!=|==|--|/\*|&&|\|\||::|[-=<>(),])""",
+    re.VERBOSE,
+)
+_OPERATORS: dict[str, Operator] = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_KEYWORDS = frozenset({"and", "or", "not", "in", "between", "like", "escape", "is", "null", "true", "false"})
+_INSTEAD = {
+    '"': "text is put in single quotes, and names of columns in none",
+    "`": "names of columns are written without quotes",
+    ";": "a filter is one condition, without a semicolon",
+    "--": "a filter has no comments",
+    "/*": "a filter has no comments",
+    "&&": "write and",
+    "||": "write or",
+    "!": "write not",
+    "&": "a filter has no arithmetic; bits have names, as in flags = 'producer'",
+    "::": "a filter has no casts",
+    ".": "names of columns are written without a table",
+    **dict.fromkeys("+*/%^|", "a filter has no arithmetic"),
+    "~": "a filter has no regular expressions; use like, as in key like 'user::%'",
+    "@": "name the saved filter, as in @errors",
+    "ilike": "use like; it tells capital letters from small ones",
+    **dict.fromkeys(("glob", "regexp", "rlike", "similar", "matches", "contains"), "use like, as in key like 'user::%'"),
+    **dict.fromkeys(("select", "where", "from", "case", "exists"), "a filter is one condition; 'dcpinspect sql' takes whole queries"),
+}
+
+
+def _tokens(source: Source) -> list[Token]:
+    """The pieces of a text up to its end, or to what is unreadable: mistakes before that are told first."""
+    text, at, found = source.text, 0, list[Token]()
+    while at < len(text):
+        match = _TOKENS.match(text, at)
+        place = Place(source, at, match.end() if match else at + 1)
+        if match is None:
+            return [*found, Token("unreadable", _INSTEAD.get(text[at]) or _unreadable(text[at]), place)]
+        at = match.end()
+        if match.lastgroup != "blank":
+            found.append(_token(match, place))
+            if found[-1].kind == "unreadable":
+                return found
+    return [*found, Token("end", "", Place(source, at, at))]
+
+
+def _unreadable(character: str) -> str:
+    return "the text has no closing quote" if character == "'" else f"{escape(character)} is not part of the language of filters"
+
+
+def _token(match: re.Match[str], place: Place) -> Token:
+    """The token of a match; unreadable is also what no engine, or not every engine, reads the same."""
+    text = match[0]
+    if match["bytes"]:
+        if re.fullmatch(r"(?:[0-9a-fA-F]{2})*", match["digits"]) is None:
+            return Token("unreadable", "bytes are pairs of hexadecimal digits, as in x'00ff'", place)
+        return Token("bytes", match["digits"], place)
+    if match["text"]:
+        if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
+            what = "text is UTF-8 without NUL; other keys are compared as bytes, as in key_bytes = x'00ff'"
+            return Token("unreadable", what, place)
+        return Token("text", text[1:-1].replace("''", "'"), place)
+    if match["number"]:
+        return Token("number", text, place) if text.isdecimal() else Token("unreadable", _whole_number(text), place)
+    if match["saved"]:
+        return Token("saved", text[1:], place)
+    if match["word"]:
+        return Token("word", text.lower(), place)
+    return Token("unreadable", _INSTEAD[text], place) if text in _INSTEAD else Token("sign", text, place)
+
+
+def _whole_number(text: str) -> str:
+    if re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", text):
+        return f"numbers are decimal: write {int(text, 16)}; a CAS or UUID is text, '{text}'"
+    return f"{clip(escape(text), _SHOWN)} is no whole number"
+
+
+class _Parser:
+    """Recursive descent over the tokens of one source; a method a precedence."""
+
+    def __init__(self, source: Source, saved: Mapping[str, Source], inside: tuple[str, ...], depth: int = 0) -> None:
+        if len(source.text) > MAX_LENGTH:
+            raise Place(source, 0, 0).error(f"the filter is longer than {MAX_LENGTH} characters")
+        self._tokens = _tokens(source)
+        self._at = 0
+        self._saved = saved
+        self._inside = inside
+        """Names of the saved filters that are being read."""
+        self._depth = depth
+
+    def whole(self) -> Condition:
+        """The condition that is the whole text."""
+        if self._next.kind == "end":
+            raise self._next.place.error("the filter is empty; write a condition, as in vbucket = 5")
+        condition = self._either()
+        token = self._next
+        if token.kind != "end":
+            if token.text == ")":
+                raise token.place.error("this parenthesis was not opened")
+            if token.text in _OPERATORS:
+                raise token.place.error("comparisons do not chain: join them with and")
+            before = self._tokens[self._at - 1]
+            if before.kind == "text" and before.place.end == token.place.start:
+                raise token.place.error("a quote within text is doubled, as in 'it''s'")
+            raise token.place.error(_INSTEAD.get(token.text) or "join conditions with and or or")
+        return condition
+
+    # -- tokens --
+
+    @property
+    def _next(self) -> Token:
+        token = self._tokens[self._at]
+        if token.kind == "unreadable":
+            raise token.place.error(token.text)
+        return token
+
+    def _take(self) -> Token:
+        token = self._next
+        self._at += token.kind != "end"
+        return token
+
+    def _accept(self, *texts: str) -> Token | None:
+        """The next token where it is one of these keywords or signs."""
+        token = self._next
+        return self._take() if token.kind in ("word", "sign") and token.text in texts else None
+
+    def _expect(self, text: str, what: str) -> Token:
+        token = self._accept(text)
+        if token is None:
+            raise self._next.place.error(what)
+        return token
+
+    def _deeper(self, place: Place) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise place.error(f"conditions are nested more than {MAX_DEPTH} deep")
+
+    # -- conditions --
+
+    def _either(self) -> Condition:
+        items = [self._both()]
+        while self._accept("or"):
+            items.append(self._both())
+        return items[0] if len(items) == 1 else Or(tuple(items))
+
+    def _both(self) -> Condition:
+        items = [self._negated()]
+        while self._accept("and"):
+            items.append(self._negated())
+        return items[0] if len(items) == 1 else And(tuple(items))
+
+    def _negated(self) -> Condition:
+        token = self._accept("not")
+        if token is None:
+            return self._single()
+        self._deeper(token.place)
+        condition = Not(self._negated())
+        self._depth -= 1
+        return condition
+
+    def _single(self) -> Condition:
+        """A condition in parentheses, a saved one, or one about a column."""
+        token = self._next
+        if self._accept("("):
+            self._deeper(token.place)
+            condition = self._either()
+            self._expect(")", "a closing parenthesis is missing")
+            self._depth -= 1
+        elif token.kind == "saved":
+            condition = self._saved_condition(self._take())
+        else:
+            return self._about(self._operand())
+        if self._next.text in _OPERATORS:
+            raise self._next.place.error("columns and values are compared, not conditions")
+        return condition
+
+    def _saved_condition(self, token: Token) -> Condition:
+        source = self._saved.get(token.text)
+        if source is None:
+            close = did_you_mean(token.text, self._saved) or f"; there are {', '.join(f'@{name}' for name in sorted(self._saved))}"
+            raise token.place.error(f"no filter is saved as @{token.text}{close}")
+        if token.text in self._inside:
+            raise token.place.error(f"@{token.text} is made of itself")
+        self._deeper(token.place)
+        condition = _Parser(source, self._saved, (*self._inside, token.text), self._depth).whole()
+        self._depth -= 1
+        return condition
+
+    def _about(self, left: Name | Constant) -> Condition:
+        """What is said about an operand."""
+        token = self._take()
+        if token.text in _OPERATORS and token.kind == "sign":
+            return comparison(_OPERATORS[token.text], left, self._operand(), token.place)
+        if token.kind == "word" and token.text == "is":
+            column = self._column(left, "is null")
+            negation = self._accept("not")
+            self._expect("null", "only is null and is not null can be asked here")
+            return Not(IsNull(column)) if negation else IsNull(column)
+        negation = token if token.kind == "word" and token.text == "not" else None
+        if negation:
+            token = self._take()
+        found = self._predicate(left, token)
+        if found is not None:
+            return Not(found) if negation else found
+        if negation:
+            raise token.place.error("behind not, in, between or like is missing")
+        return self._alone(left, token)
+
+    def _predicate(self, left: Name | Constant, token: Token) -> Condition | None:
+        """``in``, ``between`` and ``like``; None where the token is none of them."""
+        if token.kind != "word":
+            return None
+        if token.text == "in":
+            return membership(self._column(left, "in"), self._values())
+        if token.text == "between":
+            low = self._operand()
+            self._expect("and", "between takes two bounds, as in between 1 and 5")
+            high = self._operand()
+            return And((comparison(">=", left, low, token.place), comparison("<=", left, high, token.place)))
+        if token.text == "like":
+            column, pattern = self._column(left, "like"), self._value("a pattern")
+            return likeness(column, pattern, self._value("a character") if self._accept("escape") else None, token.place)
+        return None
+
+    def _alone(self, left: Name | Constant, token: Token) -> Condition:
+        """An operand that nothing is said about: a condition only where it is true or false."""
+        is_end = token.kind == "end" or token.text in (")", "and", "or")
+        if not is_end:
+            raise token.place.error(_INSTEAD.get(token.text) or "a comparison is missing here, such as =, < or in")
+        self._at -= token.kind != "end"
+        if isinstance(left, Constant):
+            if isinstance(left.value, bool):
+                return Truth(left.value)
+            raise left.place.error("a value alone is no condition; compare a column with it")
+        if family(left.column) != "truth":
+            example = f"{left.column.name} = 5" if family(left.column) == "number" else f"{left.column.name} is not null"
+            raise left.place.error(f"{left.column.name} alone is no condition; write one, as in {example}")
+        return Compare("=", left, Constant(True, left.place))
+
+    # -- operands --
+
+    def _values(self) -> list[Constant]:
+        self._expect("(", "in takes a list, as in in (1, 5)")
+        values = [self._value("a value")]
+        while self._accept(","):
+            values.append(self._value("a value"))
+        self._expect(")", "a comma or a closing parenthesis is missing")
+        return values
+
+    def _value(self, what: str) -> Constant:
+        operand = self._operand()
+        if isinstance(operand, Name):
+            raise operand.place.error(f"{what} is expected here, not a column")
+        return operand
+
+    @staticmethod
+    def _column(operand: Name | Constant, what: str) -> Name:
+        if isinstance(operand, Constant):
+            raise operand.place.error(f"{what} is asked of a column, not of a value")
+        return operand
+
+    def _operand(self) -> Name | Constant:
+        token = self._take()
+        place = token.place
+        if token.text == "-" and token.kind == "sign" and self._next.kind == "number":
+            token = self._take()
+            return Constant(-_number(token), Place(place.source, place.start, token.place.end))
+        match token.kind:
+            case "number":
+                return Constant(_number(token), place)
+            case "text":
+                return Constant(token.text, place)
+            case "bytes":
+                return Constant(bytes.fromhex(token.text), place)
+            case "word" if token.text in ("true", "false"):
+                return Constant(token.text == "true", place)
+            case "word" if token.text == "null":
+                raise place.error("nothing equals null; write is null or is not null")
+            case "word" if token.text not in _KEYWORDS:
+                return self._named(token)
+        if token.kind == "saved":
+            raise place.error(f"@{token.text} is a condition, and cannot be compared")
+        raise place.error(_INSTEAD.get(token.text) or "a column or a value is missing here")
+
+    def _named(self, token: Token) -> Name:
+        if token.text in BY_NAME:
+            return Name(BY_NAME[token.text], token.place)
+        if token.text in _INSTEAD:
+            raise token.place.error(_INSTEAD[token.text])
+        written = token.place.source.text[token.place.start : token.place.end]
+        if self._next.text == "(" and self._next.kind == "sign":
+            raise token.place.error(f"a filter has no functions, such as {clip(written, _SHOWN)}")
+        shown = clip(written, _SHOWN)
+        is_value = self._tokens[self._at - 2].text in (*_OPERATORS, ",", "like", "between") and self._at > 1
+        hint = f"; text is put in single quotes: '{shown}'" if is_value else "; 'dcpinspect read --columns' lists them"
+        raise token.place.error(f"no column is called {shown}{did_you_mean(token.text, BY_NAME) or hint}")
+
+
+def _number(token: Token) -> int:
+    if len(token.text) > _SHOWN:  # no column takes it, and int() is quadratic
+        raise token.place.error("the number is beyond 64 bits")
+    return int(token.text)

@@ -1,0 +1,212 @@
+"""What may be compared with what in a filter: each column's kind says which values it takes, in which form."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal
+
+from dcpinspect.escape import clip, escape
+from dcpinspect.suggest import did_you_mean
+from dcpinspect.tables.filter_tree import Compare, Condition, Constant, Holds, In, Like, Name, Not, Operator, Or, Place
+from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
+from dcpinspect.tables.vocabulary import vocabulary
+
+Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth"]
+"""Columns of one family may be compared."""
+
+_FAMILIES: dict[ColumnKind, Family] = {
+    "u8": "number",
+    "u16": "number",
+    "u32": "number",
+    "u64": "number",
+    "i64": "number",
+    "text": "text",
+    "word": "text",
+    "hex64": "hex",
+    "time": "time",
+    "bytes": "bytes",
+    "words": "list",
+    "bool": "truth",
+}
+_RANGES = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
+_MIRRORED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NAMES_OF = {"opcode": "name", "status": "status_name"}
+_NUMBERS_OF = {names: numbers for numbers, names in _NAMES_OF.items()}
+_ADDRESSES = ("client", "server")
+
+_HEX = re.compile(r"0[xX]([0-9a-fA-F]{1,16})")
+_TIME = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*(Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII | re.IGNORECASE
+)
+_SHOWN = 40
+"""Columns of a value that an error repeats."""
+
+
+def family(column: Column) -> Family:
+    """What kind of values a column has."""
+    return _FAMILIES[column.kind]
+
+
+def comparison(operator: Operator, left: Name | Constant, right: Name | Constant, place: Place) -> Condition:
+    """The condition of a comparison. ``place`` is the operator's. Raises PlacedError."""
+    if isinstance(left, Constant):
+        if isinstance(right, Constant):
+            raise left.place.error("compare a column with a value: here both sides are values")
+        operator, left, right = _MIRRORED[operator], right, left
+    if isinstance(right, Name):
+        _check_families(left, right)
+        return Compare(operator, left, right)
+    value = constant(left, right)
+    if family(left.column) == "list":
+        if operator not in ("=", "<>"):
+            raise place.error(f"{left.column.name} is a list of words: it has a word (= 'x') or not (<> 'x'), and no order")
+        return Holds(left, value) if operator == "=" else Not(Holds(left, value))
+    if family(left.column) == "truth" and operator not in ("=", "<>"):
+        raise place.error(f"{left.column.name} is true or false, and has no order")
+    return Compare(operator, _numeric_time(left), value)
+
+
+def membership(column: Name, values: list[Constant]) -> Condition:
+    """The condition of ``in``. Raises PlacedError."""
+    constants = tuple(constant(column, value) for value in values)
+    if family(column.column) == "list":
+        return Or(tuple(Holds(column, value) for value in constants)) if len(constants) > 1 else Holds(column, constants[0])
+    return In(_numeric_time(column), constants)
+
+
+def likeness(column: Name, pattern: Constant, escape_by: Constant | None, place: Place) -> Condition:
+    """The condition of ``like``. ``place`` is the operator's. Raises PlacedError."""
+    if family(column.column) not in ("text", "hex"):
+        raise place.error(f"like is for text, and {column.column.name} is {_what(column.column)}")
+    if not isinstance(pattern.value, str):
+        raise pattern.place.error("like takes a pattern in single quotes, as in 'user::%'")
+    sign = None if escape_by is None else _sign(escape_by)
+    # What else could follow the sign, one engine takes as it is and another refuses.
+    if sign is not None and re.search(f"{re.escape(sign)}(?![%_])", pattern.value.replace(sign * 2, "")):
+        raise pattern.place.error(f"behind the escape {escape(sign)} only %, _ or {escape(sign)} may stand")
+    text = pattern.value.lower() if family(column.column) == "hex" else pattern.value
+    return Like(column, text, sign)
+
+
+def _sign(given: Constant) -> str:
+    if not isinstance(given.value, str) or len(given.value) != 1 or given.value in "%_":
+        raise given.place.error("escape takes one character, as in escape '!'")
+    return given.value
+
+
+def _check_families(left: Name, right: Name) -> None:
+    one, other = family(left.column), family(right.column)
+    if one != other:
+        raise right.place.error(f"{right.column.name} is {_what(right.column)}, and {left.column.name} is {_what(left.column)}")
+    if one == "list":
+        raise right.place.error("lists cannot be compared with each other")
+
+
+def constant(column: Name, given: Constant) -> Constant:
+    """A value in the form of the column that it is compared with. Raises PlacedError where it cannot be one of the column's."""
+    return Constant(_value(column.column, given), given.place)
+
+
+def _value(column: Column, given: Constant) -> int | str | bytes | bool:
+    value, error = given.value, given.place.error
+    match family(column):
+        case "number" if type(value) is int:
+            low, high = _RANGES[column.kind]
+            if not low <= value <= high:
+                raise error(f"{column.name} is from {low} to {high}")
+            return value
+        case "text" | "list" if isinstance(value, str):
+            _check_word(column, value, given.place)
+            return value
+        case "hex" if isinstance(value, str) and (digits := _HEX.fullmatch(value)):
+            return f"0x{digits[1].lower():0>16}"
+        case "time" if isinstance(value, str) and (nanoseconds := _nanoseconds(value)) is not None:
+            return nanoseconds
+        case "bytes" if isinstance(value, bytes):
+            return value
+        case "truth" if isinstance(value, bool):
+            return value
+    raise error(f"{column.name} is {_what(column)}{_advice(column, value)}")
+
+
+def _what(column: Column) -> str:
+    match family(column):
+        case "number":
+            return "a number"
+        case "text":
+            return "text"
+        case "hex":
+            return "0x and up to 16 hexadecimal digits, as text"
+        case "time":
+            return "a moment"
+        case "bytes":
+            return "bytes"
+        case "list":
+            return "a list of words"
+        case "truth":
+            return "true or false"
+
+
+def _advice(column: Column, value: int | str | bytes | bool) -> str:
+    """What to write instead of a value of another kind."""
+    kind = family(column)
+    if kind == "number":
+        if isinstance(value, str) and value.isascii() and value.isdecimal():
+            return f": write {clip(value, _SHOWN)}, without quotes"
+        if isinstance(value, str) and _HEX.fullmatch(value):
+            return f": write {int(value, 16)}, without quotes"
+        return f"; names are in {_NAMES_OF[column.name]}" if column.name in _NAMES_OF else ""
+    if kind == "hex":
+        return f": write '0x{value:016x}'" if type(value) is int and 0 <= value < 2**64 else ""
+    if kind == "time":
+        return ": write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"
+    if kind == "bytes":
+        return ": write hexadecimal digits, as in x'00ff'; key is its text"
+    if kind == "text" and type(value) is int and column.name in _NUMBERS_OF:
+        return f"; numbers are in {_NUMBERS_OF[column.name]}"
+    return ": put it in single quotes" if kind in ("text", "list") and type(value) is int else ""
+
+
+def _check_word(column: Column, word: str, place: Place) -> None:
+    """Refuse what the column can never hold."""
+    shown = clip(escape(word), _SHOWN)
+    if column.name in _ADDRESSES and not re.search(r":\d+$", word):
+        raise place.error(f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write {column.name} like '{shown}:%'")
+    known = vocabulary(column.name)
+    if known is None or word in known:
+        return
+    short = next((name for name in (word.lower(), f"dcp_{word.lower()}", word.lower().replace("_", "-")) if name in known), None)
+    close = f"; did you mean {short}?" if short else did_you_mean(word, known.words)
+    raise place.error(f"{column.name} is never '{shown}'{close or '; it is ' + _listed(known.words)}")
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    most = 12
+    return f"{', '.join(words[:most])}{', …' if len(words) > most else ''}"
+
+
+def _numeric_time(name: Name) -> Name:
+    """Times are compared as nanoseconds: the column of times ends at microseconds."""
+    return Name(BY_NAME["time_ns"], name.place) if name.column.name == "time" else name
+
+
+def _nanoseconds(text: str) -> int | None:
+    """Nanoseconds since 1970 of a time in ISO 8601, UTC unless it says otherwise; None for what is no time."""
+    parts = _TIME.fullmatch(text.strip())
+    if parts is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts.groups()[:6])
+    fraction, zone = int((parts[7] or "0").ljust(9, "0")), parts[8] or "Z"
+    try:
+        date(year, month, day)
+        moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:
+        return None
+    seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
+    if zone.upper() != "Z":
+        hours, minutes = int(zone[1:3]), int(zone[3:].lstrip(":") or 0)
+        if hours > 23 or minutes > 59:
+            return None
+        seconds -= (1 if zone[0] == "+" else -1) * (hours * 3600 + minutes * 60)
+    return seconds * 1_000_000_000 + fraction

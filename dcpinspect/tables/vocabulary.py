@@ -1,0 +1,70 @@
+"""The words that columns of the messages table may hold, where these are few and known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from dcpinspect.protocol.datatype import DATATYPE_BITS
+from dcpinspect.protocol.decode import PROBLEMS
+from dcpinspect.protocol.fields import Field
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.tables.messages import DIRECTIONS, SIDES
+from dcpinspect.tables.schema import BY_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Every word that a column may hold."""
+
+    words: tuple[str, ...]
+    others: re.Pattern[str] | None = None
+    """How numbers that nobody named are written."""
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.words or (self.others is not None and self.others.fullmatch(word) is not None)
+
+
+_OPCODE = re.compile(r"opcode_0x[0-9a-f]{2}")
+_STATUS = re.compile(r"status_0x[0-9a-f]{4}")
+_BIT = re.compile(r"0x(0[1248]|[1248]0+)")
+_NUMBER = re.compile(r"unknown \([0-9]+\)")
+
+
+@cache
+def vocabulary(column: str) -> Vocabulary | None:
+    """The words of a column of the messages table; None where it may hold anything."""
+    if column in _BASE:
+        return _BASE[column]
+    kind = BY_NAME[column].kind
+    if kind == "words":
+        return Vocabulary(_distinct(bit.name for spec in _specs(column) for bit in spec.flags), _BIT)
+    if kind == "word":
+        return Vocabulary(_distinct(word for spec in _specs(column) for word in (spec.values or {}).values()), _NUMBER)
+    return None
+
+
+def _specs(column: str) -> list[Field]:
+    """The fields of all layouts that give a column its values; they need not share their words."""
+    items = (item for layout in LAYOUTS if layout.columns for item in (*layout.extras, *layout.value))
+    return [item for item in items if isinstance(item, Field) and column in (item.name, item.alias)]
+
+
+def _distinct(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
+
+
+_BASE = {
+    "direction": Vocabulary(DIRECTIONS),
+    "side": Vocabulary(SIDES),
+    "name": Vocabulary(_distinct(op.name.lower() for op in (*Opcode, *ServerOpcode)), _OPCODE),
+    "layout": Vocabulary(_distinct([*(layout.generation for layout in LAYOUTS), "error"])),
+    "vbucket_from": Vocabulary(("request",)),
+    "status_name": Vocabulary(_distinct(status.name.lower() for status in Status), _STATUS),
+    "datatype": Vocabulary(_distinct(bit.name for bit in DATATYPE_BITS), _BIT),
+    "problem": Vocabulary(PROBLEMS[1:]),
+}

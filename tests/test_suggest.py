@@ -1,0 +1,15 @@
+"""What a name may have been meant to be."""
+
+from __future__ import annotations
+
+from dcpinspect.suggest import did_you_mean
+
+
+def test_close_names_are_asked_about() -> None:
+    assert did_you_mean("mutaton", ["dcp_deletion", "dcp_mutation"]) == "; did you mean dcp_mutation?"
+    assert did_you_mean("vbukket", {"vbucket": 1, "vbuckets": 2}) == "; did you mean vbucket or vbuckets?"
+
+
+def test_nothing_is_said_where_nothing_is_close() -> None:
+    assert did_you_mean("xyzzy", ["dcp_mutation"]) == ""
+    assert did_you_mean("", []) == ""
