@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ import dcpinspect
 from dcpinspect.cli import main as cli
 from dcpinspect.cli.main import COMMANDS, main, program
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
+
+ROOT = Path(__file__).parents[2]
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -150,6 +153,35 @@ def test_ctrl_c_ends_the_process_with_130() -> None:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == 130
+
+
+def interrupting_itself(module: str, before: str = "") -> str:
+    """Code that runs the program, which gets Ctrl-C when it begins to import a module."""
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]["dcpinspect"]
+    name, _, function = entry.partition(":")
+    lines = [
+        "import os, signal, sys",
+        before,
+        f"asked = lambda event, about: (event, about[0]) == ('import', {module!r})",
+        "sys.addaudithook(lambda event, about: os.kill(os.getpid(), signal.SIGINT) if asked(event, about) else None)",
+        f"from {name} import {function}",
+        f"sys.exit({function}())",
+    ]
+    return "\n".join(lines)
+
+
+# json is imported by a compiled module that crashes when it is interrupted there.
+@pytest.mark.parametrize("module", ["typer", "numpy", "numpy._core._multiarray_umath", "dcpinspect.engine", "json"])
+def test_ctrl_c_while_the_program_loads_ends_it_with_130(module: str) -> None:
+    command = [sys.executable, "-c", interrupting_itself(module), "read", str(ROOT / "sample_captures" / "tour.pcapng")]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_a_program_that_was_told_to_ignore_ctrl_c_goes_on() -> None:
+    code = interrupting_itself("typer", before="signal.signal(signal.SIGINT, signal.SIG_IGN)")
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"dcpinspect {dcpinspect.__version__}\n", "")
 
 
 def test_a_closed_pipe_is_silent() -> None:
