@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dcpinspect import __version__
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DcpInspectError
+from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class DeferredCommand(TyperCommand):
         """Import the command's module and build the command from its function."""
         function = getattr(import_module(f"dcpinspect.cli.{self._name}"), self._name)
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
-        app.command(self._name)(function)
+        app.command(self._name, cls=_Command)(function)
         command = typer.main.get_command(app)
         assert isinstance(command, TyperCommand)
         return command
@@ -125,6 +125,20 @@ def _with_empty_values(arguments: list[str]) -> list[str]:
         f"{one}=" if one in WITHOUT_VALUE and at < end and len(after) > 1 and after.startswith("-") else one
         for at, (one, after) in enumerate(zip(arguments, behind, strict=False))
     ]
+
+
+class _Command(TyperCommand):
+    """A command that names the config file when it refuses what that set."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. An error about an option begins with the option's name."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            option = str(error).partition(" ")[0].rstrip(":")
+            name = next((parameter.name for parameter in self.params if option in (*parameter.opts, *parameter.secondary_opts)), None)
+            error.args = (_with_origin(ctx, name or "", str(error)),)
+            raise
 
 
 def _settings(command: TyperCommand) -> dict[str, Setting]:
@@ -179,10 +193,16 @@ def _explain(error: typer.TyperException) -> str:
         refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
         if refused and repr(refused[0]["input"]) not in what:
             what += f": {refused[0]['input']!r}"
-        source = context.get_parameter_source(error.param.name)
-        if source is not None and source.name == "DEFAULT_MAP":
-            from dcpinspect.cli.config import config_path
-
-            what = f"{escape(os.fspath(config_path()[0]))}: [{context.info_name}]: {what}"
+        what = _with_origin(context, error.param.name or "", what)
     path = PROGRAM if context is None else context.command_path
     return f"{what}{'' if what.endswith('?') else ';'} see '{path} --help'"
+
+
+def _with_origin(context: Any, parameter: str, what: str) -> str:
+    """What is wrong with a parameter, after the place in the config file if that is where its value comes from."""
+    source = context.get_parameter_source(parameter)
+    if source is None or source.name != "DEFAULT_MAP":
+        return what
+    from dcpinspect.cli.config import config_path
+
+    return f"{escape(os.fspath(config_path()[0]))}: [{context.info_name}]: {what}"

@@ -16,6 +16,8 @@ from dcpinspect.export.formats import Format
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from dcpinspect.cli.config import Config
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.select import Selection
@@ -86,6 +88,26 @@ Columns = Annotated[
         help="Show these columns, as in name,vbucket,by_seqno or @seqnos; without a list, print what columns there are.",
     ),
 ]
+
+
+def is_typed(context: typer.Context, parameter: str) -> bool:
+    """Whether a parameter was given on the command line, not by the config file, whose defaults go unused where they do not fit."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_unused(context: typer.Context, format_: str, users: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError for an option that was typed and that ``format_`` does nothing with.
+
+    ``users``: by parameter, the formats that do; parameters that are not in it are for all formats.
+    """
+    for option in context.command.params:
+        formats = users.get(option.name or "", (format_,))
+        if format_ not in formats and is_typed(context, option.name or ""):
+            is_negated = bool(option.secondary_opts) and not context.params[option.name or ""]
+            spelling = max(option.secondary_opts if is_negated else option.opts, key=len)
+            one_of = ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
+            raise UsageError(f"{spelling}: {format_} does not use it; it is for --format {one_of}")
 
 
 def ports(values: list[str] | None) -> tuple[list[int], bool]:

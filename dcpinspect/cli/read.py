@@ -9,7 +9,8 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
-from dcpinspect.cli.writers import TimeFormat, Wishes, writer_of
+from dcpinspect.cli.writers import USERS, TimeFormat, Wishes, writer_of
+from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ def read(
     from dcpinspect.capture.source import STDIN
     from dcpinspect.reading import Reading, ahead
 
+    format_ = choose_format(format_, output)
+    options.refuse_unused(context, format_, USERS)
+    if format_ is Format.TEXT and not (verbose or hex_grid) and options.is_typed(context, "values"):
+        raise UsageError("--values: lines alone show no values; add -V or -x")
     selection = options.selection(
         vbucket=vbucket,
         opcode=opcode,
@@ -62,7 +67,6 @@ def read(
         filter_=filter_,
         config=context.obj,
     )
-    format_ = choose_format(format_, output)
     chosen = options.column_names(columns, context.obj)
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     extra_ports, find_ports = options.ports(port)
@@ -91,7 +95,6 @@ def read(
 
 
 def _values(text: str | None, format_: Format) -> Values:
-    from dcpinspect.errors import UsageError
     from dcpinspect.escape import escape
     from dcpinspect.render.field_table import DEFAULT_LIMIT
 

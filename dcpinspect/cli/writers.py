@@ -31,7 +31,7 @@ class TimeFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What of each message is written; each format takes what concerns it."""
+    """What of each message is written; each format takes what concerns it, which USERS says."""
 
     verbose: bool
     hex_grid: bool
@@ -41,6 +41,17 @@ class Wishes:
     guard: bool
     """CSV with an apostrophe before texts that a spreadsheet would run."""
     time: TimeFormat
+
+
+USERS = {
+    "verbose": (Format.TEXT,),
+    "hex_grid": (Format.TEXT,),
+    "time": (Format.TEXT,),
+    "fields": (Format.JSON, Format.NDJSON),
+    "values": (Format.TEXT, Format.JSON, Format.NDJSON),
+    "columns": (Format.CSV, Format.PARQUET, Format.ARROW),
+}
+"""The formats that do something with an option, by its parameter; all do with those that are not here."""
 
 
 class Writer(Protocol):

@@ -149,6 +149,30 @@ def test_a_default_that_the_option_refuses_is_blamed_on_the_file(path: Path, cap
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("vbucket = 'x'", "--vbucket 'x': 'x' is no number; write numbers and ranges, such as 1,5-9"),
+        ("port = ['11999', 'http']", "--port http: write a number from 1 to 65535, or auto"),
+        ("values = 'some'", "--values some: write full, none or a number of bytes"),
+        ("columns = ','", "--columns: name at least one column, as in name,vbucket,by_seqno"),
+        ("opcode = 'noop'", "--opcode noop may mean noop (0x0a) or dcp_noop (0x5c); write the number or dcp_noop"),
+    ],
+)
+def test_a_default_that_the_command_refuses_is_blamed_on_the_file(
+    text: str, what: str, path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_text(f"[read]\n{text}")
+    assert main(["read", "a.pcap", "--limit", "1"]) == 2
+    assert capsys.readouterr().err == f"dcpinspect: {path}: [read]: {what}\n"
+
+
+def test_an_error_of_the_command_line_is_not_blamed_on_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_text("[read]\nvbucket = '1'")
+    assert main(["read", "a.pcap", "--vbucket", "x"]) == 2
+    assert capsys.readouterr().err.startswith("dcpinspect: --vbucket 'x': ")
+
+
 def test_the_command_line_wins_over_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text("[read]\nlimit = 'many'")
     main(["read", "--limit", "1", "nowhere.pcap"])

@@ -117,10 +117,42 @@ def test_values_none_shows_none_of_it(talk: str, read: Read) -> None:
 
 @pytest.mark.parametrize("values", ["all", "-1", "", "1.5", "٣"])
 def test_another_amount_of_values_is_refused(values: str, talk: str, fails: Callable[..., tuple[int, str]]) -> None:
-    status, line = fails(talk, f"--values={values}")
+    status, line = fails(talk, "-V", f"--values={values}")
     assert status == 2
     assert line.startswith("dcpinspect: --values ")
     assert line.endswith(": write full, none or a number of bytes")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--format", "csv", "-V"], "--verbose: csv does not use it; it is for --format text"),
+        (["--format", "json", "-x"], "--hex: json does not use it; it is for --format text"),
+        (["--format", "ndjson", "--time", "relative"], "--time: ndjson does not use it; it is for --format text"),
+        (["--format", "ndjson", "--columns", "name"], "--columns: ndjson does not use it; it is for --format csv, parquet or arrow"),
+        (["--columns", "name"], "--columns: text does not use it; it is for --format csv, parquet or arrow"),
+        (["--no-fields"], "--no-fields: text does not use it; it is for --format json or ndjson"),
+        (["--format", "csv", "--fields"], "--fields: csv does not use it; it is for --format json or ndjson"),
+        (["--format", "csv", "--values", "10"], "--values: csv does not use it; it is for --format text, json or ndjson"),
+        (["--values", "10"], "--values: lines alone show no values; add -V or -x"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_option_that_would_do_nothing_is_refused(
+    arguments: list[str], says: str, talk: str, fails: Callable[..., tuple[int, str]]
+) -> None:
+    assert fails(talk, *arguments) == (2, f"dcpinspect: {says}")
+
+
+def test_options_of_the_config_file_are_for_the_formats_that_use_them(
+    talk: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[read]\nverbose = true\nno-fields = true\ncolumns = "row"\nvalues = "none"\ntime = "delta"')
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
+    assert read(talk, "--format", "csv", "-n", "1") == ['"row"', "1"]
+    assert "fields" not in json.loads(read(talk, "--format", "ndjson", "-n", "1")[0])
+    assert any("Opcode" in line for line in read(talk, "-n", "1"))
 
 
 def test_relative_times_count_from_the_first_packet(talk: str, read: Read) -> None:
