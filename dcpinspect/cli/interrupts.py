@@ -1,12 +1,13 @@
-"""Ctrl-C between two writes, never inside one: what was written stays whole.
+"""When Ctrl-C takes effect: not while a module loads, and between two writes, never inside one, so that what was written stays whole.
 
 A handler that raises where it strikes would also do so inside NumPy, which takes an exception in a look-up for "there is none" and
-goes on as if nobody had asked for anything.
+goes on as if nobody had asked for anything, and in extension modules that crash when their start is interrupted.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,48 @@ from types import FrameType
 from typing import TypeVar
 
 T = TypeVar("T")
+
+AGAIN = 0.01
+"""Seconds after which an interrupt that met an import is tried again."""
+_IMPORTS = "<frozen importlib._bootstrap>"
+"""File name that the import system's own functions have."""
+_HAS_TIMER = sys.platform != "win32"
+
+
+@contextmanager
+def outside_imports() -> Iterator[None]:
+    """For the whole run of the program: Ctrl-C lets imports end, and ends a process that is shutting down without a word."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # started in the background: to be ignored
+        yield
+        return
+    signal.signal(signal.SIGINT, _raise_outside_imports)
+    if _HAS_TIMER:
+        signal.signal(signal.SIGALRM, _try_again)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if _HAS_TIMER:
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+
+def _raise_outside_imports(number: int, frame: FrameType | None) -> None:
+    if _HAS_TIMER and _is_importing(frame):
+        signal.setitimer(signal.ITIMER_REAL, AGAIN)
+    else:
+        signal.default_int_handler(number, frame)
+
+
+def _try_again(_: int, frame: FrameType | None) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != _IMPORTS:
+        frame = frame.f_back
+    return frame is not None
 
 
 class _Interrupts:
@@ -25,7 +68,7 @@ class _Interrupts:
 
     def note(self, number: int, frame: FrameType | None) -> None:
         is_first, self.asked = not self.asked, True
-        if self.waiting or not is_first:
+        if not is_first or (self.waiting and not _is_importing(frame)):
             signal.default_int_handler(number, frame)
 
 
@@ -35,7 +78,9 @@ _interrupts = _Interrupts()
 @contextmanager
 def deferred() -> Iterator[None]:
     """Ctrl-C waits for ``check``; a second one ends what is stuck. In other threads than the main one nothing changes."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    before = signal.getsignal(signal.SIGINT)
+    is_ours = before in (signal.default_int_handler, _raise_outside_imports)
+    if threading.current_thread() is not threading.main_thread() or not is_ours:
         yield
         return
     _interrupts.asked = False
@@ -43,7 +88,7 @@ def deferred() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
         _interrupts.asked = False
 
 

@@ -49,6 +49,7 @@ USERS = {
     "time": (Format.TEXT,),
     "fields": (Format.JSON, Format.NDJSON),
     "values": (Format.TEXT, Format.JSON, Format.NDJSON),
+    "csv_guard": (Format.CSV,),
     "columns": (Format.CSV, Format.PARQUET, Format.ARROW),
 }
 """The formats that do something with an option, by its parameter; all do with those that are not here."""

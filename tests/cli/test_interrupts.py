@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +109,38 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert found == [signal.default_int_handler]
+
+
+def run(code: str, folder: Path) -> tuple[int, str, str]:
+    """Exit status and output of code, which may import ``slow``: a module that Ctrl-C meets while it loads."""
+    (folder / "slow.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.05)\nprint('loaded')\n")
+    command = [sys.executable, "-c", f"from dcpinspect.cli import interrupts\n{code}"]
+    environment = {**os.environ, "PYTHONPATH": f"{folder}:{Path(__file__).parents[2]}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    return done.returncode, done.stdout, done.stderr.strip().rpartition("\n")[2]
+
+
+def test_an_import_ends_before_ctrl_c_takes_effect(tmp_path: Path) -> None:
+    code = "import time\nwith interrupts.outside_imports():\n    import slow\n    time.sleep(60)"
+    status, printed, said = run(code, tmp_path)
+    assert (status != 0, printed, said) == (True, "loaded\n", "KeyboardInterrupt")
+
+
+def test_what_met_an_import_waits_for_the_check_like_any_other(tmp_path: Path) -> None:
+    code = "import time\ninterrupts.AGAIN = 0.2\n"
+    code += "with interrupts.outside_imports():\n    import slow\n    with interrupts.deferred():\n        time.sleep(0.5)\n"
+    code += "        print('written')\n        interrupts.check()\n        print('more')"
+    status, printed, said = run(code, tmp_path)
+    assert (status != 0, printed, said) == (True, "loaded\nwritten\n", "KeyboardInterrupt")
+
+
+def test_an_import_while_waiting_for_a_batch_ends_first(tmp_path: Path) -> None:
+    code = "def batches():\n    import slow\n    yield 1\n"
+    code += "with interrupts.outside_imports(), interrupts.deferred():\n    print(list(interrupts.between(batches())))"
+    status, printed, said = run(code, tmp_path)
+    assert (status != 0, printed, said) == (True, "loaded\n", "KeyboardInterrupt")
+
+
+def test_a_program_that_is_done_ends_like_any_other_on_ctrl_c(tmp_path: Path) -> None:
+    code = "import os, signal\nwith interrupts.outside_imports():\n    pass\nos.kill(os.getpid(), signal.SIGINT)"
+    assert run(code, tmp_path) == (-signal.SIGINT, "", "")
