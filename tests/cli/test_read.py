@@ -215,7 +215,10 @@ def test_rows_keep_their_numbers_under(arguments: list[str], rows: list[int], ta
         (["--vbucket", ""], "--vbucket '': '' is no number; write numbers and ranges, such as 1,5-9"),
         (["--vbucket", "70000"], "--vbucket '70000': '70000' is not within 0-65535"),
         (["--status", "rolback"], "--status rolback: no status has this name; did you mean rollback?"),
-        (["--format", "csv", "--columns", "@nothing"], "--columns @nothing: no set of columns has this name; there are @keys, @place, @requests, @seqnos"),
+        (
+            ["--format", "csv", "--columns", "@nothing"],
+            "--columns @nothing: no set of columns has this name; there are @keys, @place, @requests, @seqnos",
+        ),
         (["--collection", "beer"], "--collection 'beer': 'beer' is no number; write numbers and ranges, such as 1,5-9"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
