@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -18,6 +17,8 @@ T = TypeVar("T")
 
 def ahead(batches: Iterable[T]) -> Iterator[T]:
     """The batches, each decoded by a thread while the caller works on the one before; kernels let both run."""
+    from concurrent.futures import ThreadPoolExecutor  # deferred: it brings logging
+
     source = iter(batches)
     with ThreadPoolExecutor(max_workers=1) as pool:
         coming = pool.submit(next, source, None)

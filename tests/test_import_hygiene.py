@@ -54,7 +54,19 @@ def test_importing_a_command_loads_nothing_heavy(command: str) -> None:
 def test_read_starts_without_what_small_captures_never_need() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
     loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}]) == 0")
-    assert loaded & {"duckdb", "numba", "pyspark", "rich", "scapy", "textual"} == set()
+    assert loaded & {"duckdb", "llvmlite", "logging", "numba", "pyarrow", "pyspark", "rich", "scapy", "secrets", "textual"} == set()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
+def test_the_program_starts_no_thread() -> None:
+    code = (
+        "import atexit, os, sys; from dcpinspect.__main__ import run\n"
+        "atexit.register(lambda: sys.stderr.write(f\"{len(os.listdir('/proc/self/task'))} {'numpy' in sys.modules}\"))\n"
+        f"sys.argv = ['dcpinspect', 'read', {str(PACKAGE.parent / 'sample_captures' / 'tour.pcapng')!r}]; run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "1 True"
+    assert done.stdout.splitlines()[-1]
 
 
 def test_a_filter_loads_duckdb_and_nothing_for_people() -> None:

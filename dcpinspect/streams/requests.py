@@ -11,8 +11,8 @@ They do not wait: only their newest vbucket is kept, for the error that may stil
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
+from random import SystemRandom
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +72,7 @@ class Requests:
         self._ring = [np.full(WAITING, _NONE, dtype=np.int64) for _ in range(7)]
         self._count = np.zeros(1, dtype=np.int64)
         # Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide.
-        self._seed = secrets.randbits(32)
+        self._seed = SystemRandom().getrandbits(32)
 
     def pair(self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows) -> Pairs:
         """The request of every response; call with the batches of a reading in order."""

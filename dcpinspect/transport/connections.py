@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import secrets
 import struct
 from dataclasses import dataclass
+from random import SystemRandom
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class AddressPairs:
         self.count = 0
         self.keys: Column = np.zeros((64, KEY), np.int64)
         self._table: Column = np.full(256, -1, np.int64)
-        self._secret = secrets.randbelow(_PRIME - (1 << 16)) + (1 << 16)
+        self._secret = SystemRandom().randrange(1 << 16, _PRIME)
 
     def find(self, tcp: Column) -> tuple[Column, Column]:
         """The pair of each packet, new ones numbered in order, and which end sent it: 0 the lower, 1 the higher."""
