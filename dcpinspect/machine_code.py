@@ -85,15 +85,17 @@ class Source:
         for code in _codes(function.__code__):
             yield code.co_code
             yield repr([constant for constant in code.co_consts if not isinstance(constant, CodeType)]).encode()
+            scopes = [function.__globals__]
+            scopes += [vars(value) for name in code.co_names if isinstance(value := scopes[0].get(name), ModuleType)]
             for name in code.co_names:
                 yield name.encode()
-                value = function.__globals__.get(name)
-                if isinstance(value, FunctionType):
-                    yield from self._facts(value, seen)
-                elif isinstance(value, np.ndarray):
-                    yield value.dtype.str.encode() + repr(value.shape).encode() + value.tobytes()
-                else:
-                    yield repr(value.__name__ if isinstance(value, ModuleType) else value).encode()
+                for value in (scope[name] for scope in scopes if name in scope):
+                    if isinstance(value, FunctionType):
+                        yield from self._facts(value, seen)
+                    elif isinstance(value, np.ndarray):
+                        yield value.dtype.str.encode() + repr(value.shape).encode() + value.tobytes()
+                    else:
+                        yield repr(value.__name__ if isinstance(value, ModuleType) else value).encode()
 
 
 class Code:

@@ -17,6 +17,7 @@ import pytest
 from dcpinspect import machine_code
 from dcpinspect.kernel import _helpers, be32, be64
 from dcpinspect.machine_code import Code, Parameter, Source, parse_signature
+from dcpinspect.transport import ordering
 
 NOTICE = "dcpinspect: compiling for large captures, once for this version (up to 15 s)\n"
 TABLE = np.arange(10, dtype=np.int64)
@@ -30,6 +31,11 @@ def weigh(data: Any, rows: Any, out: Any, count: int, is_first: bool) -> int:
         out[row] = rows[row, 0] * FACTOR + TABLE[row]
         total += be32(data, row) * rows[row, rows.shape[1] - 1]
     return total + count if is_first else -total
+
+
+def of_module() -> int:
+    """A constant of another module."""
+    return ordering.WINDOW
 
 
 WEIGH = "int64(octets, int64[:,::1], int64[::1], int64, boolean)"
@@ -175,6 +181,10 @@ def test_the_fingerprint_is_the_same_in_every_process_and_tells_whatever_matters
         patch.setattr(sys.modules[__name__], "be32", other)
         assert source().fingerprint() != before
     assert source().fingerprint() == before
+    with_module = source(of_module, "int64()").fingerprint()
+    with monkeypatch.context() as patch:
+        patch.setattr(ordering, "WINDOW", 7)
+        assert source(of_module, "int64()").fingerprint() != with_module
     with_helper = source(helped, "int64(octets)").fingerprint()
     monkeypatch.setitem(_helpers, be64, other)
     assert source(helped, "int64(octets)").fingerprint() != with_helper
