@@ -20,7 +20,9 @@ from dcpinspect.protocol.evidence import Evidence, Part
 from dcpinspect.protocol.framing import Framed, Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
+from dcpinspect.streams.links import Link
 from dcpinspect.streams.requests import Pairs, Requests
+from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
@@ -53,7 +55,7 @@ class Engine:
         self._endpoints = Endpoints([], [])
         self._sessions = Sessions()
         self._requests = Requests()
-        self._gaps: set[tuple[int, int]] = set()
+        self._lost: dict[tuple[int, int], tuple[int, int]] = {}
         self._rows = 0
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
@@ -85,6 +87,39 @@ class Engine:
         """Connections whose chunks have the other direction than their messages: the server's side was seen first."""
         return self._evidence.reversed if self._evidence.is_needed else frozenset()
 
+    @property
+    def links(self) -> list[Link]:
+        """The connections that carry the protocol, or may: how they began and ended, and what is missing of them; by number."""
+        others, turned = self._evidence.others, self._evidence.reversed
+        of_direction = {(one.connection, one.direction): one for one in self.coverage.directions}
+        found = []
+        for connection, life in zip(self.transport.connections, self.transport.lifetimes, strict=True):
+            number = connection.number
+            if number in others:
+                continue
+            c2s, s2c = of_direction[number, C2S], of_direction[number, S2C]
+            found.append(
+                Link(
+                    number=number,
+                    client=self._endpoints.client[number - 1],
+                    server=self._endpoints.server[number - 1],
+                    has_handshake=connection.starts == "handshake",
+                    first_ns=life.first_ns,
+                    last_ns=life.last_ns,
+                    closed=life.closed,
+                    closed_by=life.closed_by ^ (number in turned) if life.closed_by >= 0 else -1,
+                    closed_ns=life.closed_ns,
+                    closed_packet=life.closed_packet,
+                    closed_frame=life.closed_frame,
+                    closed_file=life.closed_file,
+                    holes=(c2s.holes, s2c.holes),
+                    missing=(c2s.missing, s2c.missing),
+                    skipped=(sum(c2s.skipped.values()) + c2s.not_decodable, sum(s2c.skipped.values()) + s2c.not_decodable),
+                    lost_at_end=(self._lost.get((number, C2S)), self._lost.get((number, S2C))),
+                )
+            )
+        return found
+
     def _framed(self, chunk: StreamChunk) -> Part:
         self._evidence.note(chunk)
         return chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)
@@ -113,48 +148,59 @@ class Engine:
             self._endpoints.client.append(connection.client)
             self._endpoints.server.append(connection.server)
             has_handshake = connection.starts == "handshake"
+            self._endpoints.has_handshake.append(has_handshake)
             self._sessions.begin(connection.number, handshake=has_handshake)
             if connection.server_port not in self._ports:
                 self._evidence.doubt(connection.number, is_oriented=has_handshake)
 
     def _messages(self, parts: Sequence[tuple[int, int, Framed | None]], *, at_end: bool = False) -> MessageBatch | None:
-        gaps = [self._after_gap(connection, direction, framed) for connection, direction, framed in parts if framed is not None]
-        found = [(connection, direction, framed) for connection, direction, framed in parts if framed is not None and len(framed.start)]
+        found: list[tuple[int, int, Framed]] = []
+        lost: list[tuple[int, int, int, int, int]] = []
+        rows = 0
+        for connection, direction, framed in parts:
+            if framed is not None:
+                lost += [(rows + row, connection, direction, *span) for row, span in self._lost_before(connection, direction, framed)]
+                if len(framed.start):
+                    found.append((connection, direction, framed))
+                    rows += len(framed.start)
         if not found:
             return None
-        framed = _joined([part for _, _, part in found])
-        connection = np.concatenate([np.full(len(part.start), number, dtype=np.int64) for number, _, part in found])
-        direction = np.concatenate([np.full(len(part.start), side, dtype=np.int64) for _, side, part in found])
-        release = np.full(len(connection), _AT_END) if at_end else framed.release
-        order = np.lexsort((framed.stream_offset, direction, connection, release))
-        connection, direction = connection[order], direction[order]
+        joined = _joined([part for _, _, part in found])
+        connections = np.concatenate([np.full(len(part.start), number, dtype=np.int64) for number, _, part in found])
+        directions = np.concatenate([np.full(len(part.start), side, dtype=np.int64) for _, side, part in found])
+        release = np.full(len(connections), _AT_END) if at_end else joined.release
+        order = np.lexsort((joined.stream_offset, directions, connections, release))
+        connections, directions = connections[order], directions[order]
         start, length, stream_offset, time_ns = (
-            np.ascontiguousarray(column[order]) for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
+            np.ascontiguousarray(column[order]) for column in (joined.start, joined.length, joined.stream_offset, joined.time_ns)
         )
-        missing = _missing(framed, order)
+        missing = _missing(joined, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
-        decoded = Decoded(framed.data, start, connection, incomplete, self._sessions, np.concatenate(gaps)[order])
+        losses = _losses(lost, order)
+        after_loss = np.zeros(len(order), dtype=np.bool_)
+        after_loss[losses.before] = True
+        decoded = Decoded(joined.data, start, connections, incomplete, self._sessions, after_loss)
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
-        pairs = self._requests.pair(decoded, connection, direction, row, stream_offset, time_ns)
+        pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns)
         vbucket, from_request = _vbuckets(decoded, pairs)
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
-            data=framed.data,
+            data=joined.data,
             start=start,
             length=length,
             row=row,
-            file=framed.file[order],
-            frame=framed.frame[order],
-            last_file=framed.last_file[order],
-            last_frame=framed.last_frame[order],
+            file=joined.file[order],
+            frame=joined.frame[order],
+            last_file=joined.last_file[order],
+            last_frame=joined.last_frame[order],
             time_ns=time_ns,
-            connection=connection,
-            direction=direction,
+            connection=connections,
+            direction=directions,
             stream_offset=stream_offset,
-            heuristic=framed.heuristic[order],
+            heuristic=joined.heuristic[order],
             missing=missing,
             decoded=decoded,
             vbucket=vbucket,
@@ -162,19 +208,31 @@ class Engine:
             request_row=pairs.row,
             request_stream_offset=pairs.stream_offset,
             rtt_ns=pairs.rtt_ns,
+            losses=losses,
         )
 
-    def _after_gap(self, connection: int, direction: int, framed: Framed) -> Mask:
-        """The messages before which bytes were skipped; what is skipped behind the last one counts for the next that comes."""
-        after = np.zeros(len(framed.start), dtype=np.bool_)
-        next_one = np.searchsorted(framed.stream_offset, framed.skipped_end)
-        if (connection, direction) in self._gaps and len(after):
-            after[0] = True
-            self._gaps.discard((connection, direction))
-        after[next_one[next_one < len(after)]] = True
-        if (next_one == len(after)).any():
-            self._gaps.add((connection, direction))
-        return after
+    def _lost_before(self, connection: int, direction: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
+        """(message, bytes) where bytes before a message could not be read; those behind the last one wait for the next that comes."""
+        spans: dict[int, tuple[int, int]] = {}
+        if (connection, direction) in self._lost:
+            spans[0] = self._lost.pop((connection, direction))
+        next_one = np.searchsorted(framed.stream_offset, framed.skipped_end).tolist()
+        for row, start, end in zip(next_one, framed.skipped_start.tolist(), framed.skipped_end.tolist(), strict=True):
+            spans[row] = (spans[row][0] if row in spans else start, end)
+        if len(framed.start) in spans:
+            self._lost[connection, direction] = spans.pop(len(framed.start))
+        return sorted(spans.items())
+
+
+def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
+    """Losses before rows that have not been sorted yet."""
+    if not lost:
+        return NO_LOSSES
+    table = np.array(lost, dtype=np.int64)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    table[:, 0] = place[table[:, 0]]
+    return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
 
 
 def _joined(parts: Sequence[Framed]) -> Framed:

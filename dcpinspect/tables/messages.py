@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.session import context
+from dcpinspect.tables.losses import NO_LOSSES, Losses
 
 DIRECTIONS = ("c2s", "s2c")
 SIDES = ("request", "response")
@@ -45,6 +46,8 @@ class Endpoints:
     client: list[str]
     """Address of the client of connection n at n - 1."""
     server: list[str]
+    has_handshake: list[bool] = field(default_factory=list)
+    """Whether the connection's SYN was captured."""
 
 
 @dataclass(slots=True)
@@ -79,6 +82,7 @@ class MessageBatch:
     request_row: Numbers
     request_stream_offset: Numbers
     rtt_ns: Numbers
+    losses: Losses = NO_LOSSES
 
     def __len__(self) -> int:
         return len(self.row)

@@ -28,8 +28,15 @@ waiting nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out 
 on: accounts."""
 
 # Columns of a connection.
-PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, LAST_TIME, CONNECTION = range(7)
-"""OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake."""
+(
+    PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, FIRST_TIME, LAST_TIME,
+    CLOSED_HOW, CLOSED_BY, CLOSED_PACKET, CLOSED_FRAME, CLOSED_FILE, CLOSED_TIME, CONNECTION,
+) = range(14)  # fmt: skip
+"""OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake. CLOSED_BY: direction
+of the first FIN or RST, and the packet that had it; or the packet of the connection that came after it on the same addresses."""
+
+OPEN, BY_FIN, BY_RST, REPLACED = range(4)
+"""Values of CLOSED_HOW: no end seen; one end said that it has no more to say; one end dropped the connection; another one runs there."""
 
 # Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to
 # its start, or -1. PLACE: of held bytes, in the file.
@@ -316,7 +323,7 @@ def close_flow(
 
 @inline
 def open_connection(
-    pair: int, client_end: int, first: int, packet: int, current: Ints, connections: Ints, flows: Ints, counters: Ints
+    pair: int, client_end: int, first: int, packet: int, time: int, current: Ints, connections: Ints, flows: Ints, counters: Ints
 ) -> int:
     """A new connection on ``pair``; its number, from 0."""
     c = counters[CONNECTIONS]
@@ -327,7 +334,9 @@ def open_connection(
     connections[c, SEEN] = 0
     connections[c, FIRST_PACKET] = first
     connections[c, OPENED_BY] = packet
-    connections[c, LAST_TIME] = 0
+    connections[c, FIRST_TIME] = time
+    connections[c, LAST_TIME] = time
+    connections[c, CLOSED_HOW] = OPEN
     for f in range(2 * c, 2 * c + 2):
         for column in range(FLOW):
             flows[f, column] = 0
@@ -338,6 +347,18 @@ def open_connection(
         flows[f, TAIL] = -1
         flows[f, STRAY] = -1
     return int(c)
+
+
+@inline
+def note_close(c: int, how: int, by: int, packet: int, frame: int, file: int, time: int, connections: Ints) -> None:
+    """The first sign that connection ``c`` is over."""
+    if connections[c, CLOSED_HOW] == OPEN:
+        connections[c, CLOSED_HOW] = how
+        connections[c, CLOSED_BY] = by
+        connections[c, CLOSED_PACKET] = packet
+        connections[c, CLOSED_FRAME] = frame
+        connections[c, CLOSED_FILE] = file
+        connections[c, CLOSED_TIME] = time
 
 
 @inline
@@ -403,6 +424,7 @@ def order_segments(
         if c >= 0:
             f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
             if flags & SYN and begins_anew(flags, seq, ack, f, flows):
+                note_close(c, REPLACED, -1, packet, frame, file, time, connections)
                 for old in range(2 * c, 2 * c + 2):
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
                 c = -1
@@ -413,10 +435,13 @@ def order_segments(
             if stray >= 0 and have > 0 and abs(distance(seq, nodes[stray, N_OFFSET])) < STRAY_REACH:
                 flows[f, STRAY] = -1
                 counters[TOTAL_WAITING] -= nodes[stray, N_LENGTH] + NODE_COST
+                note_close(c, REPLACED, -1, packet, frame, file, time, connections)
                 for old in range(2 * c, 2 * c + 2):
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
                 client_end = connections[c, CLIENT_END]
-                c = open_connection(pairs[i], client_end, nodes[stray, N_PACKET], packet, current, connections, flows, counters)
+                c = open_connection(
+                    pairs[i], client_end, nodes[stray, N_PACKET], packet, nodes[stray, N_TIME], current, connections, flows, counters
+                )
             else:
                 flows[f, PACKETS] += 1
                 if have > 0:
@@ -433,7 +458,7 @@ def order_segments(
                 client_end = 1 - end if server_ports[tcp[i, PORTS]] else end
             else:
                 client_end = end
-            c = open_connection(pairs[i], client_end, packet, packet, current, connections, flows, counters)
+            c = open_connection(pairs[i], client_end, packet, packet, time, current, connections, flows, counters)
         f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
         g = f ^ 1
         connections[c, SEEN] += 1
@@ -450,6 +475,8 @@ def order_segments(
             flows[f, LATE] += have
             continue
 
+        if flags & (FIN | RST):
+            note_close(c, BY_RST if flags & RST else BY_FIN, f & 1, packet, frame, file, time, connections)
         if flags & ACK and flows[g, BASE] >= 0:
             acked = flows[g, NEXT] + distance(ack, flows[g, BASE] + flows[g, NEXT])
             before = flows[g, ACKED_TO]

@@ -18,6 +18,8 @@ from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connec
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
 from dcpinspect.transport.unusual import UnusualPackets
 
+_CLOSED = ("", "fin", "rst", "replaced")
+
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
 or of lies, would take gigabytes otherwise."""
@@ -43,6 +45,25 @@ class DirectionAccount:
     cut: int
     """Those of ``missing`` that snaplen cut off."""
     holes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """When a connection was seen, and how it ended."""
+
+    first_ns: int
+    """Capture time of its first packet."""
+    last_ns: int
+    """Capture time of its latest packet so far."""
+    closed: str
+    """``fin``, ``rst``, ``replaced`` (a new connection runs on its addresses), or empty while no end was seen."""
+    closed_by: int
+    """``C2S`` or ``S2C``: the direction that had the FIN or RST; -1 where no packet of the connection says it."""
+    closed_packet: int
+    """Number over the whole reading of the packet that showed it, as the next three."""
+    closed_frame: int
+    closed_file: int
+    closed_ns: int
 
 
 class Reassembler:
@@ -176,6 +197,18 @@ class Reassembler:
         columns = [o.PACKETS, o.PAYLOAD_BYTES, o.UNIQUE, o.DUPLICATE, o.LATE, o.MISSING, o.CUT_OFF, o.HOLES]
         rows = self._flows[: 2 * int(self._counters[o.CONNECTIONS]), columns].tolist()
         return [DirectionAccount(flow // 2 + 1, flow % 2, *row) for flow, row in enumerate(rows)]
+
+    @property
+    def lifetimes(self) -> list[Lifetime]:
+        """When every connection was seen so far; number ``n`` is at ``n - 1``."""
+        columns = [o.FIRST_TIME, o.LAST_TIME, o.CLOSED_HOW, o.CLOSED_BY, o.CLOSED_PACKET, o.CLOSED_FRAME, o.CLOSED_FILE, o.CLOSED_TIME]
+        rows = self._connections[: int(self._counters[o.CONNECTIONS]), columns].tolist()
+        return [Lifetime(first, last, _CLOSED[how], by if how else -1, *place) for first, last, how, by, *place in rows]
+
+    @property
+    def time_ns(self) -> int:
+        """Capture time of the latest packet."""
+        return self._time_ns
 
     def _make_room(self) -> None:
         """Doubles the tables that are too small for the next packet."""

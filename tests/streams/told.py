@@ -1,0 +1,123 @@
+"""Conversations told to the tracker: scripts of events become packets, packets become tables.
+
+``tests.peers.script`` says who sends what. On top of it a ``Told`` says what the capture lacks::
+
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    with talk.lost():
+        stream.mutation(1, "a")
+    stream.mutation(2, "b")
+    (gap,) = tables(talk).gaps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dcpinspect.engine import Engine
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.tracker import Tracker
+from tests.builders import ACK, FIN, PSH, RST, START_NS
+from tests.damage import PORT, Packet, Talk, batches
+from tests.peers.script import Close, Conversation, Mark, Send
+
+Record = dict[str, Any]
+
+_LOSE, _KEEP, _BEGIN = "lose", "keep", "begin"
+
+
+@dataclass(eq=False, slots=True)
+class Told(Conversation):
+    """A conversation, what of it was captured, and when."""
+
+    port: int = 50_000
+    """Of the client; the same one again is the same pair of addresses."""
+
+    @contextmanager
+    def lost(self) -> Iterator[None]:
+        """What is sent meanwhile is not in the capture."""
+        self.mark(_LOSE)
+        yield
+        self.mark(_KEEP)
+
+    def begin(self) -> None:
+        """The capture begins here."""
+        self.mark(_BEGIN)
+
+    def wait(self, seconds: float) -> None:
+        """Nothing is sent for so long."""
+        self.mark(f"wait {seconds}")
+
+
+def opened(name: str = "test:1", *flags: str, port: int = 50_000, **controls: str) -> Told:
+    """A connection that is open for DCP; ``controls`` are settings that the server accepts."""
+    talk = Told(name, port=port)
+    talk.hello("test/1.0", "JSON", "Collections")
+    talk.open(name, "producer", *flags)
+    for key, value in controls.items():
+        talk.control(key, value)
+    return talk
+
+
+def packets(*talks: Told) -> list[Packet]:
+    """The packets of conversations, one conversation after the other, that the capture has."""
+    out: list[Packet] = []
+    time_ns = START_NS
+    for number, talk in enumerate(talks):
+        wire = Talk(talk.port, isn=(1000 + 100_000 * number, 5000 + 100_000 * number), start_ns=time_ns)
+        wire.handshake()
+        kept, is_lost = 0, False
+        for event in talk.events:
+            before = len(wire.packets)
+            if isinstance(event, Send):
+                wire.send(int(event.side == "server"), event.data, ACK | PSH)
+                wire.send(int(event.side == "client"))
+            elif isinstance(event, Close):
+                wire.send(int(event.side == "server"), flags=RST if event.abort else FIN | ACK)
+                if not event.abort:
+                    wire.send(int(event.side == "client"), flags=FIN | ACK)
+            elif isinstance(event, Mark):
+                kind, _, seconds = event.name.partition(" ")
+                wire.time_ns += int(float(seconds or 0) * 1e9)
+                is_lost = kind == _LOSE or (is_lost and kind != _KEEP)
+                kept = len(wire.packets) if kind == _BEGIN else kept
+            if is_lost:
+                del wire.packets[before:]
+        out += wire.packets[kept:]
+        time_ns = wire.time_ns + 1_000_000
+    return out
+
+
+class Seen:
+    """What a tracker made of packets."""
+
+    def __init__(self, captured: Sequence[Packet], sizes: Sequence[int] = ()) -> None:
+        """``sizes``: packets of each batch; without, one batch."""
+        engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+        for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
+            if batch is not None:
+                self.tracker.feed(batch)
+        self.tables = self.tracker.tables(engine.links)
+
+    def __getattr__(self, name: str) -> list[Record]:
+        """The records of a table."""
+        return self.tables.by_name[name].records()
+
+    @property
+    def anomalies(self) -> list[str]:
+        """What was not as the protocol has it."""
+        return [w.ANOMALIES[code] for code in self.tracker.state.rows(s.N_ANOMALIES)[:, s.E_CODE].tolist()]
+
+    def everything(self) -> dict[str, Any]:
+        """All that can be compared."""
+        return {name: table.records() for name, table in self.tables.by_name.items()} | {"anomalies": self.anomalies}
+
+
+def tables(*talks: Told, sizes: Sequence[int] = ()) -> Seen:
+    """The tables of conversations."""
+    return Seen(packets(*talks), sizes)
