@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.engine import Engine
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
+
+if TYPE_CHECKING:
+    from dcpinspect.streams.tracker import Tables, Tracker
 
 T = TypeVar("T")
 
@@ -33,14 +36,15 @@ class Reading:
     Raises CaptureError when a file cannot be read at all; damage inside one is in ``capture.problems``.
     """
 
-    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False) -> None:
-        """``find_ports``: connections of other ports, too, that prove to carry the protocol."""
+    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False, track: bool = False) -> None:
+        """``find_ports``: connections of other ports, too, that prove to carry the protocol. ``track``: ``tables`` are wanted."""
         self.capture: Capture = open_capture(paths)
         self.engine = Engine([file.name for file in self.capture.files], ports=(*DEFAULT_PORTS, *extra_ports), find_ports=find_ports)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
         self.messages = 0
         """Messages delivered so far."""
+        self.tracker = _tracker() if track else None
 
     def __enter__(self) -> Self:
         return self
@@ -53,6 +57,14 @@ class Reading:
         """What became of every packet and byte read so far."""
         return self.engine.coverage
 
+    @property
+    def tables(self) -> Tables:
+        """Connections, streams, snapshots, gaps and vbuckets as they are by now. Raises ValueError unless the reading tracks them."""
+        if self.tracker is None:
+            msg = "this reading does not track streams"
+            raise ValueError(msg)
+        return self.tracker.tables(self.engine.links)
+
     def __iter__(self) -> Iterator[MessageBatch]:
         for packets in self.capture:
             if self.first_time_ns is None and len(packets):
@@ -63,4 +75,12 @@ class Reading:
     def _counted(self, batch: MessageBatch | None) -> Iterator[MessageBatch]:
         if batch is not None and len(batch):
             self.messages += len(batch)
+            if self.tracker is not None:
+                self.tracker.feed(batch)
             yield batch
+
+
+def _tracker() -> Tracker:
+    from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
+
+    return Tracker()

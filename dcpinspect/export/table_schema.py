@@ -1,0 +1,78 @@
+"""The JSON Schema of a record of each table, made from the table's own columns.
+
+``python -m dcpinspect.export.table_schema`` writes them to ``schemas``, which the package ships.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dcpinspect.streams.contracts import ALL
+from dcpinspect.tables.records import RecordColumn, RecordTable
+
+_U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
+_HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
+_TEXT = {"type": "string"}
+_KINDS: dict[str, dict[str, Any]] = {
+    "number": {"type": "integer"},
+    "u64": _U64,
+    "text": _TEXT,
+    "word": _TEXT,
+    "hex64": _HEX64,
+    "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$"},
+    "seconds": {"type": "number"},
+    "words": {"type": "array", "items": _TEXT},
+    "numbers": {"type": "array", "items": {"type": "integer"}},
+    "object": {"type": "object"},
+    "controls": {
+        "type": "object",
+        "additionalProperties": {
+            "type": "object",
+            "properties": {"value": _TEXT, "status": {"type": ["string", "null"]}},
+            "required": ["value", "status"],
+            "additionalProperties": False,
+        },
+    },
+    "log": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"uuid": _HEX64, "seqno": _U64},
+            "required": ["uuid", "seqno"],
+            "additionalProperties": False,
+        },
+    },
+    "counts": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+}
+
+
+def table_schema(table: RecordTable) -> dict[str, Any]:
+    """The schema of one record. Every key is always there; further keys may be added within the version."""
+    properties = {"schema": {"const": table.schema}, **{column.name: _of(column) for column in table.columns}}
+    properties["file"] = {**_TEXT, "description": "capture that the record begins in, where several are read"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"A record of the {table.name}s, as dcpinspect exports it",
+        "type": "object",
+        "properties": properties,
+        "required": ["schema", *(column.name for column in table.columns)],
+    }
+
+
+def _of(column: RecordColumn) -> dict[str, Any]:
+    """Any column may be null."""
+    form = dict(_KINDS[column.kind])
+    if column.kind == "word" and column.words:
+        form = {"enum": list(column.words)}
+    elif column.kind == "counts" and column.words:
+        form["propertyNames"] = {"enum": list(column.words)}
+    return {"anyOf": [form, {"type": "null"}], "description": column.doc}
+
+
+if __name__ == "__main__":
+    import orjson
+
+    for one in ALL:
+        path = Path(__file__).parent / "schemas" / f"{one.name}.json"
+        path.write_bytes(orjson.dumps(table_schema(one), option=orjson.OPT_INDENT_2) + b"\n")

@@ -1,0 +1,250 @@
+"""Messages as the kernel reads them: only those that matter to streams, what each of them says as whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Array, Mask, Rows
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import state as s
+from dcpinspect.streams.session import Conversation, failover_logs, readable, stream_request_values
+from dcpinspect.streams.words import SNAPSHOT_LAYOUTS
+from dcpinspect.tables.messages import MessageBatch
+
+Table = npt.NDArray[np.int64]
+
+_REQUESTS = np.zeros(256, dtype=np.int64)
+for _opcode, _kind in {
+    Opcode.DCP_STREAM_REQ: s.REQUEST,
+    Opcode.DCP_CLOSE_STREAM: s.CLOSE,
+    Opcode.DCP_BUFFER_ACKNOWLEDGEMENT: s.ACK,
+    Opcode.DCP_NOOP: s.NOOP,
+    Opcode.DCP_STREAM_END: s.END,
+    Opcode.DCP_SNAPSHOT_MARKER: s.MARKER,
+    Opcode.DCP_MUTATION: s.EVENT,
+    Opcode.DCP_DELETION: s.EVENT,
+    Opcode.DCP_EXPIRATION: s.EVENT,
+    Opcode.DCP_SYSTEM_EVENT: s.SYSTEM_EVENT,
+    Opcode.DCP_PREPARE: s.PREPARE,
+    Opcode.DCP_COMMIT: s.COMMIT,
+    Opcode.DCP_ABORT: s.ABORT,
+    Opcode.DCP_SEQNO_ADVANCED: s.SEQNO_ADVANCED,
+    Opcode.DCP_OSO_SNAPSHOT: s.OSO,
+    Opcode.DCP_CACHE_TRANSFER: s.CACHE,
+    Opcode.DCP_CACHE_TRANSFER_END: s.CACHE_END,
+    Opcode.DCP_SET_VBUCKET_STATE: s.SET_STATE,
+}.items():
+    _REQUESTS[_opcode] = _kind
+_ANSWERS = np.zeros(256, dtype=np.int64)
+_ANSWERS[Opcode.DCP_STREAM_REQ] = s.ANSWER
+_ANSWERS[Opcode.DCP_CLOSE_STREAM] = s.CLOSE_ANSWER
+_ANSWERS[Opcode.DCP_NOOP] = s.NOOP_ANSWER
+_ANSWERS[Opcode.DCP_SNAPSHOT_MARKER] = s.MARKER_ANSWER
+
+_LAYOUT_WORDS = {word: number for number, word in enumerate(SNAPSHOT_LAYOUTS)} | {"v2.2-short": SNAPSHOT_LAYOUTS.index("v2.2")}
+_MARKER_LAYOUTS = np.array([_LAYOUT_WORDS.get(layout.generation, 0) for layout in LAYOUTS] + [0, 0], dtype=np.int64)
+_UPR_REQUESTS = np.array([layout.generation == "upr" for layout in LAYOUTS] + [False, False], dtype=np.bool_)
+_MARKER_SEQNOS = ("max_visible_seqno", "high_completed_seqno", "purge_seqno", "high_prepared_seqno")
+_PREPARE_SURPLUS = 2
+"""Both ends of a connection between nodes count so many bytes more than a prepare has."""
+
+
+class MessageColumns:
+    """Makes the kernel's tables of a batch; remembers the stream-ids of close requests until they are answered."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._closing: dict[int, int] = {}
+
+    def tables(self, batch: MessageBatch) -> tuple[Table, Table]:
+        """(messages, extras): a column a message, a row what some of them have besides."""
+        facts = self._conversation.feed(batch)
+        kind, is_headless = _kinds(batch)
+        kind[[row for row, _, _ in facts]] = s.FACT
+        rows = np.flatnonzero(kind > 0)
+        kind = kind[rows]
+        losses = batch.losses
+        lost_before = np.sort(np.concatenate((losses.before, is_headless)), kind="stable")
+        at: Rows = np.arange(len(rows)) + np.searchsorted(lost_before, rows, side="right")
+        messages = np.zeros((s.MESSAGE, len(rows) + len(lost_before)), dtype=np.int64)
+        self._fill(batch, rows, kind, at, messages)
+        for row, column, value in facts:
+            place = int(at[np.searchsorted(rows, row)])
+            messages[s.M_OPAQUE, place], messages[s.M_EXTRA, place] = column, value
+        extras = [self._requests(batch, rows, kind, at, messages), self._answers(batch, rows, kind, at)]
+        extras += [_markers(batch, rows, kind, at), _lost(batch, lost_before, rows, is_headless, messages)]
+        first = 0
+        for table, places in extras:
+            messages[s.M_EXTRA, places] = first + np.arange(len(table))
+            first += len(table)
+        return messages, np.concatenate([table for table, _ in extras])
+
+    def _fill(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: Table) -> None:
+        decoded, numbers = batch.decoded, batch.decoded.numbers
+        messages[s.M_KIND, at] = kind
+        messages[s.M_CONNECTION, at] = batch.connection[rows]
+        messages[s.M_DIRECTION, at] = batch.direction[rows]
+        messages[s.M_VBUCKET, at] = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows]
+        sid = np.where(_valid(decoded.sid.valid, len(batch)), decoded.sid.values.astype(np.int64), -1)[rows]
+        messages[s.M_OPAQUE, at] = decoded.opaque[rows]
+        messages[s.M_PLACE + s.AT_ROW, at] = batch.row[rows]
+        messages[s.M_PLACE + s.AT_OFFSET, at] = batch.stream_offset[rows]
+        messages[s.M_PLACE + s.AT_FRAME, at] = (batch.last_file[rows] << s.FILE_SHIFT) | batch.last_frame[rows]
+        messages[s.M_PLACE + s.AT_TIME, at] = batch.time_ns[rows]
+        counted = kind >= s.END
+        prepared = decoded.opcode[rows] == Opcode.DCP_PREPARE
+        messages[s.M_SIZE, at[counted]] = (batch.length[rows] + _PREPARE_SURPLUS * prepared)[counted]
+        seqno = numbers.get("by_seqno")
+        if seqno is not None:
+            messages[s.M_SEQNO, at] = s.biased(seqno.values[rows])
+        for of_kind, name in ((s.ACK, "ack_bytes"), (s.OSO, "flags")):
+            chosen = kind == of_kind
+            if chosen.any():
+                messages[s.M_EXTRA, at[chosen]] = numbers[name].values[rows[chosen]]
+        ends = np.flatnonzero(kind == s.END)
+        if len(ends):
+            messages[s.M_EXTRA, at[ends]] = _reasons(batch, rows[ends])
+        unreadable = kind == s.UNREADABLE
+        messages[s.M_EXTRA, at[unreadable]] = _REQUESTS[decoded.opcode[rows[unreadable]]]
+        for place in np.flatnonzero((kind == s.CLOSE) | (kind == s.CLOSE_ANSWER)).tolist():
+            row = int(rows[place])
+            if kind[place] == s.CLOSE:
+                if sid[place] >= 0:
+                    self._closing[int(batch.row[row])] = int(sid[place])
+            else:
+                sid[place] = self._closing.pop(int(batch.request_row.values[row]), -1)
+                messages[s.M_EXTRA, at[place]] = decoded.specific[row]
+        messages[s.M_SID, at] = sid
+
+    def _requests(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: Table) -> tuple[Table, Rows]:
+        """Extras of stream requests."""
+        chosen = np.flatnonzero(kind == s.REQUEST)
+        asked = rows[chosen]
+        table = np.zeros((len(chosen), s.EXTRA), dtype=np.int64)
+        if len(chosen):
+            numbers = batch.decoded.numbers
+            for column, name in (
+                (s.X_START, "start_seqno"),
+                (s.X_END, "end_seqno"),
+                (s.X_SNAPSHOT_START, "snapshot_start_seqno"),
+                (s.X_SNAPSHOT_END, "snapshot_end_seqno"),
+            ):
+                table[:, column] = s.biased(_column(batch, name, asked))
+            table[:, s.X_UUID] = _column(batch, "vbucket_uuid", asked).view(np.int64)
+            table[:, s.X_FLAGS] = numbers["flags"].values[asked]
+            table[:, s.X_FORM] = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
+            table[:, s.X_FILTER], messages[s.M_SID, at[chosen]] = stream_request_values(batch, asked, self._conversation)
+        return table, at[chosen]
+
+    def _answers(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows) -> tuple[Table, Rows]:
+        """Extras of the answers to stream requests."""
+        chosen = np.flatnonzero(kind == s.ANSWER)
+        answered = rows[chosen]
+        table = np.zeros((len(chosen), s.EXTRA), dtype=np.int64)
+        if len(chosen):
+            status = batch.decoded.specific[answered].astype(np.int64)
+            table[:, s.X_STATUS] = status
+            table[:, s.X_ROLLBACK] = s.biased(_column(batch, "rollback_seqno", answered))
+            table[:, s.X_REQUEST] = batch.request_row.values[answered]
+            table[:, s.X_RTT] = np.where(batch.request_row.values[answered] >= 0, batch.rtt_ns.values[answered], 0)
+            table[:, s.X_LOG] = -1
+            granted = (status == 0) & readable(batch)[answered]
+            table[granted, s.X_LOG] = failover_logs(batch, answered[granted], self._conversation)
+        return table, at[chosen]
+
+
+def _kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
+    """(kind of every message, messages of which the capture lacks so much that nobody knows which stream they are of)."""
+    decoded = batch.decoded
+    kind: Rows = np.where(decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode])
+    kind[decoded.is_server | ~decoded.has_magic] = 0
+    numbers = decoded.numbers
+    for name, kinds in _NEEDED.items():
+        wanted = np.isin(kind, kinds)
+        column = numbers.get(name)
+        lacks = wanted if column is None else wanted & ~_valid(column.valid, len(batch))
+        if lacks.any():
+            kind[lacks] = np.where(kind[lacks] >= s.END, s.UNREADABLE, 0)
+    markers = (kind == s.MARKER) & ~decoded.extras_fit
+    kind[markers] = s.UNREADABLE
+    missing = batch.missing
+    if not len(missing.row):
+        return kind, np.empty(0, dtype=np.int64)
+    framing_end = HEADER_SIZE + decoded.framing_size[missing.row]
+    extras_end = framing_end + decoded.extras_size[missing.row]
+    is_v2 = (decoded.opcode[missing.row] == Opcode.DCP_SNAPSHOT_MARKER) & (decoded.value.size[missing.row] > 0)
+    needed = np.where(is_v2, batch.length[missing.row], extras_end)
+    hit = np.unique(missing.row[missing.start < needed])
+    headless = np.unique(missing.row[missing.start < framing_end])
+    headless = headless[kind[headless] >= s.END]
+    hit = hit[kind[hit] > 0]
+    kind[hit] = np.where(kind[hit] >= s.END, s.UNREADABLE, 0)
+    kind[headless] = 0
+    return kind, headless
+
+
+_SEQNO_KINDS = np.arange(s.EVENT, s.SEQNO_ADVANCED + 1)
+_NEEDED = {
+    "by_seqno": _SEQNO_KINDS,
+    "start_seqno": np.array([s.REQUEST]),
+    "ack_bytes": np.array([s.ACK]),
+    "flags": np.array([s.OSO]),
+}
+
+
+def _valid(valid: Mask | None, size: int) -> Mask:
+    return np.ones(size, dtype=np.bool_) if valid is None else valid
+
+
+def _column(batch: MessageBatch, name: str, rows: Rows) -> Array:
+    """A column of numbers, 0 where there is none."""
+    column = batch.decoded.numbers.get(name)
+    return np.zeros(len(rows), dtype=np.uint64) if column is None else column.values[rows]
+
+
+def _reasons(batch: MessageBatch, rows: Rows) -> Rows:
+    """Why these streams end; -1 where that is not known."""
+    column = batch.decoded.numbers.get("end_reason")
+    if column is None:
+        return np.full(len(rows), -1, dtype=np.int64)
+    return np.where(_valid(column.valid, len(batch))[rows], column.values[rows].astype(np.int64), -1)
+
+
+def _markers(batch: MessageBatch, rows: Rows, kind: Rows, at: Rows) -> tuple[Table, Rows]:
+    """Extras of snapshot markers."""
+    chosen = np.flatnonzero(kind == s.MARKER)
+    marked = rows[chosen]
+    table = np.zeros((len(chosen), s.EXTRA), dtype=np.int64)
+    if len(chosen):
+        table[:, s.X_START] = s.biased(_column(batch, "start_seqno", marked))
+        table[:, s.X_END] = s.biased(_column(batch, "end_seqno", marked))
+        table[:, s.X_TYPE] = _column(batch, "snapshot_type", marked).astype(np.int64)
+        table[:, s.X_LAYOUT] = _MARKER_LAYOUTS[batch.decoded.layout[marked]]
+        for bit, name in enumerate(_MARKER_SEQNOS):
+            column = batch.decoded.numbers.get(name)
+            if column is not None:
+                table[:, s.X_MAX_VISIBLE + bit] = s.biased(column.values[marked])
+                table[:, s.X_PRESENT] |= _valid(column.valid, len(batch))[marked].astype(np.int64) << bit
+    return table, at[chosen]
+
+
+def _lost(batch: MessageBatch, lost_before: Rows, rows: Rows, headless: Rows, messages: Table) -> tuple[Table, Rows]:
+    """Extras of what could not be read, and the rest of its columns."""
+    places: Rows = np.arange(len(lost_before)) + np.searchsorted(rows, lost_before, side="left")
+    losses = batch.losses
+    connection = np.concatenate((losses.connection, batch.connection[headless]))
+    direction = np.concatenate((losses.direction, batch.direction[headless]))
+    start = np.concatenate((losses.start, batch.stream_offset[headless]))
+    end = np.concatenate((losses.end, (batch.stream_offset + batch.length)[headless]))
+    order = np.argsort(np.concatenate((losses.before, headless)), kind="stable")
+    messages[s.M_KIND, places] = s.LOST
+    messages[s.M_CONNECTION, places] = connection[order]
+    messages[s.M_DIRECTION, places] = direction[order]
+    messages[s.M_PLACE + s.AT_ROW, places] = batch.row[lost_before]
+    messages[s.M_PLACE + s.AT_FRAME, places] = (batch.file[lost_before] << s.FILE_SHIFT) | batch.frame[lost_before]
+    table = np.zeros((len(places), s.EXTRA), dtype=np.int64)
+    table[:, s.X_START], table[:, s.X_END] = start[order], end[order]
+    return table, places

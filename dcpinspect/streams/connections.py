@@ -1,0 +1,149 @@
+"""The table of connections: who they are, what they negotiated, and how they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.contracts import CONNECTIONS
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import Session
+from dcpinspect.tables.records import Records
+
+Table = npt.NDArray[np.int64]
+
+NOOP_NS = 5_000_000_000
+"""A consumer that has not answered a noop by then will not."""
+_RUNNING = ("backfilling", "advancing")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Flow control of a connection, at the end of what was read."""
+
+    window: int | None
+    counted: int
+    acked: int
+    outstanding: int | None
+    """None where the window is not known, or something was lost since it was set."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the producer has to wait for an acknowledgement."""
+        return self.outstanding is not None and bool(self.window) and self.outstanding >= (self.window or 0)
+
+
+def flow_of(row: Table, link: Link) -> Flow:
+    """``row``: the connection's in the kernel's table."""
+    window, counted, acked = (int(row[column]) for column in (s.C_WINDOW, s.C_COUNTED, s.C_ACKED))
+    losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
+    whole = window >= 0 and losses == row[s.C_WINDOW_LOSSES] and link.lost_at_end == (None, None)
+    return Flow(window if window >= 0 else None, counted, acked, counted - acked if whole and window > 0 else None)
+
+
+def client_of(link: Link, session: Session) -> str:
+    """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none."""
+    host = link.client.rpartition(":")[0]
+    name = session.name.partition(":")[0] if session.name else session.agent or ""
+    return f"{host} {name}".rstrip()
+
+
+def noop_interval(session: Session) -> float | None:
+    """Seconds between noops, as granted."""
+    value = session.control("set_noop_interval")
+    try:
+        seconds = float(value) if value is not None else 0.0
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < 1e9 else None
+
+
+def _is_opened(session: Session, row: Table) -> bool:
+    return session.open_status == Status.SUCCESS or (session.open_status is None and (row[s.C_STREAMS] > 0 or row[s.C_COUNTED] > 0))
+
+
+def verdict_of(link: Link, session: Session, row: Table, flow: Flow, stream_verdicts: Sequence[str]) -> str:
+    """How a connection is: the first that holds."""
+    opened = _is_opened(session, row)
+    losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
+    was_seen = link.has_handshake and not losses and link.lost_at_end == (None, None)
+    if was_seen and not opened and session.open_status is None:
+        return "never-opened"
+    if session.open_status not in (None, Status.SUCCESS):
+        return "refused"
+    if link.closed:
+        return "closed"
+    producer = int(row[s.C_PRODUCER])
+    if not opened or link.lost_at_end[max(0, producer)] is not None:
+        return "unknown-capture"
+    if flow.is_full:
+        return "starved-by-flow-control"
+    if _is_dead(link, session, row):
+        return "noop-dead"
+    return "streaming" if any(verdict in _RUNNING for verdict in stream_verdicts) else "idle"
+
+
+def _is_dead(link: Link, session: Session, row: Table) -> bool:
+    """Whether a noop was not answered, or the producer is silent although noops are on."""
+    interval = noop_interval(session)
+    limit = min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS
+    losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
+    if row[s.C_NOOP_ROW] >= 0 and not losses and link.last_ns - int(row[s.C_NOOP_TIME]) > limit:
+        return True
+    last = max(int(row[s.C_PRODUCER_TIME]), int(row[s.C_NOOP_TIME]))
+    return bool(
+        interval is not None
+        and session.control("enable_noop") == "true"
+        and last
+        and not losses
+        and link.last_ns - last > 2 * int(interval * 1e9)
+    )
+
+
+def connection_records(
+    links: Sequence[Link],
+    sessions: Mapping[int, Session],
+    table: Table,
+    flows: Mapping[int, Flow],
+    stream_verdicts: Mapping[int, Sequence[str]],
+) -> Records:
+    """The table; ``stream_verdicts``: of the streams of each connection."""
+    rows = []
+    for link in links:
+        session = sessions.get(link.number) or Session()
+        row, flow = table[link.number], flows[link.number]
+        producer = int(row[s.C_PRODUCER])
+        features = session.features if session.features is not None or not link.has_handshake else ()
+        rows.append(
+            (
+                link.number,
+                link.client,
+                link.server,
+                session.name,
+                session.agent,
+                None if producer < 0 else w.ROLES[1 - producer],
+                session.bucket,
+                None if features is None else list(features),
+                {key: {"value": control.value, "status": control.status} for key, control in session.controls.items()},
+                flow.window,
+                flow.outstanding,
+                flow.counted,
+                flow.acked,
+                noop_interval(session),
+                verdict_of(link, session, row, flow, stream_verdicts.get(link.number, ())),
+                None if link.closed_by < 0 else ("client", "server")[link.closed_by],
+                "handshake" if link.has_handshake else "mid-stream",
+                sum(link.holes),
+                sum(link.skipped),
+                int(row[s.C_STREAMS]),
+            )
+        )
+    names = [column.name for column in CONNECTIONS.columns]
+    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+    return Records(CONNECTIONS, columns, len(rows))

@@ -1,0 +1,297 @@
+"""The one sequential pass over messages: what each of them does to its stream and its connection."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.lookup import accept, copy_place, find_key, key_of, leave, losses_of, note, open_stream, route
+from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
+from dcpinspect.streams.seqnos import on_seqno, taint, touch
+
+SUCCESS, ROLLBACK = 0, 0x23
+
+
+@inline
+def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Ints, counts: Ints) -> None:
+    """Bytes before the next message of this direction could not be read."""
+    c, d, x = messages[s.M_CONNECTION, i], messages[s.M_DIRECTION, i], messages[s.M_EXTRA, i]
+    n = counts[s.N_LOSSES]
+    counts[s.N_LOSSES] = n + 1
+    losses[n, s.L_CONNECTION] = c
+    losses[n, s.L_DIRECTION] = d
+    losses[n, s.L_START] = extras[x, s.X_START]
+    losses[n, s.L_END] = extras[x, s.X_END]
+    losses[n, s.L_BEFORE_ROW] = connections[c, s.C_LAST_ROW + d]
+    losses[n, s.L_BEFORE_FRAME] = connections[c, s.C_LAST_FRAME + d]
+    losses[n, s.L_AFTER_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+    losses[n, s.L_AFTER_FRAME] = messages[s.M_PLACE + s.AT_FRAME, i]
+    losses[n, s.L_PREVIOUS] = connections[c, s.C_LAST_LOSS + d]
+    connections[c, s.C_LAST_LOSS + d] = n
+    connections[c, s.C_LOSSES + d] += 1
+
+
+@inline
+def on_request(
+    i: int, seed: int, messages: Ints, extras: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints, counts: Ints
+) -> None:
+    """A stream request opens a stream, whatever its answer will be."""
+    c, x = messages[s.M_CONNECTION, i], messages[s.M_EXTRA, i]
+    if connections[c, s.C_PRODUCER] < 0:
+        connections[c, s.C_PRODUCER] = 1 - messages[s.M_DIRECTION, i]
+    k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
+    st = open_stream(k, i, messages, keys, connections, streams, counts)
+    for part in range(8):
+        streams[st, s.S_START + part] = extras[x, part]
+    keys[k, s.K_PENDING] = st
+
+
+@inline
+def stream_of_request(row: int, streams: Ints, counts: Ints) -> int:
+    """The stream that the message of a row opened, or -1. Streams are in order of those rows."""
+    low, high = 0, counts[s.N_STREAMS]
+    while low < high:
+        middle = (low + high) >> 1
+        if streams[middle, s.S_OPENED + s.AT_ROW] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low) if low < counts[s.N_STREAMS] and streams[low, s.S_OPENED + s.AT_ROW] == row else -1
+
+
+@inline
+def on_answer(
+    i: int,
+    seed: int,
+    messages: Ints,
+    extras: Ints,
+    connections: Ints,
+    slots: Ints,
+    keys: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    anomalies: Ints,
+    counts: Ints,
+) -> None:
+    """The answer to a stream request."""
+    c, x = messages[s.M_CONNECTION, i], messages[s.M_EXTRA, i]
+    status = extras[x, s.X_STATUS]
+    if connections[c, s.C_PRODUCER] < 0:
+        connections[c, s.C_PRODUCER] = messages[s.M_DIRECTION, i]
+    st = stream_of_request(extras[x, s.X_REQUEST], streams, counts)
+    if st < 0:
+        if status == SUCCESS:
+            connections[c, s.C_ORPHANS] += 1
+        return
+    k = find_key(c, streams[st, s.S_VBUCKET], streams[st, s.S_SID], seed, slots, keys)
+    connections[c, s.C_SLOWEST] = max(connections[c, s.C_SLOWEST], extras[x, s.X_RTT])
+    copy_place(messages, i, streams, st, s.S_ANSWERED)
+    copy_place(messages, i, streams, st, s.S_LATEST)
+    streams[st, s.S_STATUS] = status
+    streams[st, s.S_LOG] = extras[x, s.X_LOG]
+    if keys[k, s.K_PENDING] == st:
+        keys[k, s.K_PENDING] = -1
+    if status != SUCCESS:
+        streams[st, s.S_ANSWER] = w.A_ROLLBACK if status == ROLLBACK else w.A_REFUSED
+        streams[st, s.S_ROLLBACK] = extras[x, s.X_ROLLBACK]
+        if streams[st, s.S_STATE] == w.REQUESTED:
+            streams[st, s.S_STATE] = w.NOT_ACCEPTED
+        if status == ROLLBACK and extras[x, s.X_ROLLBACK] > streams[st, s.S_START] and streams[st, s.S_FLAGS] & 0x40 == 0:
+            note(w.ROLLBACK_ABOVE, i, st, extras[x, s.X_ROLLBACK], streams[st, s.S_START], messages, streams, anomalies, counts)
+        return
+    streams[st, s.S_ANSWER] = w.A_ACCEPTED
+    if streams[st, s.S_STATE] != w.REQUESTED:
+        return
+    live = keys[k, s.K_LIVE]
+    if live >= 0 and w.ACCEPTED <= streams[live, s.S_STATE] <= w.STREAMING and streams[live, s.S_LOSSES] == losses_of(c, connections):
+        note(w.ALREADY_OPEN, i, st, live, 0, messages, streams, anomalies, counts)
+    leave(k, keys, connections, streams, snapshots)
+    keys[k, s.K_LIVE] = st
+    streams[st, s.S_LOSSES] = losses_of(c, connections)
+    streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
+    accept(st, i, messages, streams)
+
+
+@inline
+def on_close(i: int, kind: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> None:
+    """The client closes a stream, or hears that it is closed."""
+    c = messages[s.M_CONNECTION, i]
+    k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
+    st = keys[k, s.K_LIVE] if k >= 0 else -1
+    if st < 0:
+        return
+    state = streams[st, s.S_STATE]
+    if kind == s.CLOSE:
+        if w.ACCEPTED <= state <= w.STREAMING:
+            streams[st, s.S_STATE] = w.CLOSING
+        if streams[st, s.S_CLOSED_ROW] < 0:
+            streams[st, s.S_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+    elif state == w.CLOSING and messages[s.M_EXTRA, i] == SUCCESS and connections[c, s.C_END_ON_CLOSE] != 1:
+        streams[st, s.S_STATE] = w.DRAINING
+        streams[st, s.S_REASON] = 1
+        copy_place(messages, i, streams, st, s.S_FINISHED)
+
+
+@inline
+def on_end(
+    st: int,
+    reason: int,
+    i: int,
+    messages: Ints,
+    connections: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    gaps: Ints,
+    counts: Ints,
+) -> None:
+    """The end of stream ``st``; -1 for a reason that nobody can read."""
+    n = streams[st, s.S_IN_OSO]
+    if n >= 0:
+        snapshots[n, s.N_STATE] = w.NOT_KNOWN if streams[st, s.S_SUSPENDED] or snapshots[n, s.N_TAINTED] else w.CUT
+        snapshots[n, s.N_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+    leave_snapshot(st, i, 1 if reason == 0 else 0, messages, connections, streams, snapshots, gaps, counts)
+    streams[st, s.S_STATE] = w.ENDED
+    streams[st, s.S_REASON] = reason
+    copy_place(messages, i, streams, st, s.S_FINISHED)
+
+
+@inline
+def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
+    """Messages that concern the whole connection."""
+    c, d, x = messages[s.M_CONNECTION, i], messages[s.M_DIRECTION, i], messages[s.M_EXTRA, i]
+    if kind == s.FACT:
+        column = messages[s.M_OPAQUE, i]
+        if column == s.C_WINDOW and (x == 0 or connections[c, column] <= 0):  # another size changes nothing about the balance
+            connections[c, s.C_WINDOW_LOSSES] = connections[c, s.C_LOSSES] + connections[c, s.C_LOSSES + 1]
+            connections[c, s.C_COUNTED] = 0
+            connections[c, s.C_ACKED] = 0
+        connections[c, column] = x
+    elif kind == s.ACK:
+        if connections[c, s.C_PRODUCER] < 0:
+            connections[c, s.C_PRODUCER] = 1 - d
+        if connections[c, s.C_PRODUCER] != d:
+            connections[c, s.C_ACKED] += x
+    elif kind == s.NOOP:
+        connections[c, s.C_NOOPS] += 1
+        connections[c, s.C_NOOP_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+        connections[c, s.C_NOOP_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
+    elif kind == s.NOOP_ANSWER:
+        connections[c, s.C_NOOPS_ANSWERED] += 1
+        connections[c, s.C_NOOP_ROW] = -1
+    elif kind == s.MARKER_ANSWER:
+        connections[c, s.C_MARKERS_ACKED] += 1
+
+
+@inline
+def on_unreadable(
+    st: int,
+    i: int,
+    messages: Ints,
+    connections: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    gaps: Ints,
+    counts: Ints,
+) -> None:
+    """A message of stream ``st`` whose extras nobody can read. Its M_EXTRA is the kind it would be."""
+    kind = messages[s.M_EXTRA, i]
+    streams[st, s.S_POSITION_LOSSES] = -1
+    streams[st, s.S_UNREADABLE] = messages[s.M_PLACE + s.AT_ROW, i]
+    taint(st, streams, snapshots)
+    if kind == s.MARKER:
+        leave_snapshot(st, i, 1, messages, connections, streams, snapshots, gaps, counts)
+        streams[st, s.S_SNAPSHOT] = -1
+        streams[st, s.S_MARKERS] += 1
+    elif kind == s.END:
+        on_end(st, -1, i, messages, connections, streams, snapshots, gaps, counts)
+
+
+@kernel(
+    "int64(int64, int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1],"
+    " int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])"
+)
+def follow_messages(
+    start: int,
+    seed: int,
+    messages: Ints,
+    extras: Ints,
+    connections: Ints,
+    slots: Ints,
+    keys: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    gaps: Ints,
+    anomalies: Ints,
+    losses: Ints,
+    seqnos: Ints,
+    counts: Ints,
+) -> int:
+    """Handles messages from column ``start`` on; returns the one it stopped before for want of room in a table, or their number.
+
+    Constant work a message, but for the search of a request among the streams.
+    """
+    for i in range(start, messages.shape[1]):
+        if (
+            len(streams) - counts[s.N_STREAMS] < s.ROOM
+            or len(keys) - counts[s.N_KEYS] < s.ROOM
+            or len(slots) < 2 * (counts[s.N_KEYS] + s.ROOM)
+            or len(snapshots) - counts[s.N_SNAPSHOTS] < s.ROOM
+            or len(gaps) - counts[s.N_GAPS] < s.ROOM
+            or len(anomalies) - counts[s.N_ANOMALIES] < s.ROOM
+            or len(losses) - counts[s.N_LOSSES] < s.ROOM
+            or len(seqnos) - counts[s.N_OSO] < s.ROOM
+        ):
+            return i
+        kind = messages[s.M_KIND, i]
+        c, d = messages[s.M_CONNECTION, i], messages[s.M_DIRECTION, i]
+        if kind == s.LOST:
+            on_loss(i, messages, extras, connections, losses, counts)
+            continue
+        connections[c, s.C_LAST_ROW + d] = messages[s.M_PLACE + s.AT_ROW, i]
+        connections[c, s.C_LAST_FRAME + d] = messages[s.M_PLACE + s.AT_FRAME, i]
+        if kind < s.END:
+            if kind == s.REQUEST:
+                on_request(i, seed, messages, extras, connections, slots, keys, streams, counts)
+            elif kind == s.ANSWER:
+                on_answer(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, counts)
+            elif kind == s.CLOSE or kind == s.CLOSE_ANSWER:
+                on_close(i, kind, seed, messages, connections, slots, keys, streams)
+            else:
+                on_connection(i, kind, messages, connections)
+            continue
+        if connections[c, s.C_PRODUCER] < 0:
+            connections[c, s.C_PRODUCER] = d
+        if connections[c, s.C_PRODUCER] != d:
+            note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
+            continue
+        connections[c, s.C_COUNTED] += messages[s.M_SIZE, i]
+        connections[c, s.C_PRODUCER_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
+        if kind == s.SET_STATE:
+            continue
+        st = route(i, kind, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, counts)
+        if st < 0:
+            continue
+        touch(st, i, messages, connections, streams, snapshots)
+        if s.EVENT <= kind <= s.ABORT:
+            streams[st, s.S_ITEMS] += 1
+            if kind == s.PREPARE:
+                streams[st, s.S_PREPARES] += 1
+            elif kind == s.COMMIT:
+                streams[st, s.S_COMMITS] += 1
+            elif kind == s.ABORT:
+                streams[st, s.S_ABORTS] += 1
+            elif kind == s.SYSTEM_EVENT:
+                streams[st, s.S_SYSTEM_EVENTS] += 1
+        if s.EVENT <= kind <= s.SEQNO_ADVANCED:
+            on_seqno(st, i, kind, messages, connections, streams, snapshots, gaps, anomalies, seqnos, counts)
+        elif kind == s.MARKER:
+            on_marker(st, i, messages, extras, connections, streams, snapshots, gaps, anomalies, counts)
+        elif kind == s.OSO:
+            on_oso(st, i, messages, connections, streams, snapshots, gaps, anomalies, counts)
+        elif kind == s.END:
+            on_end(st, messages[s.M_EXTRA, i], i, messages, connections, streams, snapshots, gaps, counts)
+        elif kind == s.UNREADABLE:
+            if s.EVENT <= messages[s.M_EXTRA, i] <= s.ABORT:
+                streams[st, s.S_ITEMS] += 1
+            on_unreadable(st, i, messages, connections, streams, snapshots, gaps, counts)
+    return int(messages.shape[1])

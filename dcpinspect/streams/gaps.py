@@ -1,0 +1,216 @@
+"""The table of gaps: seqnos that a stream did not deliver, and why: the first cause that holds, with what shows it.
+
+A jump in seqnos alone is never an error: servers de-duplicate, filter and skip what a client cannot see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.contracts import GAPS
+from dcpinspect.streams.snapshots import DISK, HISTORY
+from dcpinspect.tables.messages import DIRECTIONS
+from dcpinspect.tables.records import Made, Records, Values, Worded
+
+Table = npt.NDArray[np.int64]
+
+SKIP_DELETES = 0x200
+"""Open flag: deletions of the first backfill are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A gap between streams, or inside an out-of-order snapshot: what the kernel does not write itself."""
+
+    stream: int
+    after: int
+    """Biased, as ``before``."""
+    before: int
+    cause: int
+    rows: tuple[int, ...]
+    snapshot: int = -1
+    loss: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """What causes depend on, by stream."""
+
+    has_filter: Mask
+    """Its request names collections or a scope."""
+    skips_deletes: Mask
+    """Its connection was opened with deletions of the first backfill left out."""
+    lacks_history: Mask
+    """A collection is known that keeps no history."""
+
+
+def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
+    """Number of the cause of every gap that the kernel wrote."""
+    flags, stream = gaps[:, s.G_FLAGS], gaps[:, s.G_STREAM]
+    has_snapshot = gaps[:, s.G_SNAPSHOT] >= 0
+    # without any snapshot there is none to look up: a row of zeros stands for it
+    table = snapshots if len(snapshots) else np.zeros((1, s.SNAPSHOT), dtype=np.int64)
+    snapshot = table[gaps[:, s.G_SNAPSHOT]]
+    marked = np.where(has_snapshot, snapshot[:, s.N_FLAGS], 0)
+    visible = snapshot[:, s.N_MAX_VISIBLE]
+    has_visible = has_snapshot & ((snapshot[:, s.N_PRESENT] & 1) != 0) & (visible > s.LEAST)
+    filtered = facts.has_filter[stream]
+    keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~facts.lacks_history[stream]
+    conditions = [
+        (w.LOSS, _has(flags, s.G_IS_LOST)),
+        (w.ADVANCED, _has(flags, s.G_IS_ADVANCED)),
+        (w.INVISIBLE, has_visible & (gaps[:, s.G_AFTER] >= visible)),
+        (w.TAIL, _has(flags, s.G_IS_TAIL)),
+        (w.UNEXPLAINED, keeps_all),
+        (w.FILTERED, filtered | (facts.skips_deletes[stream] & (marked & DISK != 0))),
+        (w.DEDUPLICATED, _has(flags, s.G_IN_RANGE) | _has(flags, s.G_NO_MARKER)),
+    ]
+    return np.select([holds for _, holds in conditions], [cause for cause, _ in conditions], default=w.UNEXPLAINED)
+
+
+def _has(flags: Table, bit: int) -> Mask:
+    return np.asarray((flags & bit) != 0, dtype=np.bool_)
+
+
+class Gaps:
+    """All gaps of a reading, with their causes, in order of the row that ends them."""
+
+    def __init__(self, gaps: Table, extras: Sequence[Extra], cause: Table, streams: Table, snapshots: Table, losses: Table) -> None:
+        self._gaps = gaps
+        self._extras = extras
+        self._streams = streams
+        self._snapshots = snapshots
+        self._losses = losses
+        after = np.concatenate((gaps[:, s.G_AFTER], np.array([gap.after for gap in extras], dtype=np.int64)))
+        before = np.concatenate((gaps[:, s.G_BEFORE], np.array([gap.before for gap in extras], dtype=np.int64)))
+        row = np.concatenate((gaps[:, s.G_BEFORE_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
+        self._order = np.lexsort((after, row))
+        self.after, self.before = after[self._order], before[self._order]
+        self.stream = np.concatenate((gaps[:, s.G_STREAM], np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
+        self.cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))[self._order]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def records(self) -> Records:
+        """The table."""
+        stream = self._streams[self.stream]
+        after, before = s.unbiased(self.after), s.unbiased(self.before)
+        columns: dict[str, Values] = {
+            "connection": Numbers(stream[:, s.S_CONNECTION]),
+            "vbucket": Numbers(stream[:, s.S_VBUCKET]),
+            "sid": Numbers(stream[:, s.S_SID], stream[:, s.S_SID] >= 0),
+            "stream": Numbers(stream[:, s.S_ORDINAL]),
+            "after_seqno": Numbers(after),
+            "before_seqno": Numbers(before),
+            "width": Numbers(before - after - np.uint64(1)),
+            "cause": Worded(self.cause, w.CAUSES),
+            "evidence": Made(len(self), self._evidence),
+            "rows": Made(len(self), self._rows),
+        }
+        return Records(GAPS, columns, len(self))
+
+    def _rows(self, place: int) -> list[int]:
+        number = int(self._order[place])
+        if number >= len(self._gaps):
+            return list(self._extras[number - len(self._gaps)].rows)
+        gap = self._gaps[number]
+        cause = int(self.cause[place])
+        first, last = int(gap[s.G_AFTER_ROW]), int(gap[s.G_BEFORE_ROW])
+        snapshot = int(gap[s.G_SNAPSHOT])
+        marker = int(self._snapshots[snapshot, s.N_PLACE + s.AT_ROW]) if snapshot >= 0 else first
+        if cause == w.LOSS:
+            unreadable = int(gap[s.G_UNREADABLE])
+            return [first, last] if unreadable < 0 else [first, unreadable, last]
+        if cause == w.ADVANCED:
+            return [last]
+        if cause == w.TAIL:
+            return [marker, last]
+        if cause == w.FILTERED and not gap[s.G_FLAGS] & s.G_FROM_START:
+            return [int(self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]), last]
+        return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
+
+    def _evidence(self, place: int) -> str:
+        number = int(self._order[place])
+        if number >= len(self._gaps):
+            return self._extra_evidence(self._extras[number - len(self._gaps)])
+        gap = self._gaps[number]
+        cause = int(self.cause[place])
+        rows = f"rows {gap[s.G_AFTER_ROW]} and {gap[s.G_BEFORE_ROW]}"
+        if cause == w.LOSS:
+            if gap[s.G_UNREADABLE] >= 0:
+                return f"the message of row {gap[s.G_UNREADABLE]} could not be read"
+            return self._loss(int(gap[s.G_LOSS]), int(gap[s.G_LOSSES]))
+        if cause == w.ADVANCED:
+            return f"SeqnoAdvanced in row {gap[s.G_BEFORE_ROW]}: nothing before it is visible to this client"
+        if cause == w.UNEXPLAINED:
+            return f"{rows}: {self._no_cause(gap)}"
+        if cause == w.FILTERED and not self._has_filter(gap):
+            return "the connection was opened without deletions of the first backfill"
+        if cause == w.FILTERED:
+            return f"the request in row {self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]} asks for some collections only"
+        if gap[s.G_SNAPSHOT] < 0:
+            return f"no marker lies between {rows}: both are of one snapshot, whose marker was not captured"
+        return self._in_snapshot(gap, cause)
+
+    def _has_filter(self, gap: Table) -> bool:
+        return int(self._streams[gap[s.G_STREAM], s.S_FILTER]) >= 0
+
+    def _in_snapshot(self, gap: Table, cause: int) -> str:
+        snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
+        start, end = s.unbiased(snapshot[[s.N_START, s.N_END]]).tolist()
+        row = f"the marker {start}-{end} in row {snapshot[s.N_PLACE + s.AT_ROW]}"
+        if cause == w.INVISIBLE:
+            return f"{row} has {s.unbiased(snapshot[[s.N_MAX_VISIBLE]])[0]} as its greatest visible seqno"
+        if cause == w.TAIL:
+            return f"{row} promised more than came before row {gap[s.G_BEFORE_ROW]}"
+        if snapshot[s.N_FLAGS] & DISK:
+            return f"within {row}, from disk: de-duplicated, or purged by compaction"
+        return f"within {row}: de-duplicated"
+
+    def _no_cause(self, gap: Table) -> str:
+        if gap[s.G_SNAPSHOT] < 0:
+            return "no marker covers the second"
+        if self._snapshots[gap[s.G_SNAPSHOT], s.N_FLAGS] & HISTORY and gap[s.G_FLAGS] & s.G_IN_RANGE:
+            return "a snapshot with history has every change"
+        return (
+            "the marker has no range" if self._snapshots[gap[s.G_SNAPSHOT], s.N_LAYOUT] == s.UPR_LAYOUT else "outside of the marker's range"
+        )
+
+    def _loss(self, loss: int, count: int) -> str:
+        if loss < 0:
+            return "bytes between the two messages were not captured"
+        start, end = (int(number) for number in self._losses[loss, [s.L_START, s.L_END]])
+        first = loss
+        for _ in range(count - 1):
+            first = int(self._losses[first, s.L_PREVIOUS])
+        start, frame = (int(number) for number in self._losses[first, [s.L_START, s.L_BEFORE_FRAME]])
+        direction = DIRECTIONS[int(self._losses[loss, s.L_DIRECTION])]
+        after = int(self._losses[loss, s.L_AFTER_FRAME]) & _FRAME
+        between = f"between frames {frame & _FRAME} and {after}" if frame else f"before frame {after}"
+        what = "bytes" if count <= 1 else f"{count} stretches within bytes"
+        return f"{what} {start}-{end} of {direction} could not be read, {between}"
+
+    def _extra_evidence(self, gap: Extra) -> str:
+        if gap.cause == w.ROLLBACK:
+            return f"the request in row {gap.rows[0]} was answered with a rollback in row {gap.rows[-1]}"
+        if gap.cause == w.RESUMED:
+            after = _plain(gap.before) - 1
+            return f"the client had received what came up to row {gap.rows[0]}, and asked in row {gap.rows[-1]} for what follows {after}"
+        if gap.cause == w.LOSS:
+            return f"{self._loss(gap.loss, 1)}, inside the out-of-order snapshot"
+        return f"the out-of-order snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
+
+
+_FRAME = (1 << s.FILE_SHIFT) - 1
+
+
+def _plain(seqno: int) -> int:
+    return seqno - s.LEAST

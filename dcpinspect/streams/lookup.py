@@ -1,0 +1,237 @@
+"""Which stream a message belongs to: streams by (connection, vbucket, stream-id), and what a gap in the capture may have hidden."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+
+
+@inline
+def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> int:
+    """The slot that a key wants. Products stay below 2^63, so both forms of a kernel agree."""
+    mixed = (connection & 0x7FFFFFFF) * 0x2545F491 + (vbucket << 17) + sid + 1
+    mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
+    mixed = mixed * 0x1B873593 + seed * 0x4F6CDD1D
+    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+    mixed = mixed * 0x2C1B3C6D
+    return int((mixed ^ (mixed >> 17)) & (slots - 1))
+
+
+@inline
+def find_key(connection: int, vbucket: int, sid: int, seed: int, slots: Ints, keys: Ints) -> int:
+    """Row of a key, or -1 - the free slot where it belongs."""
+    at = slot_for(connection, vbucket, sid, seed, len(slots))
+    while slots[at] >= 0:
+        k = slots[at]
+        if keys[k, s.K_VBUCKET] == vbucket and keys[k, s.K_CONNECTION] == connection and keys[k, s.K_SID] == sid:
+            return int(k)
+        at = (at + 1) & (len(slots) - 1)
+    return int(-1 - at)
+
+
+@inline
+def key_of(connection: int, vbucket: int, sid: int, seed: int, slots: Ints, keys: Ints, counts: Ints) -> int:
+    """Row of a key, which is there from now on."""
+    k = find_key(connection, vbucket, sid, seed, slots, keys)
+    if k < 0:
+        at = -1 - k
+        k = counts[s.N_KEYS]
+        counts[s.N_KEYS] = k + 1
+        slots[at] = k
+        keys[k, s.K_CONNECTION] = connection
+        keys[k, s.K_VBUCKET] = vbucket
+        keys[k, s.K_SID] = sid
+        keys[k, s.K_LIVE] = -1
+        keys[k, s.K_PENDING] = -1
+        keys[k, s.K_COUNT] = 0
+    return int(k)
+
+
+@kernel("void(int64, int64[::1], int64[:,::1], int64)")
+def refill_slots(seed: int, slots: Ints, keys: Ints, count: int) -> None:
+    """Enters the first ``count`` keys into empty slots."""
+    for k in range(count):
+        at = slot_for(keys[k, s.K_CONNECTION], keys[k, s.K_VBUCKET], keys[k, s.K_SID], seed, len(slots))
+        while slots[at] >= 0:
+            at = (at + 1) & (len(slots) - 1)
+        slots[at] = k
+
+
+@inline
+def copy_place(messages: Ints, i: int, table: Ints, row: int, column: int) -> None:
+    """Writes the place of message ``i`` into four columns of ``table``."""
+    for part in range(s.PLACE):
+        table[row, column + part] = messages[s.M_PLACE + part, i]
+
+
+@inline
+def note(code: int, i: int, stream: int, a: int, b: int, messages: Ints, streams: Ints, anomalies: Ints, counts: Ints) -> None:
+    """Something about message ``i`` is not as the protocol has it."""
+    e = counts[s.N_ANOMALIES]
+    counts[s.N_ANOMALIES] = e + 1
+    anomalies[e, s.E_CODE] = code
+    anomalies[e, s.E_CONNECTION] = messages[s.M_CONNECTION, i]
+    anomalies[e, s.E_DIRECTION] = messages[s.M_DIRECTION, i]
+    anomalies[e, s.E_STREAM] = stream
+    anomalies[e, s.E_A] = a
+    anomalies[e, s.E_B] = b
+    anomalies[e, s.E_SNAPSHOT] = streams[stream, s.S_SNAPSHOT] if stream >= 0 else -1
+    copy_place(messages, i, anomalies, e, s.E_PLACE)
+
+
+@inline
+def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, streams: Ints, counts: Ints) -> int:
+    """A new stream of key ``k``, opened by message ``i``; the caller fills in what kind it is."""
+    c = keys[k, s.K_CONNECTION]
+    st = counts[s.N_STREAMS]
+    counts[s.N_STREAMS] = st + 1
+    for column in range(s.STREAM):
+        streams[st, column] = 0
+    keys[k, s.K_COUNT] += 1
+    connections[c, s.C_STREAMS] += 1
+    streams[st, s.S_CONNECTION] = c
+    streams[st, s.S_VBUCKET] = keys[k, s.K_VBUCKET]
+    streams[st, s.S_SID] = keys[k, s.K_SID]
+    streams[st, s.S_ORDINAL] = keys[k, s.K_COUNT]
+    streams[st, s.S_PREVIOUS] = keys[k, s.K_LIVE]
+    streams[st, s.S_OPAQUE] = messages[s.M_OPAQUE, i]
+    for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO):
+        streams[st, column] = -1
+    streams[st, s.S_PATIENCE] = connections[c, s.C_SLOWEST]
+    streams[st, s.S_LOSSES] = connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]]
+    streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
+    copy_place(messages, i, streams, st, s.S_OPENED)
+    copy_place(messages, i, streams, st, s.S_LATEST)
+    return int(st)
+
+
+@inline
+def is_open(state: int) -> bool:
+    """Whether messages may come in this state of a stream."""
+    return w.ACCEPTED <= state <= w.DRAINING
+
+
+@inline
+def has_doubt(st: int, connections: Ints, streams: Ints) -> bool:
+    """Whether something that was not captured may have ended stream ``st``, or begun the next one, since its latest message."""
+    c = streams[st, s.S_CONNECTION]
+    losses = connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]]
+    return bool(streams[st, s.S_LOSSES] != losses or streams[st, s.S_ORPHANS] != connections[c, s.C_ORPHANS])
+
+
+@inline
+def is_backwards(st: int, i: int, kind: int, extras: Ints, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> bool:
+    """Whether message ``i`` lies behind what stream ``st`` has, as the beginning of another stream would."""
+    if streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_POSITION_BY] == s.BY_START or streams[st, s.S_IN_OSO] >= 0:
+        return False
+    position = streams[st, s.S_POSITION]
+    if kind == s.MARKER:
+        x = messages[s.M_EXTRA, i]
+        n = streams[st, s.S_SNAPSHOT]
+        if extras[x, s.X_LAYOUT] == s.UPR_LAYOUT or extras[x, s.X_START] > position:
+            return False
+        return bool(n < 0 or extras[x, s.X_START] != snapshots[n, s.N_START] or extras[x, s.X_END] != snapshots[n, s.N_END])
+    if kind == s.OSO:
+        return False
+    is_seqno = s.EVENT <= kind <= s.SEQNO_ADVANCED
+    # an out-of-order snapshot may have begun in what was not captured
+    may_be_out_of_order = connections[streams[st, s.S_CONNECTION], s.C_OSO] != 0
+    return bool(is_seqno and not may_be_out_of_order and messages[s.M_SEQNO, i] <= position)
+
+
+@inline
+def route(
+    i: int,
+    kind: int,
+    seed: int,
+    messages: Ints,
+    extras: Ints,
+    connections: Ints,
+    slots: Ints,
+    keys: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    anomalies: Ints,
+    counts: Ints,
+) -> int:
+    """The stream that message ``i`` of a producer belongs to; -1 where it changes nothing.
+
+    A stream that nobody was seen to ask for begins implicitly where the request may not have been captured: on a connection that began
+    before the capture, after a loss in the producer's direction, or after the answer to a request that is not there. Nothing else is
+    needed: an answer precedes the messages of its stream, in the same direction.
+    """
+    c = messages[s.M_CONNECTION, i]
+    opaque = messages[s.M_OPAQUE, i]
+    k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
+    live = keys[k, s.K_LIVE] if k >= 0 else -1
+    pending = keys[k, s.K_PENDING] if k >= 0 else -1
+    runs = live >= 0 and is_open(streams[live, s.S_STATE])
+    same = live >= 0 and streams[live, s.S_OPAQUE] == opaque
+    doubt = live >= 0 and has_doubt(live, connections, streams)
+    if runs and not doubt:
+        if same:
+            return int(live)
+        before = streams[live, s.S_PREVIOUS]
+        if before >= 0 and streams[before, s.S_OPAQUE] == opaque and streams[before, s.S_CLOSED_ROW] >= 0:
+            return -1  # of the stream before, which the client closed while they were under way
+        note(w.OPAQUE_MISMATCH, i, live, opaque, streams[live, s.S_OPAQUE], messages, streams, anomalies, counts)
+        return int(live)
+    if pending >= 0 and streams[pending, s.S_OPAQUE] == opaque and has_doubt(pending, connections, streams):
+        leave(k, keys, connections, streams, snapshots)
+        keys[k, s.K_LIVE] = pending
+        keys[k, s.K_PENDING] = -1
+        accept(pending, i, messages, streams)
+        return int(pending)
+    if runs and same and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots):
+        return int(live)
+    if not runs and not doubt:
+        is_over = live >= 0
+        if is_over or (connections[c, s.C_KNOWN] == 1 and connections[c, s.C_ORPHANS] == 0 and losses_of(c, connections) == 0):
+            note(w.AFTER_END if is_over else w.WITHOUT_STREAM, i, live, opaque, kind, messages, streams, anomalies, counts)
+            return -1
+    k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
+    leave(k, keys, connections, streams, snapshots)
+    st = open_stream(k, i, messages, keys, connections, streams, counts)
+    streams[st, s.S_STATE] = w.STREAMING
+    keys[k, s.K_LIVE] = st
+    return int(st)
+
+
+@inline
+def losses_of(c: int, connections: Ints) -> int:
+    """Losses so far in the producer's direction of a connection."""
+    return int(connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]])
+
+
+@inline
+def accept(st: int, i: int, messages: Ints, streams: Ints) -> None:
+    """Stream ``st`` is granted, as message ``i`` shows."""
+    streams[st, s.S_STATE] = w.ACCEPTED
+    streams[st, s.S_POSITION_LOSSES] = streams[st, s.S_LOSSES]  # of the time of the request
+    if streams[st, s.S_FLAGS] & FROM_LATEST == 0:
+        streams[st, s.S_HAS_POSITION] = 1
+        streams[st, s.S_POSITION] = streams[st, s.S_START]
+        streams[st, s.S_POSITION_BY] = s.BY_START
+        copy_place(messages, i, streams, st, s.S_AT)
+
+
+FROM_LATEST = 0x40
+
+
+@inline
+def leave(k: int, keys: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> None:
+    """Another stream takes the place of the live one of key ``k``, whose end was not seen."""
+    st = keys[k, s.K_LIVE]
+    if st < 0 or not is_open(streams[st, s.S_STATE]):
+        return
+    is_lost = streams[st, s.S_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)
+    if streams[st, s.S_STATE] != w.DRAINING or is_lost:
+        streams[st, s.S_STATE] = w.LEFT
+    else:
+        streams[st, s.S_STATE] = w.ENDED
+    for n in (streams[st, s.S_SNAPSHOT], streams[st, s.S_IN_OSO]):
+        if n >= 0 and snapshots[n, s.N_STATE] == w.OPEN:
+            snapshots[n, s.N_STATE] = w.NOT_KNOWN if is_lost or snapshots[n, s.N_TAINTED] else w.CUT
+    streams[st, s.S_SNAPSHOT] = -1
+    streams[st, s.S_IN_OSO] = -1

@@ -1,0 +1,68 @@
+"""Seqnos of out-of-order snapshots: kept as ranges while they run, and what is missing between them once they are complete."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.gaps import Extra
+
+Table = npt.NDArray[np.int64]
+
+
+class OutOfOrder:
+    """The ranges that each running out-of-order snapshot has received, and the gaps of those that are complete."""
+
+    def __init__(self) -> None:
+        self.gaps: list[Extra] = []
+        self._ranges: dict[int, Table] = {}
+        self._fresh: dict[int, list[Table]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def take(self, seqnos: Table, snapshots: Table) -> None:
+        """Seqnos as the kernel wrote them, in order of arrival; call with every batch."""
+        if len(seqnos):
+            order = np.argsort(seqnos[:, s.O_SNAPSHOT], kind="stable")
+            numbers, first = np.unique(seqnos[order, s.O_SNAPSHOT], return_index=True)
+            for number, part in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
+                self._add(number, seqnos[part, s.O_SEQNO])
+        for number in [number for number in self._fresh if snapshots[number, s.N_STATE] != w.OPEN]:
+            ranges = self._merged(number)
+            if snapshots[number, s.N_STATE] == w.COMPLETE_OSO and snapshots[number, s.N_HAS_BEFORE]:
+                self._missing(number, ranges, snapshots[number])
+            del self._fresh[number], self._ranges[number], self._sizes[number]
+
+    def _add(self, number: int, seqnos: Table) -> None:
+        fresh = self._fresh.setdefault(number, [])
+        self._ranges.setdefault(number, np.empty((0, 2), dtype=np.int64))
+        fresh.append(seqnos)
+        self._sizes[number] = self._sizes.get(number, 0) + len(seqnos)
+        if self._sizes[number] > 4096 + len(self._ranges[number]):
+            self._merged(number)
+
+    def _merged(self, number: int) -> Table:
+        """The ranges [first, last] of a snapshot with all that came, sorted and apart."""
+        single = np.concatenate(self._fresh[number]) if self._fresh[number] else np.empty(0, dtype=np.int64)
+        pairs = np.concatenate((self._ranges[number], np.stack((single, single), axis=1)))
+        self._fresh[number], self._sizes[number] = [], 0
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        if len(pairs):
+            last = np.maximum.accumulate(pairs[:, 1])
+            # one less than the next first, which is above the least there is, so it does not overflow
+            starts = np.concatenate(([True], (pairs[1:, 0] > last[:-1]) & (pairs[1:, 0] - 1 > last[:-1])))
+            ends = np.concatenate((np.flatnonzero(starts)[1:] - 1, [len(pairs) - 1]))
+            pairs = np.stack((pairs[starts, 0], last[ends]), axis=1)
+        self._ranges[number] = pairs
+        return pairs
+
+    def _missing(self, number: int, ranges: Table, snapshot: Table) -> None:
+        rows = (int(snapshot[s.N_PLACE + s.AT_ROW]), int(snapshot[s.N_CLOSED_ROW]))
+        cause = w.LOSS if snapshot[s.N_TAINTED] else w.OUT_OF_ORDER
+        last = int(snapshot[s.N_BEFORE])
+        for first, end in ranges.tolist():
+            if first > last + 1:
+                loss = int(snapshot[s.N_LOSS]) if snapshot[s.N_TAINTED] else -1
+                self.gaps.append(Extra(int(snapshot[s.N_STREAM]), last, first, cause, rows, number, loss))
+            last = max(last, end)

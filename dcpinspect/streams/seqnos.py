@@ -1,0 +1,205 @@
+"""Kernel steps for the messages that have a seqno: order, gaps, and what a snapshot has received."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import Ints, inline
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.lookup import copy_place, losses_of, note
+
+
+@inline
+def touch(st: int, i: int, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> None:
+    """Message ``i`` is of stream ``st``: what was lost since the latest one suspends what needs to know everything."""
+    c = streams[st, s.S_CONNECTION]
+    losses = losses_of(c, connections)
+    if streams[st, s.S_LOSSES] != losses:
+        streams[st, s.S_LOSSES] = losses
+        taint(st, streams, snapshots)
+    streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
+    copy_place(messages, i, streams, st, s.S_LATEST)
+    streams[st, s.S_BYTES] += messages[s.M_SIZE, i]
+
+
+@inline
+def taint(st: int, streams: Ints, snapshots: Ints) -> None:
+    """Something of stream ``st`` was not captured."""
+    streams[st, s.S_SUSPENDED] = 1
+    n = streams[st, s.S_SNAPSHOT]
+    if n >= 0:
+        snapshots[n, s.N_TAINTED] = 1
+        if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
+            snapshots[n, s.N_HAS_FIRST_EVENT] = 2
+    n = streams[st, s.S_IN_OSO]
+    if n >= 0:
+        snapshots[n, s.N_TAINTED] = 1
+
+
+@inline
+def enter_gap(
+    st: int,
+    before: int,
+    flags: int,
+    i: int,
+    messages: Ints,
+    connections: Ints,
+    streams: Ints,
+    gaps: Ints,
+    counts: Ints,
+) -> None:
+    """Everything between the position of stream ``st`` and ``before``, which message ``i`` gives, was not delivered."""
+    g = counts[s.N_GAPS]
+    counts[s.N_GAPS] = g + 1
+    c = streams[st, s.S_CONNECTION]
+    losses = losses_of(c, connections)
+    if streams[st, s.S_POSITION_LOSSES] != losses:
+        flags |= s.G_IS_LOST
+    gaps[g, s.G_STREAM] = st
+    gaps[g, s.G_AFTER] = streams[st, s.S_POSITION]
+    gaps[g, s.G_BEFORE] = before
+    gaps[g, s.G_FLAGS] = flags
+    gaps[g, s.G_SNAPSHOT] = streams[st, s.S_SNAPSHOT]
+    gaps[g, s.G_AFTER_ROW] = streams[st, s.S_AT + s.AT_ROW]
+    gaps[g, s.G_AFTER_FRAME] = streams[st, s.S_AT + s.AT_FRAME]
+    gaps[g, s.G_BEFORE_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+    gaps[g, s.G_BEFORE_FRAME] = messages[s.M_PLACE + s.AT_FRAME, i]
+    gaps[g, s.G_LOSS] = connections[c, s.C_LAST_LOSS + connections[c, s.C_PRODUCER]] if flags & s.G_IS_LOST else -1
+    gaps[g, s.G_LOSSES] = losses - max(0, streams[st, s.S_POSITION_LOSSES])
+    gaps[g, s.G_UNREADABLE] = streams[st, s.S_UNREADABLE] if streams[st, s.S_POSITION_LOSSES] < 0 else -1
+
+
+@inline
+def move(st: int, position: int, by: int, i: int, messages: Ints, connections: Ints, streams: Ints) -> None:
+    """Stream ``st`` has accounted for everything up to ``position``, as message ``i`` shows."""
+    streams[st, s.S_HAS_POSITION] = 1
+    streams[st, s.S_POSITION] = position
+    streams[st, s.S_POSITION_BY] = by
+    streams[st, s.S_POSITION_IN] = streams[st, s.S_SNAPSHOT]
+    streams[st, s.S_POSITION_LOSSES] = losses_of(streams[st, s.S_CONNECTION], connections)
+    copy_place(messages, i, streams, st, s.S_AT)
+
+
+@inline
+def see(seqno: int, table: Ints, row: int, seen: int, first: int, last: int) -> None:
+    """Counts a seqno in ``table``: how many, the first, the greatest."""
+    if table[row, seen] == 0:
+        table[row, first] = seqno
+        table[row, last] = seqno
+    elif seqno > table[row, last]:
+        table[row, last] = seqno
+    table[row, seen] += 1
+
+
+@inline
+def in_oso(n: int, i: int, kind: int, messages: Ints, snapshots: Ints, seqnos: Ints, counts: Ints) -> None:
+    """A message of an out-of-order snapshot: no order, no range."""
+    seqno = messages[s.M_SEQNO, i]
+    if kind == s.SEQNO_ADVANCED:
+        if snapshots[n, s.N_HAS_ADVANCED] == 0 or seqno > snapshots[n, s.N_ADVANCED]:
+            snapshots[n, s.N_ADVANCED] = seqno
+        snapshots[n, s.N_HAS_ADVANCED] = 1
+        return
+    o = counts[s.N_OSO]
+    counts[s.N_OSO] = o + 1
+    seqnos[o, s.O_SNAPSHOT] = n
+    seqnos[o, s.O_SEQNO] = seqno
+    snapshots[n, s.N_ITEMS] += 1
+    if snapshots[n, s.N_SEEN] > 0 and seqno < snapshots[n, s.N_FIRST]:
+        snapshots[n, s.N_FIRST] = seqno
+    see(seqno, snapshots, n, s.N_SEEN, s.N_FIRST, s.N_LAST)
+
+
+@inline
+def on_seqno(
+    st: int,
+    i: int,
+    kind: int,
+    messages: Ints,
+    connections: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    gaps: Ints,
+    anomalies: Ints,
+    seqnos: Ints,
+    counts: Ints,
+) -> None:
+    """An event of stream ``st``, or SeqnoAdvanced."""
+    seqno = messages[s.M_SEQNO, i]
+    is_advanced = kind == s.SEQNO_ADVANCED
+    n = streams[st, s.S_IN_OSO]
+    if n >= 0:
+        see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+        in_oso(n, i, kind, messages, snapshots, seqnos, counts)
+        return
+    n = streams[st, s.S_SNAPSHOT]
+    suspended = streams[st, s.S_SUSPENDED] != 0
+    has_position = streams[st, s.S_HAS_POSITION] != 0
+    position = streams[st, s.S_POSITION]
+    is_known = streams[st, s.S_FORM] > 0
+    has_range = n >= 0 and snapshots[n, s.N_LAYOUT] != s.UPR_LAYOUT
+    if suspended and has_range and seqno > snapshots[n, s.N_END]:  # the next marker is among what was lost
+        if snapshots[n, s.N_STATE] == w.OPEN:
+            snapshots[n, s.N_STATE] = w.NOT_KNOWN
+        streams[st, s.S_SNAPSHOT] = -1
+        n = -1
+        has_range = False
+    is_low = has_position and seqno <= position
+    if is_low and suspended:
+        streams[st, s.S_DISORDER] = 1
+    if streams[st, s.S_DISORDER]:
+        see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+        if not is_low:
+            streams[st, s.S_POSITION] = seqno
+        return
+    fault = -1
+    if n < 0 and not suspended and is_known and streams[st, s.S_MARKERS] == 0:
+        fault = w.BEFORE_MARKER
+        note(fault, i, st, seqno, kind, messages, streams, anomalies, counts)
+    if is_low:
+        if fault < 0 and not is_advanced and seqno == position and streams[st, s.S_POSITION_BY] == s.BY_ADVANCED:
+            note(w.REPEATED, i, st, seqno, position, messages, streams, anomalies, counts)
+            streams[st, s.S_POSITION_BY] = s.BY_EVENT
+        elif fault < 0:
+            fault = w.BELOW_START if streams[st, s.S_POSITION_BY] == s.BY_START else w.NOT_INCREASING
+            note(fault, i, st, seqno, position, messages, streams, anomalies, counts)
+        if n >= 0 and not is_advanced:
+            snapshots[n, s.N_ITEMS] += 1
+            keep_first_event(n, seqno, snapshots)
+        if streams[st, s.S_SEEN] == 0:
+            see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+        return
+    within = has_range and snapshots[n, s.N_START] <= seqno <= snapshots[n, s.N_END]
+    if has_range and not within and not suspended and fault < 0:
+        note(w.OUTSIDE_SNAPSHOT, i, st, seqno, kind, messages, streams, anomalies, counts)
+    if has_position and (is_advanced or seqno - 1 > position):
+        flags = 0
+        if within:
+            flags |= s.G_IN_RANGE
+        if streams[st, s.S_POSITION_BY] == s.BY_EVENT and n >= 0 and streams[st, s.S_POSITION_IN] == n:
+            flags |= s.G_BOTH_EVENTS
+        if n < 0 and (suspended or (not is_known and streams[st, s.S_MARKERS] == 0)):
+            flags |= s.G_NO_MARKER
+        if streams[st, s.S_POSITION_BY] == s.BY_START:
+            flags |= s.G_FROM_START
+        before = seqno
+        if is_advanced:
+            flags |= s.G_IS_ADVANCED
+            before = seqno + 1 if seqno < s.GREATEST else seqno
+        enter_gap(st, before, flags, i, messages, connections, streams, gaps, counts)
+    see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+    move(st, seqno, s.BY_ADVANCED if is_advanced else s.BY_EVENT, i, messages, connections, streams)
+    if n >= 0:
+        see(seqno, snapshots, n, s.N_SEEN, s.N_FIRST, s.N_LAST)
+        if not is_advanced:
+            snapshots[n, s.N_ITEMS] += 1
+            keep_first_event(n, seqno, snapshots)
+        if within and seqno == snapshots[n, s.N_END] and snapshots[n, s.N_STATE] == w.OPEN:
+            snapshots[n, s.N_STATE] = w.COMPLETE_ADVANCED if is_advanced else w.COMPLETE
+
+
+@inline
+def keep_first_event(n: int, seqno: int, snapshots: Ints) -> None:
+    """Remembers the first event of a snapshot."""
+    if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
+        snapshots[n, s.N_HAS_FIRST_EVENT] = 1
+        snapshots[n, s.N_FIRST_EVENT] = seqno

@@ -1,0 +1,280 @@
+"""What connections say of themselves: HELLO, open, controls, buckets, and what else is said once and holds for long.
+
+These messages are few, so they are read one by one; the kernel gets what changes its work as facts with their rows. Texts and tables
+that peers may fill without end are bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.features import feature_name
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.streams import state as s
+from dcpinspect.tables.messages import MessageBatch
+
+PRODUCER_FLAG = 0x01
+_MOST = 1 << 12
+"""Controls of a connection, and requests of one kind that wait for an answer, at most."""
+_MOST_TEXT = 1 << 10
+_MAX_SID = 0xFFFF
+
+_SESSION = np.zeros(256, dtype=np.bool_)
+_SESSION[
+    [
+        Opcode.HELLO,
+        Opcode.SELECT_BUCKET,
+        Opcode.DCP_OPEN,
+        Opcode.DCP_CONTROL,
+        Opcode.DCP_GET_FAILOVER_LOG,
+        Opcode.GET_FAILOVER_LOG,
+        Opcode.GET_ALL_VB_SEQNOS,
+        Opcode.OBSERVE_SEQNO,
+    ]
+] = True
+_KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
+
+
+@dataclass(slots=True)
+class Control:
+    """One setting, as last asked for."""
+
+    value: str
+    status: str | None = None
+    """Name of the answer's status; None while there is no answer."""
+    row: int = 0
+    """Row of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class HighSeqno:
+    """What a server said of a vbucket's newest seqno."""
+
+    seqno: int
+    row: int
+    time_ns: int
+
+
+@dataclass(slots=True)
+class Session:
+    """What one connection has said of itself."""
+
+    is_known: bool = False
+    """Seen from its handshake on."""
+    agent: str | None = None
+    features: tuple[str, ...] | None = None
+    """Granted by HELLO; None: not known."""
+    hello_row: int = 0
+    bucket: str | None = None
+    name: str | None = None
+    open_flags: int | None = None
+    open_row: int = 0
+    open_status: int | None = None
+    """Status of the answer to the open that counts: the first that succeeded, else the last one."""
+    controls: dict[str, Control] = field(default_factory=dict)
+    high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
+    replicas: set[int] = field(default_factory=set)
+    """Vbuckets that the server listed as replicas."""
+    failover_logs: dict[int, tuple[bytes, int]] = field(default_factory=dict)
+    """Newest log asked for outside of stream requests, and its row, by vbucket."""
+    waiting: dict[int, Any] = field(default_factory=dict)
+    """What requests without an answer asked, by row."""
+
+    def control(self, key: str) -> str | None:
+        """Value of a setting that was accepted, or None."""
+        setting = self.controls.get(key)
+        return setting.value if setting is not None and setting.status == "success" else None
+
+
+Fact = tuple[int, int, int]
+"""Row of the batch, column of the connections' table, value."""
+
+
+class Conversation:
+    """The sessions of all connections, fed with every batch."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, Session] = {}
+        self.filters: list[dict[str, Any] | None] = []
+        """Parsed values of stream requests, each different one once."""
+        self.logs: list[bytes] = []
+        """Failover logs as they stand in answers, each different one once."""
+        self._filter_numbers: dict[bytes, int] = {}
+        self._log_numbers: dict[bytes, int] = {}
+
+    def of(self, connection: int) -> Session:
+        """The session of a connection."""
+        return self.sessions.setdefault(connection, Session())
+
+    def feed(self, batch: MessageBatch) -> list[Fact]:
+        """Takes what a batch says, and returns what the kernel needs to know of it, in row order."""
+        decoded = batch.decoded
+        whole = readable(batch)
+        rows = np.flatnonzero(_SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic & whole)
+        facts: list[Fact] = []
+        for row in rows.tolist():
+            opcode = int(decoded.opcode[row])
+            session = self.of(int(batch.connection[row]))
+            if decoded.is_response[row]:
+                asked = session.waiting.pop(int(batch.request_row.values[row]), None) if batch.request_row.at(row) is not None else None
+                self._answer(batch, row, opcode, session, asked, facts)
+            else:
+                self._request(batch, row, opcode, session, facts)
+        return facts
+
+    def filter_of(self, value: bytes) -> tuple[int, int]:
+        """(number among ``filters``, stream-id or -1) of a stream request's value."""
+        number = self._filter_numbers.get(value)
+        if number is None:
+            number = self._filter_numbers[value] = len(self.filters)
+            self.filters.append(_object(value))
+        parsed = self.filters[number]
+        sid = parsed.get("sid") if parsed is not None else None
+        return number, sid if isinstance(sid, int) and 0 <= sid <= _MAX_SID else -1
+
+    def log_of(self, value: bytes) -> int:
+        """Number among ``logs`` of a failover log, or -1 for what is none."""
+        if not value or len(value) % 16:
+            return -1
+        number = self._log_numbers.setdefault(value, len(self.logs))
+        if number == len(self.logs):
+            self.logs.append(value)
+        return number
+
+    # -- one message ---------------------------------------------------------------------------------------
+
+    def _request(self, batch: MessageBatch, row: int, opcode: int, session: Session, facts: list[Fact]) -> None:
+        number = int(batch.row[row])
+        if opcode == Opcode.HELLO:
+            session.agent = _agent(_key(batch, row))
+        elif opcode == Opcode.DCP_OPEN:
+            if session.open_status == Status.SUCCESS:
+                return
+            flags = batch.number("flags", row)
+            session.name, session.open_flags, session.open_row = text(_key(batch, row)), flags, number
+            session.open_status = None
+            if flags is not None:
+                direction = int(batch.direction[row])
+                facts.append((row, s.C_PRODUCER, 1 - direction if flags & PRODUCER_FLAG else direction))
+            _wait(session, number, ())
+        elif opcode == Opcode.SELECT_BUCKET:
+            _wait(session, number, text(_key(batch, row)))
+        elif opcode == Opcode.DCP_CONTROL:
+            key, value = text(_key(batch, row)), text(_value(batch, row))
+            if key in session.controls or len(session.controls) < _MOST:
+                _wait(session, number, (key, value))
+                if session.controls.get(key) is None or session.controls[key].status != "success":
+                    session.controls[key] = Control(value, None, number)
+                if session.open_flags is None:
+                    facts.append((row, s.C_PRODUCER, 1 - int(batch.direction[row])))
+        elif opcode == Opcode.GET_ALL_VB_SEQNOS:
+            _wait(session, number, (batch.number("state", row), batch.number("collection_id", row)))
+
+    def _answer(self, batch: MessageBatch, row: int, opcode: int, session: Session, asked: Any, facts: list[Fact]) -> None:
+        status = int(batch.decoded.specific[row])
+        good = status == Status.SUCCESS
+        if opcode == Opcode.HELLO and good:
+            granted = np.frombuffer(_value(batch, row), ">u2").tolist() if batch.decoded.fits[row] else []
+            session.features, session.hello_row = tuple(feature_name(code) for code in granted), int(batch.row[row])
+        elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
+            session.open_status = status
+        elif opcode == Opcode.SELECT_BUCKET and good and asked is not None:
+            session.bucket = asked
+        elif opcode == Opcode.DCP_CONTROL and asked is not None:
+            key, value = asked
+            before = session.controls.get(key)
+            if good or before is None or before.status != "success":
+                session.controls[key] = Control(value, status_name(status), int(batch.request_row.values[row]))
+            if good:
+                facts += [(row, column, number) for column, number in _effect(key, value)]
+        elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
+            session.failover_logs[int(batch.vbucket.values[row])] = (_value(batch, row), int(batch.row[row]))
+        elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
+            self._high_seqnos(batch, row, session, *asked)
+        elif opcode == Opcode.OBSERVE_SEQNO and good:
+            vbucket, seqno = batch.number("observed_vbucket", row), batch.number("current_seqno", row)
+            if vbucket is not None and seqno is not None:
+                session.high_seqnos[vbucket] = HighSeqno(seqno, int(batch.row[row]), int(batch.time_ns[row]))
+
+    def _high_seqnos(self, batch: MessageBatch, row: int, session: Session, state: int | None, collection: int | None) -> None:
+        value = _value(batch, row)
+        listed = np.frombuffer(value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")]))
+        if state == 2:
+            session.replicas.update(listed["vbucket"].tolist())
+        if collection is None and state != 2:
+            at = int(batch.row[row]), int(batch.time_ns[row])
+            seqnos = (HighSeqno(seqno, *at) for seqno in listed["seqno"].tolist())
+            session.high_seqnos.update(zip(listed["vbucket"].tolist(), seqnos, strict=True))
+
+
+def readable(batch: MessageBatch) -> Mask:
+    """Messages of which the capture lacks nothing."""
+    whole = np.ones(len(batch), dtype=np.bool_)
+    whole[batch.missing.row] = False
+    return whole
+
+
+def _effect(key: str, value: str) -> list[tuple[int, int]]:
+    """What a setting that was accepted changes for the kernel."""
+    if key == "connection_buffer_size" and value.isdecimal() and value.isascii() and len(value) < 19:
+        return [(s.C_WINDOW, int(value))]
+    if key == "send_stream_end_on_client_close_stream":
+        return [(s.C_END_ON_CLOSE, int(value == "true"))]
+    if key == "enable_out_of_order_snapshots":
+        return [(s.C_OSO, int(value.startswith("true")))]
+    return []
+
+
+def _wait(session: Session, row: int, asked: Any) -> None:
+    if len(session.waiting) >= _MOST:
+        del session.waiting[next(iter(session.waiting))]
+    session.waiting[row] = asked
+
+
+def _key(batch: MessageBatch, row: int) -> bytes:
+    return batch.key_of(row) or b""
+
+
+def _value(batch: MessageBatch, row: int) -> bytes:
+    start = int(batch.decoded.value.start[row])
+    return batch.data[start : start + int(batch.decoded.value.size[row])].tobytes()
+
+
+def text(raw: bytes) -> str:
+    """What a peer calls something; bytes that are no UTF-8 as escapes."""
+    return raw[:_MOST_TEXT].decode(errors="backslashreplace")
+
+
+def _agent(key: bytes) -> str:
+    """The name of a HELLO: the member ``a`` of its JSON, or all of it."""
+    found = _object(key)
+    name = found.get("a") if found is not None else None
+    return name[:_MOST_TEXT] if isinstance(name, str) else text(key)
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    """A JSON object, or None."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def stream_request_values(batch: MessageBatch, rows: Rows, conversation: Conversation) -> tuple[Rows, Rows]:
+    """(number of the value or -1, stream-id or -1) of these stream requests."""
+    numbers, sids = np.full(len(rows), -1, dtype=np.int64), np.full(len(rows), -1, dtype=np.int64)
+    for place in np.flatnonzero(batch.decoded.value.size[rows] > 0).tolist():
+        numbers[place], sids[place] = conversation.filter_of(_value(batch, int(rows[place])))
+    return numbers, sids
+
+
+def failover_logs(batch: MessageBatch, rows: Rows, conversation: Conversation) -> Rows:
+    """Number of the failover log in each of these answers, or -1."""
+    return np.array([conversation.log_of(_value(batch, row)) for row in rows.tolist()], dtype=np.int64)

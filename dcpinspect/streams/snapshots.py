@@ -1,0 +1,115 @@
+"""The table of snapshots: what each marker said, which rule for start seqnos it follows, and whether everything came."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.fields import bit_names
+from dcpinspect.protocol.flags import SNAPSHOT_FLAGS
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.contracts import SNAPSHOTS
+from dcpinspect.tables.records import Records, Values, Worded
+
+Table = npt.NDArray[np.int64]
+
+MEMORY, DISK, CHECKPOINT, HISTORY = 0x01, 0x02, 0x04, 0x10
+_MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
+
+
+def conventions(snapshots: Table, streams: Table) -> Table:
+    """Number of the convention of every marker; -1 for out-of-order snapshots, which have none.
+
+    Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3);
+    disk snapshots at the requested position (1), at the start of a later backfill (2) or of a disk checkpoint sent from memory (3).
+    """
+    stream = streams[snapshots[:, s.N_STREAM]]
+    start, flags, place = snapshots[:, s.N_START], snapshots[:, s.N_FLAGS], snapshots[:, s.N_POSITION]
+    is_disk = (flags & DISK) != 0
+    is_memory = ((flags & MEMORY) != 0) | (flags == 0)
+    has_checkpoint = (flags & CHECKPOINT) != 0
+    first_event = snapshots[:, s.N_HAS_FIRST_EVENT]
+    is_start = (first_event == 1) & (snapshots[:, s.N_FIRST_EVENT] == start)
+    # a later event may be the first that was captured
+    is_open = first_event != 1
+    asked = stream[:, s.S_FORM] > 0
+    range_asked = stream[:, s.S_FORM] == 1
+    from_latest = (stream[:, s.S_FLAGS] & 0x40) != 0
+    at_request = asked & ((start == stream[:, s.S_START]) | (range_asked & (start == stream[:, s.S_SNAPSHOT_START])) | from_latest)
+    is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request)
+    with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))
+    later_memory = np.where(has_checkpoint, _MEMORY_2, with_first_event)
+    later_disk = np.where(has_checkpoint, _DISK_LATER, np.where(with_first_event == _MEMORY_3, _DISK_3, with_first_event))
+    from_above = asked & (start > stream[:, s.S_START]) & ~has_checkpoint
+    first_memory = np.where(at_request, _MEMORY_1, np.where(from_above, with_first_event, _IRREGULAR))
+    first_disk = np.where(at_request, _DISK_1, _IRREGULAR)
+    of_memory = np.where(is_first, first_memory, later_memory)
+    of_disk = np.where(is_first, first_disk, later_disk)
+    found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
+    # whether it is the first is not known, and what it would be as a later one need not be right
+    found[(place == w.PERHAPS_FIRST) & ~at_request] = _UNKNOWN
+    found[snapshots[:, s.N_LAYOUT] == s.UPR_LAYOUT] = _UNKNOWN
+    found[snapshots[:, s.N_LAYOUT] == s.OSO_LAYOUT] = -1
+    return np.asarray(found, dtype=np.int64)
+
+
+def states(snapshots: Table, *, is_over: Mask, is_lost: Mask, is_replica: Mask) -> Table:
+    """State of every snapshot.
+
+    By stream: whether it is over, whether something behind its latest message was lost, whether its vbucket is known to be a replica.
+    """
+    number = snapshots[:, s.N_STREAM]
+    found = snapshots[:, s.N_STATE].copy()
+    runs = found == w.OPEN
+    unsure = is_lost[number] | (snapshots[:, s.N_TAINTED] != 0) | (snapshots[:, s.N_LAYOUT] == s.UPR_LAYOUT)
+    found[runs & is_over[number]] = w.CUT
+    found[runs & unsure] = w.NOT_KNOWN
+    overlapped = (found == w.INCOMPLETE) & (snapshots[:, s.N_OVERLAPPED] != 0)
+    found[overlapped & is_replica[number]] = w.CONTINUED
+    return found
+
+
+def types(snapshots: Table) -> Table:
+    """Number of the type of every snapshot."""
+    flags = snapshots[:, s.N_FLAGS]
+    is_disk, is_memory = (flags & DISK) != 0, ((flags & MEMORY) != 0) | (flags == 0)
+    found = np.where(is_disk & ~is_memory, 1, np.where(is_memory & ~is_disk, 0, 3))
+    layout = snapshots[:, s.N_LAYOUT]
+    return np.where(layout == s.OSO_LAYOUT, 2, np.where(layout == s.UPR_LAYOUT, 3, found))
+
+
+def snapshot_records(snapshots: Table, streams: Table, state: Table) -> Records:
+    """The table; ``state`` as from ``states``."""
+    stream = streams[snapshots[:, s.N_STREAM]]
+    has_range = snapshots[:, s.N_LAYOUT] > s.UPR_LAYOUT
+    has_marker = snapshots[:, s.N_LAYOUT] >= 0
+    present = snapshots[:, s.N_PRESENT]
+    has_seqno = snapshots[:, s.N_SEEN] > 0
+    flags, numbers = np.unique(snapshots[:, s.N_FLAGS], return_inverse=True)
+    names = [list(bit_names(SNAPSHOT_FLAGS, flag)) for flag in flags.tolist()]
+    columns: dict[str, Values] = {
+        "connection": Numbers(stream[:, s.S_CONNECTION]),
+        "vbucket": Numbers(stream[:, s.S_VBUCKET]),
+        "sid": Numbers(stream[:, s.S_SID], stream[:, s.S_SID] >= 0),
+        "stream": Numbers(stream[:, s.S_ORDINAL]),
+        "index": Numbers(snapshots[:, s.N_INDEX]),
+        "start_seqno": Numbers(s.unbiased(snapshots[:, s.N_START]), has_range),
+        "end_seqno": Numbers(s.unbiased(snapshots[:, s.N_END]), has_range),
+        "type": Worded(types(snapshots), w.SNAPSHOT_TYPES),
+        "flags": Worded(numbers.reshape(-1), names),
+        "layout": Worded(np.where(has_marker, snapshots[:, s.N_LAYOUT], -1), w.SNAPSHOT_LAYOUTS),
+        "convention": Worded(conventions(snapshots, streams), w.CONVENTIONS),
+        "items": Numbers(snapshots[:, s.N_ITEMS]),
+        "first_seqno": Numbers(s.unbiased(snapshots[:, s.N_FIRST]), has_seqno),
+        "last_seqno": Numbers(s.unbiased(snapshots[:, s.N_LAST]), has_seqno),
+        "max_visible_seqno": Numbers(s.unbiased(snapshots[:, s.N_MAX_VISIBLE]), (present & 1) != 0),
+        "high_completed_seqno": Numbers(s.unbiased(snapshots[:, s.N_HIGH_COMPLETED]), (present & 2) != 0),
+        "purge_seqno": Numbers(s.unbiased(snapshots[:, s.N_PURGE]), (present & 4) != 0),
+        "high_prepared_seqno": Numbers(s.unbiased(snapshots[:, s.N_HIGH_PREPARED]), (present & 8) != 0),
+        "state": Worded(state, w.SNAPSHOT_STATES),
+        "row": Numbers(snapshots[:, s.N_PLACE + s.AT_ROW]),
+        "time": Numbers(snapshots[:, s.N_PLACE + s.AT_TIME]),
+    }
+    return Records(SNAPSHOTS, columns, len(snapshots))

@@ -1,0 +1,174 @@
+"""What the tracker remembers, as tables of integers: their columns, and how they grow.
+
+Seqnos are *biased*: 2**63 less than they are, so that signed numbers of 64 bits compare as the unsigned ones do and kernels need no
+second kind of number. A *place* is four columns that say where a message was: its row, stream offset, frame (with the number of its file
+in the bits from 40 up) and capture time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Table = npt.NDArray[np.int64]
+
+LEAST = -(1 << 63)
+"""Seqno 0."""
+GREATEST = (1 << 63) - 1
+"""Seqno 2**64 - 1."""
+FILE_SHIFT = 40
+
+PLACE = 4
+AT_ROW, AT_OFFSET, AT_FRAME, AT_TIME = range(PLACE)
+
+# -- what a batch gives to the kernel: one column a message, MESSAGE rows ---------------------------------------------------------
+
+(
+    M_KIND, M_CONNECTION, M_DIRECTION, M_VBUCKET, M_SID, M_OPAQUE, M_SEQNO, M_EXTRA, M_SIZE,
+    M_PLACE, _, _, _, MESSAGE,
+) = range(14)  # fmt: skip
+"""M_SEQNO: biased. M_EXTRA: entry in the table of extras, or a number that the kind needs. M_SIZE: bytes that flow control counts."""
+
+(
+    LOST, FACT, REQUEST, ANSWER, CLOSE, CLOSE_ANSWER, ACK, NOOP, NOOP_ANSWER, MARKER_ANSWER,
+    END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE, UNREADABLE, KINDS,
+) = range(1, 25)  # fmt: skip
+"""Kinds of messages. From END on: messages of the producer, which flow control counts. LOST is no message: bytes before the next one of
+its direction could not be read."""
+
+EXTRA = 10
+X_START, X_END, X_UUID, X_SNAPSHOT_START, X_SNAPSHOT_END, X_FLAGS, X_FORM, X_FILTER = range(8)
+"""Extras of a request. X_FORM: 1 as now, 2 the 40 bytes of UPR. X_FILTER: number of the parsed value, or -1."""
+X_STATUS, X_ROLLBACK, X_LOG, X_REQUEST, X_RTT = range(5)
+"""Extras of an answer. X_LOG: number of the failover log, or -1. X_REQUEST: row of the request, or -1."""
+_, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARED, X_PRESENT = range(9)
+"""Extras of a marker, which begin with X_START and X_END. X_PRESENT: bits of the four seqnos that its layout has."""
+
+# -- connections: number n at row n ---------------------------------------------------------------------------------------------------
+
+(
+    C_KNOWN, C_PRODUCER, C_LOSSES, _, C_LAST_LOSS, _, C_LAST_ROW, _, C_LAST_FRAME, _, C_ORPHANS,
+    C_END_ON_CLOSE, C_OSO, C_WINDOW, C_WINDOW_LOSSES, C_COUNTED, C_ACKED, C_SLOWEST, C_STREAMS, C_MARKERS_ACKED,
+    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_PRODUCER_TIME, CONNECTION,
+) = range(26)  # fmt: skip
+"""C_KNOWN: seen from its handshake on. C_PRODUCER: direction of the producer's messages, or -1. C_LOSSES, C_LAST_LOSS, C_LAST_ROW,
+C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO: 1 on, 0 off, -1 unknown.
+C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of both directions by then. C_SLOWEST: longest answer time of a
+stream request so far. C_NOOP_ROW: of the noop under way."""
+
+# -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------
+
+K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
+"""K_LIVE: stream that messages belong to, or -1. K_PENDING: newest stream whose request has no answer yet, or -1."""
+
+# -- streams, in order of their opening ----------------------------------------------------------------------------------------------
+
+(
+    S_CONNECTION, S_VBUCKET, S_SID, S_ORDINAL, S_PREVIOUS, S_OPAQUE, S_STATE,
+    S_START, S_END, S_UUID, S_SNAPSHOT_START, S_SNAPSHOT_END, S_FLAGS, S_FORM, S_FILTER,
+    S_OPENED, _, _, _, S_ANSWERED, _, _, _, S_FINISHED, _, _, _, S_LATEST, _, _, _, S_AT, _, _, _,
+    S_ANSWER, S_STATUS, S_ROLLBACK, S_LOG, S_PATIENCE, S_CLOSED_ROW, S_REASON,
+    S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
+    S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
+    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, STREAM,
+) = range(65)  # fmt: skip
+"""S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
+and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
+captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
+since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
+may have begun an out-of-order snapshot."""
+
+BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
+
+# -- snapshots, in order of their markers ------------------------------------------------------------------------------------------------
+
+(
+    N_STREAM, N_INDEX, N_START, N_END, N_FLAGS, N_LAYOUT, N_PLACE, _, _, _, N_CLOSED_ROW,
+    N_MAX_VISIBLE, N_HIGH_COMPLETED, N_PURGE, N_HIGH_PREPARED, N_PRESENT,
+    N_STATE, N_POSITION, N_ITEMS, N_SEEN, N_FIRST, N_LAST, N_FIRST_EVENT, N_HAS_FIRST_EVENT, N_TAINTED, N_OVERLAPPED, N_ADVANCED,
+    N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, SNAPSHOT,
+) = range(32)  # fmt: skip
+"""N_LAYOUT: -1 for an out-of-order snapshot, which has no marker. N_SEEN: seqnos received. N_HAS_FIRST_EVENT: 1 known, 2 it may be lost.
+N_TAINTED: something was lost while it ran. N_OVERLAPPED: the next marker began before its end. N_ADVANCED: SeqnoAdvanced inside an
+out-of-order snapshot. N_BEFORE: position of the stream when it began. N_LOSS: latest loss when a tainted out-of-order snapshot was
+complete."""
+
+UPR_LAYOUT, OSO_LAYOUT = 0, -1
+
+# -- gaps, anomalies, losses, and seqnos of out-of-order snapshots ------------------------------------------------------------------------
+
+(
+    G_STREAM, G_AFTER, G_BEFORE, G_FLAGS, G_SNAPSHOT, G_AFTER_ROW, G_AFTER_FRAME, G_BEFORE_ROW, G_BEFORE_FRAME, G_LOSS, G_LOSSES,
+    G_UNREADABLE, GAP,
+) = range(13)  # fmt: skip
+"""G_LOSS: latest loss between the two messages, or -1; G_LOSSES: how many there are. G_UNREADABLE: row of a message between them."""
+G_IS_LOST, G_IS_ADVANCED, G_IS_TAIL, G_IN_RANGE, G_BOTH_EVENTS, G_NO_MARKER, G_FROM_START, G_IS_OSO = (1 << bit for bit in range(8))
+"""Bits of G_FLAGS: bytes between the two were lost; it ends with a SeqnoAdvanced; at the end of a snapshot; ``before`` is an event inside
+its snapshot's range; both are events of that snapshot; the snapshot's marker was not captured; ``after`` is where the stream
+began; inside an out-of-order snapshot."""
+
+E_CODE, E_CONNECTION, E_DIRECTION, E_STREAM, E_A, E_B, E_SNAPSHOT, E_PLACE, _, _, _, ANOMALY = range(12)
+"""E_STREAM, E_SNAPSHOT: -1 for none. E_A, E_B: numbers that the code explains (biased seqnos, opaques)."""
+
+(
+    L_CONNECTION, L_DIRECTION, L_START, L_END, L_BEFORE_ROW, L_BEFORE_FRAME, L_AFTER_ROW, L_AFTER_FRAME, L_PREVIOUS, LOSS_COLUMNS,
+) = range(10)  # fmt: skip
+
+O_SNAPSHOT, O_SEQNO, OSO_COLUMNS = range(3)
+
+N_STREAMS, N_KEYS, N_SNAPSHOTS, N_GAPS, N_ANOMALIES, N_LOSSES, N_OSO, COUNTS = range(8)
+
+ROOM = 8
+"""Free rows in every table that are enough for any one message."""
+
+_SIZES = (STREAM, KEY, SNAPSHOT, GAP, ANOMALY, LOSS_COLUMNS, OSO_COLUMNS)
+
+
+class State:
+    """All tables of one reading; they grow with streams, snapshots, gaps, losses and anomalies."""
+
+    def __init__(self) -> None:
+        self.tables: list[Table] = [np.zeros((64, size), np.int64) for size in _SIZES]
+        self.counts: Table = np.zeros(COUNTS, np.int64)
+        self.connections: Table = np.zeros((0, CONNECTION), np.int64)
+        self.slots: Table = np.full(256, -1, np.int64)
+        # vbuckets and stream-ids are chosen by the peers: an unknown seed keeps them from choosing which ones collide
+        self.seed = secrets.randbits(31)
+
+    def meet(self, connection: int, *, known: bool) -> None:
+        """A connection with this number is there; ``known``: nothing was said on it before the capture began."""
+        if connection >= len(self.connections):
+            more = max(16, connection + 1, 2 * len(self.connections)) - len(self.connections)
+            self.connections = np.concatenate((self.connections, np.zeros((more, CONNECTION), np.int64)))
+        row = self.connections[connection]
+        row[:] = 0
+        row[C_KNOWN] = known
+        row[[C_PRODUCER, C_LAST_LOSS, C_LAST_LOSS + 1, C_NOOP_ROW]] = -1
+        row[[C_END_ON_CLOSE, C_OSO, C_WINDOW]] = 0 if known else -1
+
+    def make_room(self) -> bool:
+        """Grows every table that has not ``ROOM`` free rows; whether the slots of the keys have to be filled anew."""
+        for number, table in enumerate(self.tables):
+            if len(table) - self.counts[number] < ROOM:
+                self.tables[number] = np.concatenate((table, np.zeros_like(table)))
+        if 2 * (int(self.counts[N_KEYS]) + ROOM) > len(self.slots):
+            self.slots = np.full(2 * len(self.slots), -1, np.int64)
+            return True
+        return False
+
+    def rows(self, number: int) -> Table:
+        """The used rows of a table, by its number among the counts."""
+        return self.tables[number][: int(self.counts[number])]
+
+
+def biased(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Seqnos as kernels have them."""
+    return (values.astype(np.uint64, copy=False) ^ np.uint64(1 << 63)).view(np.int64)
+
+
+def unbiased(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Seqnos as they are."""
+    return np.ascontiguousarray(values).view(np.uint64) ^ np.uint64(1 << 63)

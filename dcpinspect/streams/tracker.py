@@ -1,0 +1,178 @@
+"""What happened to every vbucket's stream: messages in, tables out.
+
+``feed`` takes batches of messages in row order, of any size; ``tables`` says at any time what is known so far. The tables of a reading
+do not depend on how it was cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.between import resumed_gaps, rollback_gaps
+from dcpinspect.streams.columns import MessageColumns
+from dcpinspect.streams.connections import client_of, connection_records, flow_of
+from dcpinspect.streams.follow import follow_messages
+from dcpinspect.streams.gaps import SKIP_DELETES, Gaps, StreamFacts, causes
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.lookup import refill_slots
+from dcpinspect.streams.oso import OutOfOrder
+from dcpinspect.streams.session import Conversation, HighSeqno, Session
+from dcpinspect.streams.snapshots import snapshot_records, states
+from dcpinspect.streams.vbuckets import vbucket_records
+from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.records import Records
+
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What is known so far; a later ``tables`` may know more."""
+
+    connections: Records
+    streams: Records
+    snapshots: Records
+    gaps: Records
+    vbuckets: Records
+
+    @property
+    def by_name(self) -> dict[str, Records]:
+        """The tables by their names, which are those of SQL."""
+        return {name: getattr(self, name) for name in ("connections", "streams", "snapshots", "gaps", "vbuckets")}
+
+
+class Tracker:
+    """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not with messages."""
+
+    def __init__(self) -> None:
+        self.state = s.State()
+        self.conversation = Conversation()
+        self._columns = MessageColumns(self.conversation)
+        self._out_of_order = OutOfOrder()
+        self._met = 0
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Takes the next messages of the reading."""
+        self._meet(batch)
+        messages, extras = self._columns.tables(batch)
+        state = self.state
+        start, count = 0, messages.shape[1]
+        while start < count:
+            if state.make_room():
+                refill_slots(0, state.seed, state.slots, state.tables[s.N_KEYS], int(state.counts[s.N_KEYS]))
+            streams, keys, snapshots, gaps, anomalies, losses, seqnos = state.tables
+            start = int(
+                follow_messages(
+                    count - start,
+                    start,
+                    state.seed,
+                    messages,
+                    extras,
+                    state.connections,
+                    state.slots,
+                    keys,
+                    streams,
+                    snapshots,
+                    gaps,
+                    anomalies,
+                    losses,
+                    seqnos,
+                    state.counts,
+                )
+            )
+            self._out_of_order.take(state.rows(s.N_OSO), state.rows(s.N_SNAPSHOTS))
+            state.counts[s.N_OSO] = 0
+
+    def tables(self, links: Sequence[Link]) -> Tables:
+        """All tables. ``links``: the connections as they are now."""
+        for link in links:
+            if link.number > self._met:
+                self._meet_one(link.number, known=link.has_handshake)
+        by_number = {link.number: link for link in links}
+        sessions, state = self.conversation.sessions, self.state
+        streams, snapshots, losses = (state.rows(number) for number in (s.N_STREAMS, s.N_SNAPSHOTS, s.N_LOSSES))
+        flows = {link.number: flow_of(state.connections[link.number], link) for link in links}
+        clients = {link.number: client_of(link, sessions.get(link.number) or Session()) for link in links}
+        starved = {number: flow.is_full for number, flow in flows.items()}
+        high_seqnos = _high_seqnos(sessions, clients)
+        ends = _with_high_seqnos(Ends.of(streams, state.connections, by_number, starved), streams, clients, high_seqnos)
+        extras = [*rollback_gaps(streams), *resumed_gaps(streams, clients, by_number, ends.is_lost), *self._out_of_order.gaps]
+        kernel_gaps = state.rows(s.N_GAPS)
+        found = Gaps(kernel_gaps, extras, causes(kernel_gaps, snapshots, self._facts(streams)), streams, snapshots, losses)
+        by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
+        np.add.at(by_cause, (found.stream, found.cause), 1)
+        texts = Texts(self.conversation.filters, self.conversation.logs)
+        stream_table = stream_records(streams, snapshots, by_cause.sum(axis=1), texts, ends)
+        verdicts = stream_table.values("verdict")
+        of_connection: dict[int, list[str]] = {}
+        for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
+            of_connection.setdefault(connection, []).append(verdict)
+        replicas = _replicas(streams, sessions, clients)
+        snapshot_states = states(snapshots, is_over=is_over(streams, ends), is_lost=ends.is_lost, is_replica=replicas)
+        return Tables(
+            connections=connection_records(links, sessions, state.connections, flows, of_connection),
+            streams=stream_table,
+            snapshots=snapshot_records(snapshots, streams, snapshot_states),
+            gaps=found.records(),
+            vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
+        )
+
+    def _meet(self, batch: MessageBatch) -> None:
+        handshakes = batch.endpoints.has_handshake
+        highest = int(batch.connection.max(initial=0))
+        while self._met < highest:
+            number = self._met + 1
+            self._meet_one(number, known=number <= len(handshakes) and handshakes[number - 1])
+
+    def _meet_one(self, number: int, *, known: bool) -> None:
+        self.state.meet(number, known=known)
+        self.conversation.of(number).is_known = known
+        self._met = number
+
+    def _facts(self, streams: Table) -> StreamFacts:
+        filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
+        # number -1, no value, finds the last one
+        has_filter = np.array([*filters, False], dtype=np.bool_)[streams[:, s.S_FILTER]]
+        skips = np.zeros(self._met + 1, dtype=np.bool_)
+        for number, session in self.conversation.sessions.items():
+            skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)
+        return StreamFacts(has_filter, skips[streams[:, s.S_CONNECTION]], np.zeros(len(streams), dtype=np.bool_))
+
+
+def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[tuple[str, int], HighSeqno]:
+    """The newest seqno that each client was told of each vbucket."""
+    found: dict[tuple[str, int], HighSeqno] = {}
+    for number, session in sessions.items():
+        if number in clients:
+            for vbucket, high in session.high_seqnos.items():
+                key = (clients[number], vbucket)
+                if key not in found or found[key].row < high.row:
+                    found[key] = high
+    return found
+
+
+def _with_high_seqnos(ends: Ends, streams: Table, clients: dict[int, str], high_seqnos: dict[tuple[str, int], HighSeqno]) -> Ends:
+    if high_seqnos:
+        for row, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
+            high = high_seqnos.get((clients.get(connection, ""), vbucket))
+            if high is not None:
+                ends.high_seqno[row] = high.seqno + s.LEAST
+                ends.high_time[row] = high.time_ns
+    return ends
+
+
+def _replicas(streams: Table, sessions: dict[int, Session], clients: dict[int, str]) -> npt.NDArray[np.bool_]:
+    """Streams whose vbucket the server listed as a replica."""
+    found = np.zeros(len(streams), dtype=np.bool_)
+    if any(session.replicas for session in sessions.values()):
+        listed = {(clients[number], vbucket) for number, session in sessions.items() if number in clients for vbucket in session.replicas}
+        pairs = streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()
+        found[:] = [(clients.get(connection, ""), vbucket) in listed for connection, vbucket in pairs]
+    return found

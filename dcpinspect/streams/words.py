@@ -1,0 +1,140 @@
+"""The words of the tables, one list each: kernels write the numbers, tables say the words."""
+
+from __future__ import annotations
+
+# -- streams ---------------------------------------------------------------------------------------------
+
+REQUESTED, ACCEPTED, STREAMING, CLOSING, DRAINING, ENDED, LEFT, NOT_ACCEPTED = range(8)
+"""States of a stream: asked for; granted, nothing came yet; messages come; the client has asked to close it; it is closed, and messages
+under way may still come; its end came; another stream has taken its place without an end; rolled back or refused."""
+
+ANSWERS = ("unknown", "accepted", "rollback", "refused", "unanswered")
+A_UNKNOWN, A_ACCEPTED, A_ROLLBACK, A_REFUSED, A_UNANSWERED = range(5)
+
+STREAM_VERDICTS = (
+    "never-answered",
+    "refused",
+    "rolled-back",
+    "ended",
+    "unknown-capture",
+    "starved-by-flow-control",
+    "backfilling",
+    "advancing",
+    "behind",
+    "caught-up",
+    "silent",
+)
+"""In order of precedence: the first that holds is the verdict."""
+
+END_REASONS = (
+    "ok",
+    "closed",
+    "state-changed",
+    "disconnected",
+    "too-slow",
+    "backfill-failed",
+    "rollback",
+    "filter-empty",
+    "lost-privileges",
+    "connection-closed",
+)
+CONNECTION_CLOSED = 9
+
+# -- snapshots -------------------------------------------------------------------------------------------
+
+SNAPSHOT_STATES = ("open", "complete", "complete-seqno-advanced", "complete-oso", "continued", "cut", "incomplete", "unknown")
+OPEN, COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN = range(8)
+
+SNAPSHOT_TYPES = ("memory", "disk", "oso", "unknown")
+SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
+CONVENTIONS = ("memory-1", "memory-2", "memory-3", "disk-1", "disk-later", "disk-3-first-event", "irregular", "unknown")
+
+FIRST, LATER, PERHAPS_FIRST, NO_POSITION = range(4)
+"""Place of a marker in its stream: the first; a later one; not known, because something before it was not captured; no marker."""
+
+# -- gaps ------------------------------------------------------------------------------------------------
+
+CAUSES = (
+    "capture-loss",
+    "rollback",
+    "resumed",
+    "oso",
+    "seqno-advanced",
+    "invisible",
+    "snapshot-tail",
+    "filtered",
+    "deduplicated",
+    "unexplained",
+)
+LOSS, ROLLBACK, RESUMED, OUT_OF_ORDER, ADVANCED, INVISIBLE, TAIL, FILTERED, DEDUPLICATED, UNEXPLAINED = range(10)
+
+# -- connections and vbuckets ----------------------------------------------------------------------------
+
+CONNECTION_VERDICTS = (
+    "never-opened",
+    "refused",
+    "closed",
+    "unknown-capture",
+    "starved-by-flow-control",
+    "noop-dead",
+    "streaming",
+    "idle",
+)
+"""In order of precedence."""
+
+VBUCKET_VERDICTS = (
+    "never-answered",
+    "rolled-back",
+    "refused",
+    "starved-by-flow-control",
+    "behind",
+    "unknown-capture",
+    "ended",
+    "silent",
+    "backfilling",
+    "advancing",
+    "caught-up",
+)
+"""Worst first."""
+
+ROLES = ("producer", "consumer")
+"""Of the TCP server."""
+
+# -- anomalies -------------------------------------------------------------------------------------------
+
+ANOMALIES = (
+    "message-without-stream",
+    "message-after-stream-end",
+    "opaque-mismatch",
+    "stream-already-open",
+    "event-before-marker",
+    "seqno-not-increasing",
+    "seqno-repeated-after-advanced",
+    "seqno-outside-snapshot",
+    "seqno-below-request-start",
+    "marker-overlap",
+    "marker-behind",
+    "oso-structure",
+    "rollback-above-start",
+    "role-violation",
+    "unmatched-response",
+)
+(
+    WITHOUT_STREAM,
+    AFTER_END,
+    OPAQUE_MISMATCH,
+    ALREADY_OPEN,
+    BEFORE_MARKER,
+    NOT_INCREASING,
+    REPEATED,
+    OUTSIDE_SNAPSHOT,
+    BELOW_START,
+    OVERLAP,
+    BEHIND,
+    OSO_STRUCTURE,
+    ROLLBACK_ABOVE,
+    ROLE_VIOLATION,
+    UNMATCHED,
+) = range(15)
+
+OSO_FAULTS = ("end without start", "start inside", "marker inside", "flags")

@@ -1,0 +1,179 @@
+"""The tables that are made of messages - connections, streams, snapshots, gaps, vbuckets: their columns, as Arrow and as records.
+
+A ``RecordColumn`` is one key of a record, one column of Arrow and one property of the JSON Schema. Records have every key always, null
+where it does not apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Numbers
+
+RecordKind = Literal["number", "u64", "text", "word", "hex64", "time", "seconds", "words", "numbers", "object", "controls", "log", "counts"]
+"""number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time: nanoseconds since 1970.
+seconds: with fractions. words, numbers: lists. object: JSON. controls: settings by key. log: a failover log. counts: numbers by word."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """One key of a record."""
+
+    name: str
+    kind: RecordKind
+    doc: str
+    words: tuple[str, ...] = ()
+    """What a word, or the keys of counts, may be; empty: not fixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTable:
+    """A kind of record."""
+
+    name: str
+    """Of one record: ``stream``."""
+    columns: tuple[RecordColumn, ...]
+
+    @property
+    def schema(self) -> str:
+        """Name and version of the contract."""
+        return f"dcpinspect.{self.name}/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """A column of words by their numbers in a list; -1 is null."""
+
+    codes: npt.NDArray[np.int64]
+    words: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A column whose values are made when somebody asks for them: sentences, lists."""
+
+    size: int
+    make: Callable[[int], Any]
+
+
+Values = Numbers | Worded | Made | Sequence[Any]
+"""Numbers with a mark for null, words, made to order, or plain values with None for null."""
+
+
+class Records:
+    """The rows of a table, by column."""
+
+    def __init__(self, table: RecordTable, columns: Mapping[str, Values], size: int) -> None:
+        """``columns``: one for each of the table's, ``size`` values in each."""
+        self.table = table
+        self.columns = columns
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def values(self, name: str) -> list[Any]:
+        """A column as plain values, null as None."""
+        return _plain_values(self.columns[name])
+
+    def records(self) -> list[dict[str, Any]]:
+        """All rows in order, with the keys of the contract, ready for JSON."""
+        columns = [[_plain(column, value) for value in self.values(column.name)] for column in self.table.columns]
+        names = ["schema", *(column.name for column in self.table.columns)]
+        return [dict(zip(names, (self.table.schema, *row), strict=True)) for row in zip(*columns, strict=True)]
+
+    def arrow(self) -> Any:
+        """All rows as a ``pyarrow.Table``; beside a time in microseconds stands ``…_ns`` with all digits."""
+        import pyarrow as pa  # deferred: not everyone who tracks streams exports them
+
+        arrays, fields = [], []
+        for column in self.table.columns:
+            for name, kind, values in _arrow_columns(column, self.columns[column.name]):
+                arrays.append(values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind))
+                fields.append(pa.field(name, kind))
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def time_text(time_ns: int) -> str:
+    """RFC 3339 with nine digits, UTC."""
+    seconds, rest = divmod(time_ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def hex64(value: int) -> str:
+    """A CAS or an UUID as JSON has it."""
+    return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
+def _plain_values(values: Values) -> list[Any]:
+    if isinstance(values, Numbers):
+        plain: list[Any] = values.values.tolist()
+        return plain if values.valid is None else [one if ok else None for one, ok in zip(plain, values.valid.tolist(), strict=True)]
+    if isinstance(values, Worded):
+        words = [*values.words, None]
+        return [words[code] for code in values.codes.tolist()]
+    if isinstance(values, Made):
+        return [values.make(row) for row in range(values.size)]
+    return list(values)
+
+
+def _plain(column: RecordColumn, value: Any) -> Any:
+    if value is None:
+        return None
+    if column.kind == "hex64":
+        return hex64(value)
+    if column.kind == "time":
+        return time_text(value)
+    if column.kind == "log":
+        return [{"uuid": hex64(uuid), "seqno": seqno} for uuid, seqno in value]
+    return value
+
+
+def arrow_type(column: RecordColumn) -> Any:
+    """The type of an Arrow column."""
+    import pyarrow as pa  # deferred, as above
+
+    kinds: dict[RecordKind, Any] = {
+        "number": pa.int64(),
+        "u64": pa.uint64(),
+        "time": pa.timestamp("us", "UTC"),
+        "seconds": pa.float64(),
+        "words": pa.list_(pa.string()),
+        "numbers": pa.list_(pa.int64()),
+        "controls": pa.map_(pa.string(), pa.struct([("value", pa.string()), ("status", pa.string())])),
+        "log": pa.list_(pa.struct([("uuid", pa.string()), ("seqno", pa.uint64())])),
+        "counts": pa.map_(pa.string(), pa.int64()),
+    }
+    return kinds.get(column.kind, pa.string())
+
+
+def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any, Any]]:
+    import pyarrow as pa  # deferred, as above
+
+    kind = arrow_type(column)
+    if isinstance(values, Worded):
+        codes = pa.array(values.codes, mask=values.codes < 0)
+        return [(column.name, kind, pa.array(values.words, kind).take(codes))]
+    if isinstance(values, Numbers) and column.kind in ("number", "u64", "time"):
+        mask = None if values.valid is None else ~values.valid
+        if column.kind == "time":
+            exact = pa.array(values.values, pa.int64(), mask=mask)
+            return [(column.name, kind, pa.array(values.values // 1000, kind, mask=mask)), (f"{column.name}_ns", pa.int64(), exact)]
+        return [(column.name, kind, pa.array(values.values, kind, mask=mask))]
+    plain = _plain_values(values)
+    if column.kind == "time":
+        micros = [None if value is None else value // 1000 for value in plain]
+        return [(column.name, kind, micros), (f"{column.name}_ns", pa.int64(), plain)]
+    if column.kind == "object":
+        import orjson  # deferred: only filters are objects
+
+        return [(column.name, kind, [None if value is None else orjson.dumps(value).decode() for value in plain])]
+    if column.kind in ("controls", "counts"):
+        return [(column.name, kind, [None if value is None else list(value.items()) for value in plain])]
+    return [(column.name, kind, [_plain(column, value) for value in plain])]

@@ -1,0 +1,103 @@
+"""What a rollback took back, and what a client left out when it resumed."""
+
+from __future__ import annotations
+
+from tests.peers.script import Stream
+from tests.streams.told import Told, opened, tables
+
+Gap = tuple[int, int, int, str]
+
+
+def gaps(*talks: Told) -> list[Gap]:
+    return [(gap["connection"], gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(*talks).gaps]
+
+
+def received(talk: Told, seqno: int, **request: object) -> Stream:
+    """A stream that has received everything up to a seqno."""
+    stream = talk.stream(7, **request)  # type: ignore[arg-type] # passed on
+    stream.snapshot(0, seqno, "memory")
+    for number in range(1, seqno + 1):
+        stream.mutation(number, "k")
+    return stream
+
+
+def test_a_rollback_is_a_gap_of_the_request() -> None:
+    talk = opened()
+    talk.stream(7, start=50, uuid=1, rollback=20)
+    talk.stream(7, start=20, uuid=1)
+    assert gaps(talk) == [(1, 20, 51, "rollback")]
+
+
+def test_a_rollback_upwards_is_a_fault_and_no_gap() -> None:
+    talk = opened()
+    talk.stream(7, start=50, uuid=1, rollback=60)
+    seen = tables(talk)
+    assert seen.gaps == []
+    assert seen.anomalies == ["rollback-above-start"]
+
+
+def test_resuming_above_what_was_received_is_a_gap_of_the_new_stream() -> None:
+    talk = opened()
+    received(talk, 3).end("state-changed")
+    talk.stream(7, start=9)
+    assert gaps(talk) == [(1, 3, 10, "resumed")]
+    assert tables(talk).gaps[0]["stream"] == 2
+
+
+def test_the_same_client_resumes_on_another_connection() -> None:
+    one, other = opened(), opened(port=50_001)
+    received(one, 3)
+    one.close()
+    other.stream(7, start=9)
+    assert gaps(one, other) == [(2, 3, 10, "resumed")]
+
+
+def test_another_client_resumes_where_it_likes() -> None:
+    one, other = opened("kafka:1"), opened("spark:1", port=50_001)
+    received(one, 3)
+    one.close()
+    other.stream(7, start=9)
+    assert gaps(one, other) == []
+
+
+def test_while_the_other_stream_still_runs_nothing_is_resumed() -> None:
+    one, other = opened(), opened(port=50_001)
+    received(one, 3)
+    other.stream(7, start=9)
+    assert gaps(one, other) == []
+
+
+def test_resuming_at_or_below_what_was_received_leaves_nothing_out() -> None:
+    for start in (3, 1, 0):
+        talk = opened()
+        received(talk, 3).end("state-changed")
+        talk.stream(7, start=start)
+        assert gaps(talk) == []
+
+
+def test_what_may_have_been_received_in_a_hole_is_not_left_out() -> None:
+    one, other = opened(), opened(port=50_001)
+    stream = received(one, 3)
+    with one.lost():
+        stream.mutation(4, "k")
+    one.noop()
+    one.close()
+    other.stream(7, start=9)
+    assert gaps(one, other) == []
+
+
+def test_from_latest_asks_for_nothing_old() -> None:
+    talk = opened()
+    received(talk, 3).end("state-changed")
+    talk.stream(7, start=9, flags=["from-latest"])
+    assert gaps(talk) == []
+
+
+def test_out_of_a_broken_out_of_order_snapshot_another_rule_speaks() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(5, "k")
+    stream.end("state-changed")
+    talk.stream(7, start=5)
+    assert gaps(talk) == []

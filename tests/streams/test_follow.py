@@ -1,0 +1,108 @@
+"""The kernel's two forms do the same, however the messages are cut into calls."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dcpinspect.reading import Reading
+from dcpinspect.streams import follow
+from dcpinspect.streams import state as s
+from tests.peers.script import Stream
+from tests.streams.told import Seen, Told, opened, packets
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+
+
+def babble(seed: int) -> list[Told]:
+    """Two connections that say anything in any order, with seqnos near every border."""
+    rng = random.Random(seed)
+    talks = []
+    seqnos = [0, 1, 2, 3, 5, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2, 2**64 - 1]
+    for port in (50_000, 50_001):
+        talk = opened(f"babble:{port}", port=port)
+        streams = [Stream(talk, vbucket, 5 + vbucket) for vbucket in range(3)]
+        for _ in range(150):
+            stream = rng.choice(streams)
+            stream.opaque = rng.choice((stream.opaque, stream.opaque, 5, 9))
+            low, high = sorted(rng.sample(seqnos, 2))
+            say = rng.randrange(12)
+            if say == 0:
+                talk.stream_request(
+                    stream.vbucket, stream.opaque, start=low, end=high, snapshot=(low, high), flags=rng.choice(([], ["from-latest"]))
+                )
+            elif say == 1:
+                talk.stream_answer(stream, rollback=rng.choice((None, low)), status=rng.choice((0, 7)))
+            elif say in (2, 3):
+                stream.snapshot(low, high, *rng.choice((["memory"], ["disk", "checkpoint"], ["memory", "history"], [])))
+            elif say == 4:
+                stream.send("dcp_snapshot_marker", generation="upr")
+            elif say == 5:
+                stream.oso(rng.choice(("start", "end")))
+            elif say == 6:
+                stream.end(rng.choice(("ok", "closed", "too-slow")))
+            elif say == 7:
+                stream.close(status=rng.choice((0, 1)))
+            elif say == 8:
+                stream.seqno_advanced(rng.choice(seqnos))
+            elif say == 9:
+                with talk.lost():
+                    stream.mutation(1, "k")
+            elif say == 10:
+                stream.send("dcp_commit", collection=0, key="k", prepared_seqno=low, commit_seqno=high)
+            else:
+                stream.send("dcp_mutation", collection=0, key="k", by_seqno=rng.choice(seqnos), rev_seqno=1)
+        talks.append(talk)
+    return talks
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nonsense_is_never_an_exception_and_both_forms_agree(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = packets(*babble(seed))
+    found = {}
+    for form in ("interpreted", "compiled"):
+        monkeypatch.setenv("DCPINSPECT_KERNELS", form)
+        monkeypatch.setattr(follow.follow_messages, "_compiled", None)
+        monkeypatch.setattr(follow.follow_messages, "_sought", False)
+        seen = Seen(captured)
+        found[form] = (seen.everything(), [seen.tracker.state.rows(number).tolist() for number in range(s.COUNTS)])
+    assert found["interpreted"] == found["compiled"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_batches_do_not_matter(seed: int) -> None:
+    captured = packets(*babble(seed))
+    whole = Seen(captured).everything()
+    rng = random.Random(seed)
+    for sizes in ([1] * len(captured), [rng.randrange(1, 40) for _ in captured]):
+        assert Seen(captured, sizes).everything() == whole
+
+
+def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = packets(*babble(99))
+    whole = Seen(captured).everything()
+
+    class Small(s.State):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tables = [table[:1] for table in self.tables]
+            self.slots = np.full(2, -1, np.int64)
+
+    monkeypatch.setattr(s, "State", Small)
+    assert Seen(captured).everything() == whole
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap")), ids=lambda path: path.stem)
+def test_samples_give_the_same_tables_in_both_forms(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for form in ("interpreted", "compiled"):
+        monkeypatch.setenv("DCPINSPECT_KERNELS", form)
+        monkeypatch.setattr(follow.follow_messages, "_compiled", None)
+        monkeypatch.setattr(follow.follow_messages, "_sought", False)
+        with Reading([str(path)], track=True) as reading:
+            list(reading)
+            found.append({name: table.records() for name, table in reading.tables.by_name.items()})
+    assert found[0] == found[1]

@@ -1,0 +1,172 @@
+"""Each cause of a gap by its smallest conversation; where several hold, the first one counts."""
+
+from __future__ import annotations
+
+from tests.peers.script import Stream
+from tests.streams.told import Record, Told, opened, tables
+
+
+def streaming(*, end: int = 100, kinds: tuple[str, ...] = ("memory", "checkpoint"), **options: object) -> tuple[Told, Stream]:
+    talk = opened()
+    stream = talk.stream(7, value=options.pop("value", None))  # type: ignore[arg-type] # passed on
+    stream.snapshot(0, end, *kinds, **options)  # type: ignore[arg-type] # passed on
+    return talk, stream
+
+
+def only(talk: Told) -> Record:
+    (gap,) = tables(talk).gaps
+    return gap
+
+
+def test_de_duplicated_within_a_snapshot_and_at_its_edge() -> None:
+    talk, stream = streaming(end=5)
+    stream.mutation(2, "a")
+    stream.mutation(5, "b")
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    stream.mutation(8, "c")
+    found = [(gap["after_seqno"], gap["before_seqno"], gap["width"], gap["cause"]) for gap in tables(talk).gaps]
+    assert found == [(0, 2, 1, "deduplicated"), (2, 5, 2, "deduplicated"), (5, 8, 2, "deduplicated")]
+
+
+def test_from_disk_the_evidence_names_compaction_too() -> None:
+    talk, stream = streaming(kinds=("disk", "checkpoint"))
+    stream.mutation(9, "a")
+    found = only(talk)
+    assert found["cause"] == "deduplicated"
+    assert "purged by compaction" in found["evidence"]
+
+
+def test_without_gaps_there_are_none() -> None:
+    talk, stream = streaming()
+    for seqno in (1, 2, 3):
+        stream.mutation(seqno, "a")
+    assert tables(talk).gaps == []
+
+
+def test_lost_bytes_between_the_two_messages_outrank_all_else() -> None:
+    talk, stream = streaming(value={"collections": ["8"]})
+    stream.mutation(1, "a")
+    with talk.lost():
+        stream.mutation(2, "b")
+    stream.mutation(3, "c")
+    found = only(talk)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 3, "capture-loss")
+    assert "of s2c could not be read, between frames" in found["evidence"]
+    assert len(found["rows"]) == 2
+
+
+def test_a_loss_elsewhere_is_no_cause() -> None:
+    talk, stream = streaming()
+    stream.mutation(1, "a")
+    with talk.lost():
+        talk.noop()
+    stream.mutation(2, "b")
+    stream.mutation(5, "c")
+    assert only(talk)["cause"] == "deduplicated"
+
+
+def test_seqno_advanced_accounts_for_what_is_hidden() -> None:
+    talk, stream = streaming(end=9, value={"collections": ["8"]})
+    stream.mutation(1, "a")
+    stream.seqno_advanced(9)
+    stream.snapshot(10, 11, "memory", "checkpoint")
+    stream.mutation(10, "b")
+    found = only(talk)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 10, "seqno-advanced")
+
+
+def test_what_a_request_leaves_out_is_filtered() -> None:
+    for value in ({"collections": ["8"]}, {"scope": "8"}):
+        talk, stream = streaming(value=value)
+        stream.mutation(4, "a", collection=8)
+        assert only(talk)["cause"] == "filtered"
+    talk, stream = streaming(value={"uid": "5"})
+    stream.mutation(4, "a")
+    assert only(talk)["cause"] == "deduplicated"
+
+
+def test_deletions_left_out_of_the_first_backfill_are_filtered_from_disk_only() -> None:
+    for kind, cause in (("disk", "filtered"), ("memory", "deduplicated")):
+        talk = opened("test:1", "skip-deletes-in-initial-backfill")
+        stream = talk.stream(7)
+        stream.snapshot(0, 9, kind, "checkpoint")
+        stream.mutation(4, "a")
+        assert only(talk)["cause"] == cause
+
+
+def test_above_the_greatest_visible_seqno_everything_is_invisible() -> None:
+    talk, stream = streaming(end=9, version="v2.0", max_visible_seqno=4)
+    stream.mutation(1, "a")
+    stream.mutation(4, "b")
+    stream.mutation(9, "c")
+    found = [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps]
+    assert found == [(1, "deduplicated"), (4, "invisible")]
+
+
+def test_the_rest_of_a_snapshot_that_never_came_is_its_tail_and_the_next_gap_starts_behind_it() -> None:
+    talk, stream = streaming(end=9)
+    stream.mutation(4, "a")
+    stream.snapshot(10, 20, "memory", "checkpoint")
+    stream.mutation(12, "b")
+    found = [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps]
+    assert found == [(0, 4, "deduplicated"), (4, 10, "snapshot-tail"), (9, 12, "deduplicated")]
+
+
+def test_a_snapshot_with_history_has_every_change_of_collections_that_keep_it() -> None:
+    kinds = ("disk", "checkpoint", "history", "may-duplicate-keys")
+    talk, stream = streaming(kinds=kinds)
+    stream.mutation(2, "a")
+    stream.mutation(4, "b")
+    assert [gap["cause"] for gap in tables(talk).gaps] == ["deduplicated", "unexplained"]
+    talk, stream = streaming(kinds=kinds, value={"collections": ["8"]})
+    stream.mutation(2, "a", collection=8)
+    stream.mutation(4, "b", collection=8)
+    assert [gap["cause"] for gap in tables(talk).gaps] == ["filtered", "filtered"]
+
+
+def test_what_no_marker_covers_is_unexplained() -> None:
+    talk, stream = streaming(end=5)
+    stream.mutation(5, "a")
+    stream.mutation(9, "b")
+    assert [gap["cause"] for gap in tables(talk).gaps] == ["deduplicated", "unexplained"]
+
+
+def test_a_marker_without_a_range_explains_nothing() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.send("dcp_snapshot_marker", generation="upr")
+    stream.mutation(4, "a")
+    assert only(talk)["cause"] == "unexplained"
+
+
+def test_before_the_first_event_of_an_implicit_stream_nothing_is_missing() -> None:
+    talk, stream = streaming()
+    talk.begin()
+    stream.mutation(40, "a")
+    stream.mutation(42, "b")
+    found = only(talk)
+    assert (found["after_seqno"], found["cause"]) == (40, "deduplicated")
+    assert "was not captured" in found["evidence"]
+
+
+def test_cached_documents_have_seqnos_in_no_order_and_no_gaps() -> None:
+    talk = opened()
+    stream = talk.stream(7, start=50, flags=["takeover", "active-only", "cache-transfer"])
+    stream.cache_transfer([{"by_seqno": 30, "key": "a", "value": b"{}"}, {"by_seqno": 3, "key": "b", "value": b"{}"}])
+    stream.cache_transfer_end()
+    stream.snapshot(50, 51, "memory", "checkpoint")
+    stream.mutation(51, "c")
+    seen = tables(talk)
+    assert not seen.anomalies
+    assert not seen.gaps
+
+
+def test_gaps_stand_in_the_order_of_the_rows_that_end_them() -> None:
+    talk = opened()
+    one, other = talk.stream(7), talk.stream(8)
+    for stream in (one, other):
+        stream.snapshot(0, 50, "memory")
+    for seqno in (3, 9):
+        one.mutation(seqno, "a")
+        other.mutation(seqno, "a")
+    assert [(gap["vbucket"], gap["before_seqno"]) for gap in tables(talk).gaps] == [(7, 3), (8, 3), (7, 9), (8, 9)]

@@ -1,0 +1,155 @@
+"""A message belongs to the stream that its connection, vbucket and stream-id name; what was not captured may have begun one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.protocol.encode import encode
+from dcpinspect.streams import state as s
+from dcpinspect.streams.lookup import find_key, refill_slots
+from tests.peers.script import Stream
+from tests.streams.told import Told, opened, tables
+
+
+def test_streams_of_different_vbuckets_and_ids_are_apart() -> None:
+    talk = opened(enable_stream_id="true")
+    for vbucket, sid in ((7, 1), (7, 2), (8, 1)):
+        stream = talk.stream(vbucket, value={"sid": sid})
+        stream.snapshot(0, 5, "memory")
+        stream.mutation(sid + vbucket - 7, "k")
+    found = [(stream["vbucket"], stream["sid"], stream["last_seqno"]) for stream in tables(talk).streams]
+    assert found == [(7, 1, 1), (7, 2, 2), (8, 1, 2)]
+
+
+def test_each_request_opens_the_next_ordinal() -> None:
+    talk = opened()
+    for _ in range(3):
+        talk.stream(7).end()
+    assert [stream["stream"] for stream in tables(talk).streams] == [1, 2, 3]
+
+
+def test_a_message_without_a_stream_is_reported_and_changes_nothing() -> None:
+    talk = opened()
+    Stream(talk, 7, 99).mutation(1, "k")
+    seen = tables(talk)
+    assert seen.anomalies == ["message-without-stream"]
+    assert seen.streams == []
+
+
+def test_a_stream_begins_implicitly_where_the_capture_begins_in_the_middle() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    talk.begin()
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(4, "k")
+    seen = tables(talk)
+    assert not seen.anomalies
+    assert not seen.gaps
+    (found,) = seen.streams
+    assert (found["answer"], found["requested_start"], found["items"], found["first_seqno"]) == ("unknown", None, 1, 4)
+
+
+def test_a_message_after_the_end_of_a_stream_is_reported() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.end()
+    stream.mutation(1, "k")
+    seen = tables(talk)
+    assert seen.anomalies == ["message-after-stream-end"]
+    assert seen.streams[0]["items"] == 0
+
+
+def test_after_an_end_an_answer_to_a_request_that_is_not_there_begins_a_stream() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.end()
+    with talk.lost():
+        again = talk.stream_request(7, 50, start=3)
+    talk.stream_answer(again)
+    again.snapshot(3, 9, "memory")
+    again.mutation(4, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(one["answer"], one["items"]) for one in seen.streams] == [("accepted", 0), ("unknown", 1)]
+
+
+def test_a_reopening_that_was_lost_whole_is_no_fault() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(5, "k")
+    with talk.lost():
+        stream.end("state-changed")
+        again = talk.stream(7, start=2, snapshot=(2, 2))
+    again.snapshot(2, 9, "memory")
+    for seqno in range(3, 9):  # messages enough to find the way back
+        again.mutation(seqno, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    first, second = seen.streams
+    assert (first["verdict"], first["last_seqno"], second["first_seqno"], second["answer"]) == ("unknown-capture", 5, 3, "unknown")
+
+
+def test_a_request_whose_answer_was_lost_takes_the_messages_with_its_opaque() -> None:
+    talk = opened()
+    talk.stream(7).end()
+    request = talk.stream_request(7, 50, start=3)
+    with talk.lost():
+        talk.stream_answer(request)
+    request.snapshot(3, 9, "memory")
+    request.mutation(5, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(one["answer"], one["items"], one["requested_start"]) for one in seen.streams] == [("accepted", 0, 0), ("unknown", 1, 3)]
+    assert [gap["cause"] for gap in seen.gaps] == ["capture-loss"]
+
+
+def test_another_opaque_is_a_fault_unless_the_messages_are_of_the_stream_that_was_closed() -> None:
+    talk = opened()
+    old = talk.stream(7)
+    old.close()
+    new = talk.stream(7, start=0)
+    old.mutation(1, "k")
+    assert tables(talk).anomalies == []
+    Stream(talk, 7, new.opaque + 70).snapshot(0, 5, "memory")
+    assert tables(talk).anomalies == ["opaque-mismatch"]
+
+
+def test_two_streams_under_one_opaque_are_both_followed() -> None:
+    talk = opened()
+    one, other = talk.stream(7, opaque=5), talk.stream(8, opaque=5)
+    for stream in (one, other):
+        stream.snapshot(0, 5, "memory")
+        stream.mutation(5, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(stream["vbucket"], stream["items"]) for stream in seen.streams] == [(7, 1), (8, 1)]
+
+
+def test_a_second_acceptance_without_an_end_is_a_fault() -> None:
+    talk = opened()
+    talk.stream(7)
+    talk.stream(7)
+    assert tables(talk).anomalies == ["stream-already-open"]
+
+
+def test_an_answer_without_a_request_is_no_stream() -> None:
+    talk = Told("test:1")
+    talk.answer("dcp_stream_req", 9, failover_log=[{"uuid": 1, "seqno": 0}])
+    talk.send("server", encode("dcp_stream_end", vbucket=3, opaque=9, end_reason=0))
+    seen = tables(talk)
+    (stream,) = seen.streams
+    assert (stream["answer"], stream["verdict"], stream["end_reason"]) == ("unknown", "ended", "ok")
+
+
+def test_keys_are_found_again_when_there_are_many_more() -> None:
+    count = 5000
+    keys = np.zeros((count, s.KEY), np.int64)
+    keys[:, s.K_CONNECTION] = np.arange(count) % 3
+    keys[:, s.K_VBUCKET] = np.arange(count) // 3
+    keys[:, s.K_SID] = -1
+    slots = np.full(16384, -1, np.int64)
+    refill_slots.interpreted(77, slots, keys, count)
+    for row in range(0, count, 7):
+        assert find_key(row % 3, row // 3, -1, 77, slots, keys) == row
+    assert find_key(1, 9999, -1, 77, slots, keys) < 0

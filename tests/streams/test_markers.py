@@ -1,0 +1,119 @@
+"""Markers, out-of-order snapshots and stream ends: when a snapshot begins, and how it is over."""
+
+from __future__ import annotations
+
+from tests.streams.told import opened, tables
+
+
+def states(seen: object) -> list[str]:
+    return [snapshot["state"] for snapshot in seen.snapshots]  # type: ignore[attr-defined] # Seen
+
+
+def test_a_marker_that_overlaps_the_one_before_is_reported() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(10, "k")
+    stream.snapshot(10, 12, "memory", "checkpoint")
+    assert tables(talk).anomalies == ["marker-overlap"]
+
+
+def test_a_marker_behind_the_stream_is_that_and_no_overlap() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(10, "k")
+    stream.snapshot(5, 9, "memory", "checkpoint")
+    assert tables(talk).anomalies == ["marker-behind"]
+
+
+def test_a_prologue_has_the_range_of_the_marker_with_history_that_follows() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "disk", "checkpoint")
+    stream.mutation(3, "k")
+    stream.snapshot(0, 10, "disk", "checkpoint", "history", "may-duplicate-keys")
+    stream.mutation(10, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert states(seen) == ["continued", "complete"]
+
+
+def test_a_replica_may_merge_snapshots() -> None:
+    talk = opened()
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(8, "k")
+    stream.snapshot(9, 12, "memory", "checkpoint")
+    assert states(tables(talk)) == ["continued", "open"]
+
+
+def test_an_out_of_order_snapshot_has_neither_order_nor_markers() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    for seqno in (9, 2, 5):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.oso("end")
+    stream.snapshot(10, 12, "memory", "checkpoint")
+    stream.mutation(10, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    first, second = seen.snapshots
+    assert (first["type"], first["state"], first["convention"], first["first_seqno"], first["last_seqno"]) == (
+        "oso",
+        "complete-oso",
+        None,
+        2,
+        9,
+    )
+    assert second["convention"] == "memory-2"
+
+
+def test_a_broken_out_of_order_snapshot_is_reported() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("end")
+    stream.oso("start")
+    stream.oso("start")
+    stream.snapshot(0, 5, "memory")
+    assert tables(talk).anomalies == ["oso-structure"] * 3
+
+
+def test_an_end_of_an_out_of_order_snapshot_that_was_lost_leaves_it_unknown() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(9, "k")
+    with talk.lost():
+        stream.oso("end")
+    stream.snapshot(10, 12, "memory", "checkpoint")
+    stream.mutation(12, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert states(seen) == ["unknown", "complete"]
+
+
+def test_a_marker_without_range_opens_a_snapshot_of_which_nothing_is_said() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.send("dcp_snapshot_marker", generation="upr")
+    stream.mutation(3, "k")
+    stream.end()
+    seen = tables(talk)
+    assert seen.anomalies == []
+    (snapshot,) = seen.snapshots
+    assert (snapshot["layout"], snapshot["type"], snapshot["start_seqno"], snapshot["convention"]) == ("upr", "unknown", None, "unknown")
+    assert snapshot["state"] == "unknown"
+
+
+def test_a_stream_that_ends_ok_in_the_middle_of_a_snapshot_leaves_a_gap() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(1, "k")
+    stream.end("ok")
+    seen = tables(talk)
+    assert states(seen) == ["incomplete"]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 11, "snapshot-tail")]

@@ -1,0 +1,83 @@
+"""Seqnos in any order become ranges, and what is missing between them becomes gaps."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.oso import OutOfOrder
+from tests.streams.told import opened, tables
+
+
+def taken(seqnos: list[int], pieces: int, *, before: int = 0) -> list[tuple[int, int]]:
+    """The gaps of an out-of-order snapshot that got these seqnos in so many calls."""
+    snapshots = np.zeros((1, s.SNAPSHOT), np.int64)
+    snapshots[0, [s.N_HAS_BEFORE, s.N_BEFORE, s.N_STATE]] = 1, before, w.OPEN
+    book = OutOfOrder()
+    for part in np.array_split(np.array(seqnos, np.int64), pieces):
+        book.take(np.stack((np.zeros(len(part), np.int64), part), axis=1), snapshots)
+    snapshots[0, s.N_STATE] = w.COMPLETE_OSO
+    book.take(np.empty((0, 2), np.int64), snapshots)
+    return [(gap.after, gap.before) for gap in book.gaps]
+
+
+def test_every_run_that_did_not_come_is_a_gap() -> None:
+    assert taken([9, 2, 3, 7], 1) == [(0, 2), (3, 7), (7, 9)]
+    assert taken([1, 2, 3], 1) == []
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 50])
+def test_the_way_they_came_does_not_matter(pieces: int) -> None:
+    rng = random.Random(4)
+    seqnos = sorted(rng.sample(range(1, 40_000), 20_000))
+    expected = [(a, b) for a, b in zip([0, *seqnos], seqnos, strict=False) if b > a + 1]
+    rng.shuffle(seqnos)
+    assert taken(seqnos, pieces) == expected
+
+
+def test_runs_are_kept_as_ranges() -> None:
+    book = OutOfOrder()
+    snapshots = np.zeros((1, s.SNAPSHOT), np.int64)
+    for part in range(10):
+        seqnos = np.arange(part * 10_000, part * 10_000 + 10_000)
+        book.take(np.stack((np.zeros(10_000, np.int64), seqnos), axis=1), snapshots)
+    assert len(book._ranges[0]) == 1
+
+
+def test_the_gaps_of_an_out_of_order_snapshot_are_of_their_own_kind() -> None:
+    talk = opened(enable_out_of_order_snapshots="true_with_seqno_advanced")
+    stream = talk.stream(7, start=1)
+    stream.oso("start")
+    for seqno in (9, 4, 5):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.seqno_advanced(12)
+    stream.oso("end")
+    found = [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps]
+    assert found == [(1, 4, "oso"), (5, 9, "oso"), (9, 13, "seqno-advanced")]
+
+
+def test_a_loss_inside_leaves_open_what_is_missing() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(9, "a")
+    with talk.lost():
+        stream.mutation(5, "b")
+    stream.mutation(1, "c")
+    stream.oso("end")
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [(1, 9, "capture-loss")]
+
+
+def test_an_out_of_order_snapshot_that_never_ends_has_no_gaps() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(9, "a")
+    talk.close()
+    seen = tables(talk)
+    assert seen.gaps == []
+    assert seen.snapshots[0]["state"] == "cut"

@@ -1,0 +1,118 @@
+"""Seqnos rise; what jumps is a gap and what falls is a fault, unless the capture lacks what would explain it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peers.script import Stream
+from tests.streams.told import Told, opened, tables
+
+
+def started(*, start: int = 0, end: int = 100, **controls: str) -> tuple[Told, Stream]:
+    talk = opened(**controls)  # type: ignore[arg-type] # none of them is a port
+    stream = talk.stream(7, start=start)
+    stream.snapshot(start, end, "memory")
+    return talk, stream
+
+
+def test_rising_seqnos_are_no_fault() -> None:
+    talk, stream = started()
+    for seqno in (1, 2, 3, 50, 100):
+        stream.mutation(seqno, "k")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [(3, 50, 46), (50, 100, 49)]
+
+
+@pytest.mark.parametrize("again", [5, 4])
+def test_a_seqno_that_does_not_rise_is_reported_once_and_not_taken(again: int) -> None:
+    talk, stream = started()
+    for seqno in (4, 5, again, 6):
+        stream.mutation(seqno, "k")
+    seen = tables(talk)
+    assert seen.anomalies == ["seqno-not-increasing"]
+    assert (seen.streams[0]["items"], seen.streams[0]["last_seqno"]) == (4, 6)
+
+
+def test_a_seqno_repeated_after_seqno_advanced_has_a_name_of_its_own() -> None:
+    talk, stream = started(end=17)
+    stream.seqno_advanced(17)
+    stream.mutation(17, "k")
+    assert tables(talk).anomalies == ["seqno-repeated-after-advanced"]
+
+
+def test_what_the_client_owned_does_not_come_again() -> None:
+    talk, stream = started(start=40)
+    stream.mutation(40, "k")
+    assert tables(talk).anomalies == ["seqno-below-request-start"]
+
+
+def test_an_event_before_any_marker_is_reported_whatever_its_seqno() -> None:
+    talk = opened()
+    talk.stream(7, start=5).mutation(3, "k")
+    assert tables(talk).anomalies == ["event-before-marker"]
+
+
+def test_an_event_outside_of_its_marker_is_reported() -> None:
+    talk, stream = started(end=10)
+    stream.mutation(10, "k")
+    stream.mutation(11, "k")
+    assert tables(talk).anomalies == ["seqno-outside-snapshot"]
+
+
+def test_the_second_seqno_of_commit_and_abort_is_the_events_own() -> None:
+    talk, stream = started(enable_sync_writes="true")
+    stream.prepare(1, "k", {})
+    stream.prepare(2, "m", {})
+    stream.commit(1, 3, "k")
+    stream.abort(2, 4, "m")
+    seen = tables(talk)
+    assert not seen.anomalies
+    assert not seen.gaps
+    assert (seen.streams[0]["items"], seen.streams[0]["last_seqno"]) == (4, 4)
+
+
+@pytest.mark.parametrize("top", [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 3])
+def test_seqnos_of_64_bits_are_compared_as_they_are(top: int) -> None:
+    talk, stream = started(start=top - 2, end=top + 2)
+    for seqno in (top - 1, top + 1, top):
+        stream.send("dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=1)
+    seen = tables(talk)
+    assert seen.anomalies == ["seqno-not-increasing"]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [(top - 1, top + 1, 1)]
+
+
+def test_the_greatest_seqno_there_is_does_no_harm() -> None:
+    talk, stream = started(end=2**64 - 1)
+    stream.seqno_advanced(2**64 - 1)
+    stream.end()
+    seen = tables(talk)
+    assert seen.snapshots[0]["state"] == "complete-seqno-advanced"
+    assert seen.streams[0]["last_seqno"] == 2**64 - 1
+
+
+def test_after_a_loss_lower_seqnos_are_no_fault_where_they_may_be_out_of_order() -> None:
+    talk, stream = started(enable_out_of_order_snapshots="true")
+    stream.mutation(50, "k")
+    with talk.lost():
+        stream.oso("start")
+    for seqno in (9, 3, 70, 20):
+        stream.mutation(seqno, "k")
+    stream.oso("end")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert len(seen.streams) == 1
+
+
+def test_what_cannot_be_read_of_a_message_is_a_loss_to_its_stream_only() -> None:
+    talk, stream = started()
+    other = talk.stream(8)
+    other.snapshot(0, 9, "memory")
+    stream.mutation(1, "k")
+    talk.send("server", bytes.fromhex("8057000013000007" + "00000013" + f"{stream.opaque:08x}" + "00" * 8) + bytes(19))
+    stream.mutation(5, "k")
+    other.mutation(4, "k")
+    seen = tables(talk)
+    assert {gap["vbucket"]: gap["cause"] for gap in seen.gaps} == {7: "capture-loss", 8: "deduplicated"}
+    assert "could not be read" in next(gap["evidence"] for gap in seen.gaps if gap["vbucket"] == 7)
+    assert seen.streams[0]["items"] == 3

@@ -1,0 +1,56 @@
+"""What connections say of themselves, when it counts, and that peers cannot fill the memory with it."""
+
+from __future__ import annotations
+
+from dcpinspect.protocol.encode import encode
+from dcpinspect.streams.session import Conversation
+from tests.streams.told import Told, opened, tables
+from tests.tables.build import batch
+
+
+def test_filters_and_stream_ids_come_from_the_requests_value() -> None:
+    conversation = Conversation()
+    assert conversation.filter_of(b'{"sid":5,"collections":["8"]}') == (0, 5)
+    assert conversation.filter_of(b'{"uid":"1"}') == (1, -1)
+    assert conversation.filter_of(b'{"sid":5,"collections":["8"]}') == (0, 5)
+
+
+def test_values_that_are_no_objects_and_ids_that_are_none_are_left_alone() -> None:
+    conversation = Conversation()
+    for value in (b"{", b"[1]", b"\xff", b"[" * 100_000, b'{"sid":"x"}', b'{"sid":70000}', b'{"sid":-1}'):
+        assert conversation.filter_of(value)[1] == -1
+
+
+def test_a_failover_log_is_kept_once_and_only_when_it_is_one() -> None:
+    conversation = Conversation()
+    assert (conversation.log_of(bytes(16)), conversation.log_of(bytes(32)), conversation.log_of(bytes(16))) == (0, 1, 0)
+    assert conversation.log_of(b"") == conversation.log_of(bytes(15)) == -1
+
+
+def test_controls_without_end_are_bounded() -> None:
+    conversation = Conversation()
+    messages = [encode("dcp_control", opaque=number, key=f"key-{number}", value="1") for number in range(6000)]
+    conversation.feed(batch(*messages))
+    session = conversation.of(1)
+    assert len(session.controls) == len(session.waiting) == 4096
+
+
+def test_an_accepted_setting_is_not_undone_by_a_refused_one() -> None:
+    talk = opened(connection_buffer_size="1000")
+    talk.control("connection_buffer_size", "x", status=4)
+    (found,) = tables(talk).connections
+    assert found["controls"]["connection_buffer_size"] == {"value": "1000", "status": "success"}
+    assert found["window_bytes"] == 1000
+
+
+def test_names_that_are_no_text_are_escaped() -> None:
+    talk = Told("x")
+    talk.ask("hello", key=b"\xffapp")
+    assert tables(talk).connections[0]["agent"] == "\\xffapp"
+
+
+def test_failover_logs_asked_for_are_kept() -> None:
+    talk = opened()
+    talk.failover_log(7, [(0xA, 5), (0xB, 0)])
+    log, row = tables(talk).tracker.conversation.of(1).failover_logs[7]
+    assert (len(log), row) == (32, 6)

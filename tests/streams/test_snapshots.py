@@ -1,0 +1,216 @@
+"""Each state of a snapshot, and each rule for the start of a marker, by its smallest conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peers.script import Stream
+from tests.streams.told import Record, Told, opened, tables
+
+
+def streaming(*, start: int = 0, snapshot: tuple[int, int] | None = None, **request: object) -> tuple[Told, Stream]:
+    talk = opened()
+    return talk, talk.stream(7, start=start, snapshot=snapshot, **request)  # type: ignore[arg-type] # passed on
+
+
+def last_of(talk: Told) -> Record:
+    return tables(talk).snapshots[-1]
+
+
+# -- states -----------------------------------------------------------------------------------------------
+
+
+def test_complete_by_its_last_event() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(2, "k")
+    assert last_of(talk)["state"] == "complete"
+
+
+def test_complete_by_seqno_advanced() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "k")
+    stream.seqno_advanced(2)
+    assert last_of(talk)["state"] == "complete-seqno-advanced"
+
+
+def test_open_where_the_capture_ends() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "k")
+    assert last_of(talk)["state"] == "open"
+
+
+@pytest.mark.parametrize("how", ["state-changed", "too-slow", "closed", "connection", "reset"])
+def test_cut_by_whatever_ends_it_early(how: str) -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "k")
+    if how == "closed":
+        stream.close()
+    elif how in ("connection", "reset"):
+        talk.close(abort=how == "reset")
+    else:
+        stream.end(how)
+    seen = tables(talk)
+    assert [snapshot["state"] for snapshot in seen.snapshots] == ["cut"]
+    assert seen.gaps == []
+
+
+def test_incomplete_when_the_next_marker_comes_too_early() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(1, "k")
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    stream.mutation(6, "k")
+    seen = tables(talk)
+    assert [snapshot["state"] for snapshot in seen.snapshots] == ["incomplete", "open"]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 6, "snapshot-tail")]
+
+
+def test_unknown_when_the_end_may_have_been_lost() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(1, "k")
+    with talk.lost():
+        stream.mutation(5, "k")
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    stream.mutation(6, "k")
+    seen = tables(talk)
+    assert [snapshot["state"] for snapshot in seen.snapshots] == ["unknown", "open"]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 6, "capture-loss")]
+
+
+def test_unknown_when_the_capture_lacks_what_came_last() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(1, "k")
+    with talk.lost():
+        stream.mutation(2, "k")
+    talk.noop()
+    assert last_of(talk)["state"] == "unknown"
+
+
+def test_complete_although_something_inside_was_lost() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    with talk.lost():
+        stream.mutation(1, "k")
+    stream.mutation(5, "k")
+    assert last_of(talk)["state"] == "complete"
+
+
+# -- conventions ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("start", "asked"), [(7, 7), (5, 7)])
+@pytest.mark.parametrize(
+    ("kinds", "convention"), [(["memory"], "memory-1"), (["memory", "checkpoint"], "memory-1"), (["disk", "checkpoint"], "disk-1")]
+)
+def test_the_first_marker_starts_at_the_request_or_its_snapshot(start: int, asked: int, kinds: list[str], convention: str) -> None:
+    talk, stream = streaming(start=asked, snapshot=(start, 9))
+    stream.snapshot(start, 20, *kinds)
+    assert last_of(talk)["convention"] == convention
+
+
+def test_a_marker_after_a_prologue_is_still_the_first() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 20, "disk", "checkpoint")
+    stream.snapshot(0, 20, "disk", "checkpoint", "history")
+    assert [snapshot["convention"] for snapshot in tables(talk).snapshots] == ["disk-1", "disk-1"]
+
+
+def after_first(*kinds: str, start: int = 6, first: int | None = None) -> Record:
+    """The second marker of a stream, and its first event."""
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory", "checkpoint")
+    stream.mutation(5, "k")
+    stream.snapshot(start, 20, *kinds)
+    if first is not None:
+        stream.mutation(first, "k")
+    return last_of(talk)
+
+
+@pytest.mark.parametrize("first", [None, 6, 9])
+def test_a_later_marker_with_the_checkpoint_flag_starts_at_its_checkpoint(first: int | None) -> None:
+    assert after_first("memory", "checkpoint", first=first)["convention"] == "memory-2"
+    assert after_first("disk", "checkpoint", first=first)["convention"] == "disk-later"
+
+
+@pytest.mark.parametrize(
+    ("first", "memory", "disk"), [(None, "unknown", "unknown"), (6, "memory-3", "disk-3-first-event"), (9, "irregular", "irregular")]
+)
+def test_without_the_checkpoint_flag_it_starts_with_the_event_that_follows(first: int | None, memory: str, disk: str) -> None:
+    assert after_first("memory", first=first)["convention"] == memory
+    assert after_first("disk", first=first)["convention"] == disk
+
+
+@pytest.mark.parametrize(("first", "convention"), [(None, "unknown"), (9, "memory-3"), (10, "irregular")])
+def test_a_first_memory_marker_above_the_request_is_the_specifications_own_example(first: int | None, convention: str) -> None:
+    talk, stream = streaming(start=5)
+    stream.snapshot(9, 20, "memory")
+    if first is not None:
+        stream.mutation(first, "k")
+    assert last_of(talk)["convention"] == convention
+
+
+@pytest.mark.parametrize("kinds", [["disk", "checkpoint"], ["memory", "checkpoint"]])
+def test_a_first_marker_anywhere_else_is_irregular(kinds: list[str]) -> None:
+    talk, stream = streaming(start=5)
+    stream.snapshot(9, 20, *kinds)
+    assert last_of(talk)["convention"] == "irregular"
+
+
+def test_flags_of_zero_are_read_as_memory() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5)
+    found = last_of(talk)
+    assert (found["type"], found["flags"], found["convention"]) == ("memory", [], "memory-1")
+
+
+def test_from_latest_starts_where_the_server_says() -> None:
+    talk, stream = streaming(flags=["from-latest"])
+    stream.snapshot(70, 75, "memory", "checkpoint")
+    stream.mutation(75, "k")
+    seen = tables(talk)
+    assert seen.snapshots[0]["convention"] == "memory-1"
+    assert [(gap["after_seqno"], gap["before_seqno"]) for gap in seen.gaps] == [(70, 75)]
+
+
+def test_without_the_request_the_first_marker_is_unknown_and_later_ones_are_not() -> None:
+    talk, stream = streaming()
+    talk.begin()
+    stream.snapshot(4, 5, "memory", "checkpoint")
+    stream.mutation(5, "k")
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    assert [snapshot["convention"] for snapshot in tables(talk).snapshots] == ["unknown", "memory-2"]
+
+
+def test_where_the_first_marker_may_be_lost_the_next_one_is_unknown_unless_it_starts_at_the_request() -> None:
+    for start, convention in ((0, "memory-1"), (6, "unknown")):
+        talk, stream = streaming()
+        with talk.lost():
+            stream.snapshot(0, 5, "memory", "checkpoint")
+        stream.snapshot(start, 9, "memory", "checkpoint")
+        assert last_of(talk)["convention"] == convention
+
+
+def test_a_first_event_that_may_be_lost_decides_nothing() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(5, "k")
+    stream.snapshot(6, 9, "memory")
+    with talk.lost():
+        stream.mutation(6, "k")
+    stream.mutation(7, "k")
+    assert last_of(talk)["convention"] == "unknown"
+
+
+def test_what_newer_markers_say_is_in_the_table() -> None:
+    talk, stream = streaming()
+    seqnos = {"max_visible_seqno": 8, "high_completed_seqno": 7, "purge_seqno": 2, "high_prepared_seqno": 9}
+    stream.snapshot(0, 9, "disk", "checkpoint", version="v2.2", **seqnos)
+    found = last_of(talk)
+    assert {key: found[key] for key in seqnos} == seqnos
+    assert (found["layout"], found["index"], found["start_seqno"], found["end_seqno"]) == ("v2.2", 1, 0, 9)

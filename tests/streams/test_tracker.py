@@ -1,0 +1,87 @@
+"""Samples have the tables that their stories tell; looking on the way changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpinspect.reading import Reading
+from dcpinspect.streams import state as s
+from dcpinspect.streams.tracker import Tables
+from tests.peers import truth
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", "dcp_prepare", "dcp_commit", "dcp_abort"}
+
+
+def read(name: str) -> tuple[Tables, list[str]]:
+    with Reading([str(SAMPLES / name)], track=True) as reading:
+        list(reading)
+        assert reading.tracker is not None
+        anomalies = reading.tracker.state.rows(s.N_ANOMALIES)
+        return reading.tables, [str(code) for code in anomalies[:, s.E_CODE]]
+
+
+def records(tables: Tables, name: str) -> list[dict[str, Any]]:
+    return tables.by_name[name].records()
+
+
+@pytest.mark.parametrize(
+    "name", ["tour.pcapng", "rollback.pcap", "snapshots.pcap", "lossy.pcap", "any.pcap", "capture-loss.pcap", "midstream.pcap"]
+)
+def test_nothing_in_a_legal_sample_is_out_of_order(name: str) -> None:
+    tables, anomalies = read(name)
+    assert anomalies == []
+    assert not [gap for gap in records(tables, "gaps") if gap["cause"] == "unexplained"]
+
+
+@pytest.mark.parametrize("name", ["tour.pcapng", "rollback.pcap", "snapshots.pcap", "lossy.pcap", "any.pcap"])
+def test_items_are_as_many_as_were_sent(name: str) -> None:
+    tables, _ = read(name)
+    messages = [message for connection in truth.load(name.partition(".")[0]) for message in (*connection.c2s, *connection.s2c)]
+    sent = Counter(int.from_bytes(one.data[6:8], "big") for one in messages if one.name in EVENTS and one.data is not None)
+    found = Counter[int]()
+    for stream in records(tables, "streams"):
+        found[stream["vbucket"]] += stream["items"]
+    assert +found == sent
+
+
+def test_every_lost_frame_is_a_capture_loss_and_nothing_else_is() -> None:
+    tables, _ = read("capture-loss.pcap")
+    assert {gap["cause"] for gap in records(tables, "gaps")} == {"capture-loss"}
+    tables, _ = read("lossy.pcap")
+    assert "capture-loss" not in {gap["cause"] for gap in records(tables, "gaps")}
+
+
+def test_the_client_of_the_rollback_gives_back_what_the_new_branch_does_not_have() -> None:
+    tables, _ = read("rollback.pcap")
+    found = [(gap["vbucket"], gap["after_seqno"], gap["before_seqno"]) for gap in records(tables, "gaps") if gap["cause"] == "rollback"]
+    assert found == [(7, 50, 61), (9, 0, 26), (10, 0, 13)]
+    vbuckets = {one["vbucket"]: (one["streams"], one["rollbacks"], one["connections"]) for one in records(tables, "vbuckets")}
+    assert vbuckets == {7: (3, 1, [1, 2]), 8: (2, 0, [1, 2]), 9: (3, 1, [1, 2]), 10: (3, 1, [1, 2])}
+
+
+def test_looking_at_the_tables_on_the_way_changes_nothing() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")], track=True) as reading:
+        for _ in reading:
+            reading.tables  # noqa: B018 - looked at
+        looked = {name: table.records() for name, table in reading.tables.by_name.items()}
+    assert looked == {name: table.records() for name, table in read("tour.pcapng")[0].by_name.items()}
+
+
+def test_tables_are_made_only_where_they_are_wanted() -> None:
+    with Reading([str(SAMPLES / "any.pcap")]) as reading, pytest.raises(ValueError, match="does not track"):
+        reading.tables  # noqa: B018 - raises
+
+
+def test_a_reading_without_messages_has_tables_all_the_same(tmp_path: Path) -> None:
+    from tests import builders
+
+    path = builders.capture(tmp_path / "a.pcap")
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        assert [len(table) for table in reading.tables.by_name.values()] == [1, 0, 0, 0, 0]
+        assert records(reading.tables, "connections")[0]["verdict"] == "never-opened"

@@ -1,0 +1,64 @@
+"""One consumer's story of a vbucket, over its streams and connections."""
+
+from __future__ import annotations
+
+from tests.streams.told import opened, tables
+
+
+def test_the_newest_stream_decides_and_sums_are_over_all() -> None:
+    one, other = opened("kafka:1"), opened("kafka:2", port=50_001)
+    stream = one.stream(7)
+    stream.snapshot(0, 5, "memory")
+    for seqno in (1, 2, 5):
+        stream.mutation(seqno, "k")
+    one.close()
+    other.stream(7, start=5, uuid=9, rollback=2)
+    stream = other.stream(7, start=2, end=99)
+    stream.snapshot(2, 4, "memory")
+    stream.mutation(4, "k")
+    other.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 40}]})
+    (found,) = tables(one, other).vbuckets
+    expected = {
+        "client": "10.0.0.1 kafka",
+        "vbucket": 7,
+        "verdict": "caught-up",
+        "connections": [1, 2],
+        "streams": 3,
+        "requested_end": 99,
+        "first_seqno": 1,
+        "last_seqno": 4,
+        "high_seqno": 40,
+        "items": 4,
+        "gaps": {"rollback": 1, "deduplicated": 2},
+        "snapshots": 2,
+        "rollbacks": 1,
+        "findings": {"error": 0, "warning": 0, "note": 0},
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert found["bytes"] == 2 * 44 + 4 * (24 + 31 + 2)
+
+
+def test_clients_are_told_apart_by_name_and_by_agent_when_they_have_none() -> None:
+    talks = [opened("kafka:1"), opened("spark:1", port=50_001)]
+    for talk in talks:
+        talk.stream(7)
+    assert [found["client"] for found in tables(*talks).vbuckets] == ["10.0.0.1 kafka", "10.0.0.1 spark"]
+
+
+def test_high_seqnos_of_one_collection_are_not_the_vbuckets() -> None:
+    talk = opened()
+    talk.stream(7)
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 40}]}, state="active", collection_id=8)
+    assert tables(talk).vbuckets[0]["high_seqno"] is None
+
+
+def test_observe_seqno_tells_the_high_seqno_too() -> None:
+    talk = opened()
+    talk.stream(7)
+    talk.ask(
+        "observe_seqno",
+        {"format": 0, "observed_vbucket": 7, "vbucket_uuid": 1, "last_persisted_seqno": 3, "current_seqno": 8},
+        vbucket=7,
+        vbucket_uuid=1,
+    )
+    assert tables(talk).vbuckets[0]["high_seqno"] == 8

@@ -1,0 +1,199 @@
+"""How a stream is, in one word: each by its smallest conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.peers.script import Stream
+from tests.streams.told import Record, Told, opened, tables
+
+
+def verdict(talk: Told) -> str:
+    found: str = tables(talk).streams[-1]["verdict"]
+    return found
+
+
+def started(*kinds: str, **controls: str) -> tuple[Told, Stream]:
+    talk = opened(**controls)  # type: ignore[arg-type] # none of them is a port
+    stream = talk.stream(7)
+    if kinds:
+        stream.snapshot(0, 5, *kinds)
+    return talk, stream
+
+
+def test_silent_until_the_first_message() -> None:
+    assert verdict(started()[0]) == "silent"
+
+
+def test_advancing_in_memory_and_backfilling_from_disk() -> None:
+    assert verdict(started("memory")[0]) == "advancing"
+    assert verdict(started("disk", "checkpoint")[0]) == "backfilling"
+    talk, stream = started(enable_out_of_order_snapshots="true")
+    stream.oso("start")
+    assert verdict(talk) == "backfilling"
+
+
+def test_caught_up_when_the_last_snapshot_is_complete() -> None:
+    talk, stream = started("memory")
+    stream.mutation(5, "k")
+    assert verdict(talk) == "caught-up"
+
+
+def test_caught_up_after_an_out_of_order_snapshot() -> None:
+    talk, stream = started(enable_out_of_order_snapshots="true")
+    stream.oso("start")
+    stream.mutation(5, "k")
+    stream.oso("end")
+    assert verdict(talk) == "caught-up"
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["ok", "closed", "state-changed", "disconnected", "too-slow", "backfill-failed", "rollback", "filter-empty", "lost-privileges"],
+)
+def test_ended_with_the_reason_of_the_stream_end(reason: str) -> None:
+    talk, stream = started()
+    stream.end(reason)
+    (found,) = tables(talk).streams
+    assert (found["verdict"], found["end_reason"], found["end_row"]) == ("ended", reason, 7)
+
+
+def test_ended_by_the_answer_to_a_close_where_no_stream_end_follows() -> None:
+    talk, stream = started("memory")
+    stream.close()
+    stream.mutation(1, "k")
+    (found,) = tables(talk).streams
+    assert (found["verdict"], found["end_reason"], found["items"], found["end_row"]) == ("ended", "closed", 1, 9)
+    assert tables(talk).anomalies == []
+
+
+def test_with_a_stream_end_on_close_the_answer_alone_ends_nothing() -> None:
+    talk, stream = started("memory", send_stream_end_on_client_close_stream="true")
+    stream.close()
+    assert verdict(talk) == "advancing"
+    stream.end("closed")
+    assert verdict(talk) == "ended"
+
+
+def test_ended_with_its_connection() -> None:
+    talk, _ = started("memory")
+    talk.close("server", abort=True)
+    (found,) = tables(talk).streams
+    assert (found["verdict"], found["end_reason"], found["end_row"]) == ("ended", "connection-closed", None)
+
+
+def test_where_the_end_may_have_been_lost_nobody_knows_why_it_ended() -> None:
+    talk, stream = started("memory")
+    with talk.lost():
+        stream.end("too-slow")
+    talk.close()
+    (found,) = tables(talk).streams
+    assert (found["verdict"], found["end_reason"]) == ("ended", None)
+
+
+def test_refused_and_rolled_back() -> None:
+    talk = opened()
+    talk.stream(7, status=7)
+    assert (verdict(talk), tables(talk).streams[0]["status"]) == ("refused", "not_my_vbucket")
+    talk.stream(7, start=9, rollback=3)
+    assert (verdict(talk), tables(talk).streams[1]["rollback_seqno"]) == ("rolled-back", 3)
+
+
+def asked(*, wait: float = 0, answer_lost: bool = False, closed: bool = False) -> Record:
+    talk = opened()
+    request = talk.stream_request(7, 50)
+    if answer_lost:
+        with talk.lost():
+            talk.stream_answer(request)
+    talk.wait(wait)
+    for _ in range(4):
+        talk.noop()
+    if closed:
+        talk.close()
+    return tables(talk).streams[0]
+
+
+def test_never_answered_when_patience_is_over_or_the_connection_was_closed_first() -> None:
+    for found in (asked(wait=2.1), asked(closed=True)):
+        assert (found["answer"], found["verdict"]) == ("unanswered", "never-answered")
+
+
+def test_nothing_is_absent_merely_because_the_capture_ended() -> None:
+    found = asked(wait=1.5)
+    assert (found["answer"], found["verdict"]) == ("unanswered", "unknown-capture")
+
+
+def test_an_answer_that_may_have_been_lost_is_unknown() -> None:
+    found = asked(wait=5, answer_lost=True)
+    assert (found["answer"], found["verdict"]) == ("unknown", "unknown-capture")
+
+
+def test_patience_is_ten_times_the_slowest_answer_before() -> None:
+    talk = opened()
+    first = talk.stream_request(6, 49)
+    talk.wait(1)
+    talk.stream_answer(first)
+    talk.stream_request(7, 50)
+    talk.wait(9)
+    talk.noop()
+    assert verdict(talk) == "unknown-capture"
+    talk.wait(2)
+    talk.noop()
+    assert verdict(talk) == "never-answered"
+
+
+def test_a_full_window_starves_the_stream() -> None:
+    talk, stream = started("memory", connection_buffer_size="100")
+    assert verdict(talk) == "advancing"
+    stream.mutation(1, "k")
+    assert verdict(talk) == "starved-by-flow-control"
+    talk.acknowledge()
+    assert verdict(talk) == "advancing"
+
+
+def test_behind_what_the_server_told() -> None:
+    talk, stream = started("memory")
+    stream.mutation(5, "k")
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 9}]})
+    assert verdict(talk) == "caught-up"
+    talk.wait(3)
+    talk.noop()
+    assert verdict(talk) == "behind"
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    stream.mutation(9, "k")
+    assert verdict(talk) == "caught-up"
+
+
+def test_unknown_without_request_and_marker_and_after_a_loss_up_to_the_end() -> None:
+    talk, stream = started("memory")
+    talk.begin()
+    stream.mutation(1, "k")
+    assert verdict(talk) == "unknown-capture"
+    talk, stream = started("memory")
+    with talk.lost():
+        stream.mutation(1, "k")
+    for _ in range(4):
+        talk.noop()
+    assert verdict(talk) == "unknown-capture"
+
+
+def test_what_was_asked_is_in_the_table() -> None:
+    talk = opened()
+    value = {"collections": ["8"], "uid": "5"}
+    talk.stream(7, start=5, end=9, uuid=0xABC, snapshot=(3, 6), flags=["active-only"], value=value, log=[(0xABC, 4), (0xDEF, 0)])
+    (found,) = tables(talk).streams
+    expected = {
+        "requested_start": 5,
+        "requested_end": 9,
+        "vbucket_uuid": "0x0000000000000abc",
+        "snapshot_start": 3,
+        "snapshot_end": 6,
+        "request_flags": ["active-only"],
+        "filter": value,
+        "answer": "accepted",
+        "status": "success",
+        "failover_log": [{"uuid": "0x0000000000000abc", "seqno": 4}, {"uuid": "0x0000000000000def", "seqno": 0}],
+        "open_row": 5,
+        "opaque": 3,
+    }
+    assert {key: found[key] for key in expected} == expected

@@ -1,0 +1,33 @@
+"""The words of the tables are those of their contract, and the numbers that kernels write are their places."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.streams import words as w
+
+
+@pytest.mark.parametrize(
+    ("number", "word", "words"),
+    [
+        (w.A_UNANSWERED, "unanswered", w.ANSWERS),
+        (w.A_ROLLBACK, "rollback", w.ANSWERS),
+        (w.CONNECTION_CLOSED, "connection-closed", w.END_REASONS),
+        (w.COMPLETE_OSO, "complete-oso", w.SNAPSHOT_STATES),
+        (w.CUT, "cut", w.SNAPSHOT_STATES),
+        (w.NOT_KNOWN, "unknown", w.SNAPSHOT_STATES),
+        (w.LOSS, "capture-loss", w.CAUSES),
+        (w.OUT_OF_ORDER, "oso", w.CAUSES),
+        (w.TAIL, "snapshot-tail", w.CAUSES),
+        (w.UNEXPLAINED, "unexplained", w.CAUSES),
+        (w.WITHOUT_STREAM, "message-without-stream", w.ANOMALIES),
+        (w.OSO_STRUCTURE, "oso-structure", w.ANOMALIES),
+        (w.UNMATCHED, "unmatched-response", w.ANOMALIES),
+    ],
+)
+def test_a_number_is_the_place_of_its_word(number: int, word: str, words: tuple[str, ...]) -> None:
+    assert words[number] == word
+
+
+def test_verdicts_of_vbuckets_are_those_of_streams_in_another_order() -> None:
+    assert set(w.VBUCKET_VERDICTS) == set(w.STREAM_VERDICTS)

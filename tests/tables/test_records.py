@@ -1,0 +1,88 @@
+"""Tables of records: the same values as JSON and as Arrow, null where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.protocol.columns import Numbers
+from dcpinspect.tables.records import Made, RecordColumn, Records, RecordTable, Worded, time_text
+
+TABLE = RecordTable(
+    "sample",
+    (
+        RecordColumn("seqno", "u64", ""),
+        RecordColumn("state", "word", "", ("open", "cut")),
+        RecordColumn("flags", "words", ""),
+        RecordColumn("time", "time", ""),
+        RecordColumn("uuid", "hex64", ""),
+        RecordColumn("log", "log", ""),
+        RecordColumn("filter", "object", ""),
+        RecordColumn("controls", "controls", ""),
+        RecordColumn("gaps", "counts", ""),
+        RecordColumn("interval", "seconds", ""),
+        RecordColumn("rows", "numbers", ""),
+        RecordColumn("name", "text", ""),
+    ),
+)
+NS = 1_712_404_860_123_456_789
+
+
+def sample() -> Records:
+    return Records(
+        TABLE,
+        {
+            "seqno": Numbers(np.array([2**64 - 1, 0], np.uint64), np.array([True, False])),
+            "state": Worded(np.array([1, -1]), ("open", "cut")),
+            "flags": Worded(np.array([0, 1]), [["memory"], []]),
+            "time": Numbers(np.array([NS, NS + 1])),
+            "uuid": Numbers(np.array([2**63, 5], np.uint64)),
+            "log": [[(2**64 - 1, 7)], None],
+            "filter": [{"sid": 5}, None],
+            "controls": [{"enable_noop": {"value": "true", "status": None}}, {}],
+            "gaps": [{"rollback": 1}, {}],
+            "interval": [1.5, None],
+            "rows": Made(2, lambda row: [row, row + 1]),
+            "name": ["é", None],
+        },
+        2,
+    )
+
+
+def test_a_record_has_every_key_and_is_ready_for_json() -> None:
+    first, second = sample().records()
+    assert first == {
+        "schema": "dcpinspect.sample/1",
+        "seqno": 2**64 - 1,
+        "state": "cut",
+        "flags": ["memory"],
+        "time": "2024-04-06T12:01:00.123456789Z",
+        "uuid": "0x8000000000000000",
+        "log": [{"uuid": "0xffffffffffffffff", "seqno": 7}],
+        "filter": {"sid": 5},
+        "controls": {"enable_noop": {"value": "true", "status": None}},
+        "gaps": {"rollback": 1},
+        "interval": 1.5,
+        "rows": [0, 1],
+        "name": "é",
+    }
+    nulls = {key for key, value in second.items() if value is None}
+    assert nulls == {"seqno", "state", "log", "filter", "interval", "name"}
+
+
+def test_arrow_has_the_same_values_and_times_with_all_digits() -> None:
+    table = sample().arrow()
+    assert table.schema.field("seqno").type == pa.uint64()
+    assert table.column("seqno").to_pylist() == [2**64 - 1, None]
+    assert table.column("state").to_pylist() == ["cut", None]
+    assert table.column("flags").to_pylist() == [["memory"], []]
+    assert table.column("time_ns").to_pylist() == [NS, NS + 1]
+    assert table.column("time").cast(pa.int64()).to_pylist() == [NS // 1000, (NS + 1) // 1000]
+    assert table.column("log").to_pylist() == [[{"uuid": "0xffffffffffffffff", "seqno": 7}], None]
+    assert table.column("filter").to_pylist() == ['{"sid":5}', None]
+    assert table.column("controls").to_pylist()[0] == [("enable_noop", {"value": "true", "status": None})]
+    assert table.column("rows").to_pylist() == [[0, 1], [1, 2]]
+
+
+def test_times_before_1970_are_times_too() -> None:
+    assert time_text(-1) == "1969-12-31T23:59:59.999999999Z"
