@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -104,10 +104,22 @@ def refuse_unused(context: typer.Context, format_: str, users: Mapping[str, Sequ
     for option in context.command.params:
         formats = users.get(option.name or "", (format_,))
         if format_ not in formats and is_typed(context, option.name or ""):
-            is_negated = bool(option.secondary_opts) and not context.params[option.name or ""]
-            spelling = max(option.secondary_opts if is_negated else option.opts, key=len)
             one_of = ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
-            raise UsageError(f"{spelling}: {format_} does not use it; it is for --format {one_of}")
+            raise UsageError(f"{_spelling(context, option)}: {format_} does not use it; it is for --format {one_of}")
+
+
+def refuse_with_columns(context: typer.Context, others: Sequence[str]) -> None:
+    """Raise UsageError where ``--columns`` was typed together with one of the ``others``, which say how whole messages are shown."""
+    for option in context.command.params:
+        if is_typed(context, "columns") and option.name in others and is_typed(context, option.name or ""):
+            raise UsageError(f"{_spelling(context, option)}: is for whole messages, and --columns shows columns; leave one of them out")
+
+
+def _spelling(context: typer.Context, option: Any) -> str:
+    """An option as it was typed, in its long form."""
+    is_negated = bool(option.secondary_opts) and not context.params[option.name]
+    spelling: str = max(option.secondary_opts if is_negated else option.opts, key=len)
+    return spelling
 
 
 def ports(values: list[str] | None) -> tuple[list[int], bool]:

@@ -9,7 +9,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
-from dcpinspect.cli.writers import USERS, TimeFormat, Wishes, writer_of
+from dcpinspect.cli.writers import USERS, WHOLE_MESSAGES, WHOLE_OPTIONS, TimeFormat, Wishes, writer_of
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Format
 
@@ -67,7 +67,10 @@ def read(
         filter_=filter_,
         config=context.obj,
     )
+    options.refuse_with_columns(context, WHOLE_OPTIONS)
     chosen = options.column_names(columns, context.obj)
+    if format_ in WHOLE_MESSAGES and not options.is_typed(context, "columns"):
+        chosen = None  # the config file's are for formats that show nothing else
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
@@ -75,7 +78,7 @@ def read(
         with opened(output, format_, captures) as out:
             writer = writer_of(format_, out, reading, wishes)
             # The next batch is decoded while this one is written, unless it may take long to come.
-            batches = reading if format_ in (Format.TEXT, Format.JSON, Format.NDJSON) or STDIN in captures else ahead(reading)
+            batches = reading if format_ in WHOLE_MESSAGES or STDIN in captures else ahead(reading)
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
                     rows = selection.rows(batch)

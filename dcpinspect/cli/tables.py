@@ -25,7 +25,7 @@ def write_table(table: Any, format_: Format, output: Output, *, schema: str | No
     twice = [name for name, count in Counter(table.schema.names).items() if count > 1]
     if twice and format_ not in (Format.TEXT, Format.CSV):
         raise UsageError(f"--format {format_}: two columns are called {escape(twice[0])}; give one of them another name")
-    write, end = _writer(table.schema, format_, output, schema, guard=guard)
+    write, end = table_writer(table.schema, format_, output, schema=schema, guard=guard)
     rows = 0
     try:
         for batch in interrupts.between(table.to_batches() if hasattr(table, "to_batches") else table):
@@ -43,7 +43,8 @@ Write = Callable[[Any], None]
 End = Callable[[], None]
 
 
-def _writer(columns: Any, format_: Format, output: Output, schema: str | None, *, guard: bool) -> tuple[Write, End]:
+def table_writer(columns: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True) -> tuple[Write, End]:
+    """What writes the record batches of a table with these ``columns``, an Arrow schema, and what writes the end of the table."""
     if format_ is Format.TEXT:
         return _text(columns, output)
     if format_ is Format.CSV:

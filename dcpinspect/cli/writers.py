@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dcpinspect.cli import interrupts
 from dcpinspect.export.formats import Format
@@ -50,9 +50,13 @@ USERS = {
     "fields": (Format.JSON, Format.NDJSON),
     "values": (Format.TEXT, Format.JSON, Format.NDJSON),
     "csv_guard": (Format.CSV,),
-    "columns": (Format.CSV, Format.PARQUET, Format.ARROW),
 }
 """The formats that do something with an option, by its parameter; all do with those that are not here."""
+
+WHOLE_MESSAGES = (Format.TEXT, Format.JSON, Format.NDJSON)
+"""Formats that show whole messages, unless columns are asked for."""
+WHOLE_OPTIONS = ("verbose", "hex_grid", "time", "fields", "values")
+"""Options that say how whole messages are shown."""
 
 
 class Writer(Protocol):
@@ -67,11 +71,11 @@ class Writer(Protocol):
 
 def writer_of(format_: Format, output: Output, reading: Reading, wishes: Wishes) -> Writer:
     """The writer of a format."""
-    if format_ is Format.TEXT:
-        return _TextWriter(output, reading, wishes)
     if format_ is Format.CSV:
         return _CsvWriter(output, wishes)
-    return _ColumnarWriter(output, format_, wishes) if format_.is_binary else _JsonWriter(output, format_, wishes)
+    if format_.is_binary or wishes.columns is not None:
+        return _ColumnsWriter(output, format_, wishes)
+    return _TextWriter(output, reading, wishes) if format_ is Format.TEXT else _JsonWriter(output, format_, wishes)
 
 
 class _TextWriter:
@@ -168,24 +172,42 @@ class _CsvWriter:
         """Nothing is left to write."""
 
 
-class _ColumnarWriter:
-    """Parquet or Arrow: the columns of the messages table."""
+class _ColumnsWriter:
+    """The columns of the messages table, all or some, as any other table is written: Parquet and Arrow have no other form."""
 
     def __init__(self, output: Output, format_: Format, wishes: Wishes) -> None:
-        from dcpinspect.export.columnar import ColumnarFile
+        import pyarrow as pa  # deferred: 0.1 s, for who picks columns
+
+        from dcpinspect.cli.tables import table_writer
         from dcpinspect.tables.arrow import arrow_schema
         from dcpinspect.tables.schema import COLUMNS
 
+        self._format = format_
         self._columns = wishes.columns or [column.name for column in COLUMNS]
-        self._file = ColumnarFile(output, arrow_schema(self._columns), format_, is_stream=output.is_stream)
+        self._schema = arrow_schema(self._columns)
+        if not format_.is_binary and "time" in self._columns:  # to be read, times have all their digits
+            self._schema = self._schema.set(self._columns.index("time"), pa.field("time", pa.timestamp("ns", "UTC")))
+        self._write, self._end = table_writer(self._schema, format_, output)
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
-        from dcpinspect.tables.arrow import record_batch
-
         for first in range(0, len(rows), SLICE):
-            self._file.write(record_batch(batch, rows[first : first + SLICE], self._columns))
+            self._write(self._table(batch, rows[first : first + SLICE]))
+            if self._format is Format.TEXT:
+                self._end()  # lines come with their messages, and not once there are enough to measure
             interrupts.check()
 
+    def _table(self, batch: MessageBatch, rows: Rows) -> Any:
+        import pyarrow as pa
+
+        from dcpinspect.tables.arrow import record_batch
+
+        table = record_batch(batch, rows, self._columns)
+        if self._schema == table.schema:
+            return table
+        return table.set_column(
+            self._columns.index("time"), self._schema.field("time"), pa.array(batch.time_ns[rows], self._schema.field("time").type)
+        )
+
     def end(self) -> None:
-        """Write what makes the file readable, also when reading was interrupted."""
-        self._file.close()
+        """Write what is left, or makes the file readable, also when reading was interrupted."""
+        self._end()

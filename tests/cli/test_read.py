@@ -129,8 +129,13 @@ def test_another_amount_of_values_is_refused(values: str, talk: str, fails: Call
         (["--format", "csv", "-V"], "--verbose: csv does not use it; it is for --format text"),
         (["--format", "json", "-x"], "--hex: json does not use it; it is for --format text"),
         (["--format", "ndjson", "--time", "relative"], "--time: ndjson does not use it; it is for --format text"),
-        (["--format", "ndjson", "--columns", "name"], "--columns: ndjson does not use it; it is for --format csv, parquet or arrow"),
-        (["--columns", "name"], "--columns: text does not use it; it is for --format csv, parquet or arrow"),
+        (["--columns", "name", "-V"], "--verbose: is for whole messages, and --columns shows columns; leave one of them out"),
+        (["--columns", "name", "-x"], "--hex: is for whole messages, and --columns shows columns; leave one of them out"),
+        (["--columns", "name", "--time", "delta"], "--time: is for whole messages, and --columns shows columns; leave one of them out"),
+        (
+            ["--format", "json", "--columns", "name", "--no-fields"],
+            "--no-fields: is for whole messages, and --columns shows columns; leave one of them out",
+        ),
         (["--no-fields"], "--no-fields: text does not use it; it is for --format json or ndjson"),
         (["--format", "csv", "--fields"], "--fields: csv does not use it; it is for --format json or ndjson"),
         (["--format", "csv", "--values", "10"], "--values: csv does not use it; it is for --format text, json or ndjson"),
@@ -154,6 +159,7 @@ def test_options_of_the_config_file_are_for_the_formats_that_use_them(
     assert read(talk, "--format", "csv", "-n", "1") == ['"row"', "1"]
     assert "fields" not in json.loads(read(talk, "--format", "ndjson", "-n", "1")[0])
     assert any("Opcode" in line for line in read(talk, "-n", "1"))
+    assert read(talk, "-n", "1", "--columns", "row,name") == ["row  name", "  1  hello"]
 
 
 def test_relative_times_count_from_the_first_packet(talk: str, read: Read) -> None:
@@ -448,6 +454,23 @@ def test_csv_has_a_line_for_each_message(talk: str, read: Read, columns: str) ->
     heading, *lines = read(talk, "--format", "csv", "--columns", columns)
     assert heading == ",".join(f'"{name}"' for name in columns.split(","))
     assert len(lines) == 10
+
+
+def test_text_with_columns_is_a_table_of_them(talk: str, read: Read) -> None:
+    assert read(talk, "--columns", "row,time,name,status,key", "--filter", "row in (2, 7, 9)") == [
+        "row  time                            name          status  key",
+        "  2  2023-11-14T22:13:20.000050000Z  hello              0",
+        "  7  2023-11-14T22:13:20.000190000Z  dcp_mutation          user::\\x1b[2J",
+        "  9  2023-11-14T22:13:20.000230000Z  get                   user::9",
+    ]
+
+
+def test_json_with_columns_has_these_keys(talk: str, read: Read) -> None:
+    arguments = (talk, "--columns", "row,time,key,key_bytes,by_seqno,datatype", "-n", "1", "--opcode", "mutation")
+    record = {"row": 6, "time": "2023-11-14T22:13:20.000170000Z", "key": "user::1", "key_bytes": b"user::1".hex(), "by_seqno": 1}
+    (line,) = read(*arguments, "--format", "ndjson")
+    assert json.loads(line) == {**record, "datatype": ["json"]}
+    assert json.loads("".join(read(*arguments, "--format", "json"))) == [{**record, "datatype": ["json"]}]
 
 
 def test_csv_stops_where_it_is_told_to(talk: str, read: Read) -> None:
