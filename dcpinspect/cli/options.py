@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dcpinspect.cli.config import Config
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.select import Selection
 
@@ -45,6 +46,14 @@ OutputFile = Annotated[
 CsvGuard = Annotated[
     bool,
     typer.Option("--csv-guard/--no-csv-guard", help="CSV: put an apostrophe before texts that a spreadsheet would run as formulas."),
+]
+Redact = Annotated[
+    bool,
+    typer.Option("--redact", help="Replace keys, values and names of users by pseudonyms; equal ones stay equal within this run."),
+]
+RedactSalt = Annotated[
+    str | None,
+    typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt: pseudonyms are the same in every run that has it."),
 ]
 
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
@@ -120,6 +129,17 @@ def _spelling(context: typer.Context, option: Any) -> str:
     is_negated = bool(option.secondary_opts) and not context.params[option.name]
     spelling: str = max(option.secondary_opts if is_negated else option.opts, key=len)
     return spelling
+
+
+def redactor(is_wanted: bool, salt: str | None) -> Redactor | None:
+    """What ``--redact`` and ``--redact-salt``, which asks for it too, want. Raises UsageError for a salt that is none."""
+    if salt is None and not is_wanted:
+        return None
+    if salt == "":
+        raise UsageError("--redact-salt: is empty; give a text that others cannot guess, or --redact alone for a random one")
+    from dcpinspect.protocol.redact import Redactor  # deferred: only who redacts needs it
+
+    return Redactor(None if salt is None else salt.encode(errors="surrogateescape"))
 
 
 def ports(values: list[str] | None) -> tuple[list[int], bool]:

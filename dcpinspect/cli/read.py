@@ -35,6 +35,8 @@ def read(
     ] = None,
     columns: options.Columns = None,
     csv_guard: options.CsvGuard = True,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     time: Annotated[
         TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
     ] = TimeFormat.RELATIVE,
@@ -72,6 +74,7 @@ def read(
     if format_ in WHOLE_MESSAGES and not options.is_typed(context, "columns"):
         chosen = None  # the config file's are for formats that show nothing else
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
+    redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         left, shown = limit, 0
@@ -87,7 +90,7 @@ def read(
                         rows = rows[:left]
                         left -= len(rows)
                     shown += len(rows)
-                    writer.write(batch, rows)
+                    writer.write(batch.redacted(redactor), rows)
                     out.flush()
                     if left == 0:
                         break

@@ -172,6 +172,8 @@ def field_object(field: FieldValue, values: Values, *, is_bulk: bool = False) ->
         out["inflated"] = True
     if field.hidden:
         out["hidden"] = True
+    if field.redacted:
+        out["redacted"] = True
     if field.missing:
         out["missing"] = True
     return out

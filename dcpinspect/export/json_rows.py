@@ -120,7 +120,7 @@ class JsonRows:
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
         """The JSON of these messages in order, many in a piece."""
-        if self._values != "full" or not rt.write_rows.runs_compiled(len(rows)):
+        if self._values != "full" or batch.redactor is not None or not rt.write_rows.runs_compiled(len(rows)):
             yield from (self._ordinary(batch, index) for index in rows.tolist())
             return
         run = _Run(self, batch, rows)

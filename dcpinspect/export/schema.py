@@ -154,6 +154,7 @@ def message_schema() -> dict[str, Any]:
                     "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}},
                     "inflated": {"const": True, "description": "offsets count in the uncompressed value"},
                     "hidden": {"const": True, "description": "credentials"},
+                    "redacted": {"const": True, "description": "hex and value are a pseudonym of what the wire had, whose size is told"},
                     "missing": {"const": True},
                 },
                 "required": ["name", "label", "offset", "size", "hex", "value", "meaning"],

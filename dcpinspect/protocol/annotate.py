@@ -244,7 +244,7 @@ class _Annotator(Annotation):
         if spec is None:
             if layout is not None:
                 self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {layout.side} must not have a key")
-            spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key")
+            spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key", private=True)
             if self.secret:
                 self.message.fields.append(self._hidden(spec, at, size, 0, top=False))
                 return

@@ -58,6 +58,10 @@ class Kind(Enum):
         """Bytes, or 0 where the message says how many."""
 
 
+_PRIVATE = frozenset({Kind.KEY, Kind.DOCUMENT, Kind.BYTES, Kind.ERROR, Kind.SECRET})
+"""Errors may quote what they complain about; bytes that nobody described may be anything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bit:
     """One bit of a flags field."""
@@ -109,6 +113,13 @@ class Field:
     """Of a JSON value: the key that holds the DCP stream-id."""
     bodyless: bool = False
     """A DOCUMENT that may hold xattrs only."""
+    private: bool | None = None
+    """Whether it holds what users store or who they are; None: as its kind says."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it holds a key, a value, or the name of a user."""
+        return self.kind in _PRIVATE if self.private is None else self.private
 
     @property
     def title(self) -> str:

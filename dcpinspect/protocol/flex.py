@@ -54,7 +54,10 @@ REQUEST_FRAMES = {
     ),
     3: FrameSpec("open_tracing", "trace context of a 6.5 prototype", None),
     4: FrameSpec(
-        "impersonate_user", "act for this user", None, (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain"),)
+        "impersonate_user",
+        "act for this user",
+        None,
+        (Field("user", 0, Kind.TEXT, "user name; a leading ^ means the external domain", private=True),),
     ),
     5: FrameSpec("preserve_ttl", "keep the expiry that the document has", (0,)),
     6: FrameSpec(

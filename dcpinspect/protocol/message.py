@@ -65,6 +65,8 @@ class FieldValue:
     """It stands in the uncompressed value, not on the wire."""
     missing: bool = False
     """Some of its bytes are not in the capture."""
+    redacted: bool = False
+    """Bytes and value are not those of the wire, which hold what users store or who they are."""
 
     def walk(self) -> Iterator[FieldValue]:
         """This field and all inside it."""

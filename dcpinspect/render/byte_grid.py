@@ -30,7 +30,7 @@ _MISSING_SHOWN = 64
 def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
     """The lines of the grid, which ends ``limit`` bytes into the first longer field (None: never).
 
-    A byte that the capture does not hold shows as ``··``, one of a credential as ``**``.
+    A byte that the capture does not hold shows as ``··``, one of a credential as ``**``, one that was redacted as ``##``.
     """
     size = message.size
     shown = min(size, len(message.data) + _MISSING_SHOWN)
@@ -42,7 +42,9 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
         _cover(cells, start, end, "··")
     for field in message.fields:
         for part in field.walk():
-            if part.hidden:
+            if part.redacted and not part.inflated:
+                _cover(cells, part.offset, part.offset + part.size, "##")
+            elif part.hidden:
                 _cover(cells, part.offset, part.offset + part.size, "**")
         if _is_text(field):
             _letters(cells, field)

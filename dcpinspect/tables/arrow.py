@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcpinspect.protocol.columns import Mask, Numbers, Rows, Slices
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
@@ -112,7 +114,15 @@ def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     valid = slices.size >= 0
     for place in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
         valid[place] &= batch.key_of(int(rows[place])) is not None
-    return _slices(batch.data, slices, valid)
+    keys = _slices(batch.data, slices, valid)
+    return keys if batch.redactor is None else _redacted(keys, batch.has_private_key(rows), batch.redactor)
+
+
+def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
+    """Keys with replacements for private ones, each made once."""
+    different = keys.dictionary_encode()
+    replaced = pa.array([redactor.replacement(key) for key in different.dictionary.to_pylist()], pa.binary())
+    return pc.if_else(pa.array(is_private), replaced.take(different.indices), keys)
 
 
 def _key(batch: MessageBatch, rows: Rows) -> Any:

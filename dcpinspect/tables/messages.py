@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +19,15 @@ from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.session import context
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
+
 DIRECTIONS = ("c2s", "s2c")
 SIDES = ("request", "response")
 
 _TOKENS = np.array([Trait.TOKEN in opcode_traits(code) for code in range(256)], dtype=np.bool_)
+
+_PRIVATE_KEYS = np.array([*(layout.key is None or layout.key.is_private for layout in LAYOUTS), True, True], dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ class MessageBatch:
     request_stream_offset: Numbers
     rtt_ns: Numbers
     losses: Losses = NO_LOSSES
+    redactor: Redactor | None = None
+    """Replaces what is private wherever a message is explained or its key is told; columns and ``data`` have what the wire had."""
 
     def __len__(self) -> int:
         return len(self.row)
@@ -103,7 +111,17 @@ class MessageBatch:
 
     def annotate(self, index: int) -> Message:
         """The message with every field explained."""
-        return annotate(self.bytes_of(index), context=self.context_of(index), missing=self.missing.of(index))
+        message = annotate(self.bytes_of(index), context=self.context_of(index), missing=self.missing.of(index))
+        return message if self.redactor is None else self.redactor.message(message)
+
+    def redacted(self, redactor: Redactor | None) -> MessageBatch:
+        """The same messages, with what is private replaced from here on; None leaves them as they are."""
+        return self if redactor is None else replace(self, redactor=redactor)
+
+    def has_private_key(self, rows: Rows) -> Mask:
+        """Messages whose key tells what users store, or who they are; so does the key of what nobody described."""
+        private: Mask = _PRIVATE_KEYS[self.decoded.layout[rows]]
+        return private
 
     def name_of(self, index: int) -> str:
         """Full lower-case name of the command."""
@@ -131,7 +149,10 @@ class MessageBatch:
             at = start - int(self.start[index])
             if any(low < at + size and at < high for low, high in self.missing.of(index)):
                 return None
-        return self.data[start : start + size].tobytes()
+        key = self.data[start : start + size].tobytes()
+        if self.redactor is not None and _PRIVATE_KEYS[self.decoded.layout[index]]:
+            return self.redactor.replacement(key)
+        return key
 
     def number(self, name: str, index: int) -> int | None:
         """A message-specific number of one message, or None."""

@@ -9,7 +9,7 @@ from dcpinspect.protocol.opcodes import Opcode
 
 _SPEC = "BinaryProtocol.md"
 
-_SCAN_ID = Field("scan_id", 0, Kind.BYTES, "id of the scan", "scan id", size=16)
+_SCAN_ID = Field("scan_id", 0, Kind.BYTES, "id of the scan", "scan id", size=16, private=False)
 
 
 _layout = partial(Layout, generation="v1", spec=_SPEC, columns=False)
@@ -34,7 +34,7 @@ LAYOUTS = (
         extras=(Field("limit_status", 0, Kind.STATUS, "status that writers get", "status"),),
         key=Field("key", 0, Kind.TEXT, "bucket", "Key"),
     ),
-    _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, Kind.JSON, "what to scan", "Value"),)),
+    _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, Kind.JSON, "what to scan", "Value", private=True),)),
     _layout(Opcode.RANGE_SCAN_CREATE, "response", value=(_SCAN_ID,)),
     _layout(
         Opcode.RANGE_SCAN_CONTINUE,

@@ -101,11 +101,11 @@ def _store_family() -> tuple[Layout, ...]:
         out.append(_layout(opcode, "request", key=_KEY))
         out += stored(opcode)
     counter = (
-        Field("delta", 0, Kind.U64, "how much to add or subtract", "delta"),
-        Field("initial", 8, Kind.U64, "value of a counter that is not there yet", "initial"),
+        Field("delta", 0, Kind.U64, "how much to add or subtract", "delta", private=True),
+        Field("initial", 8, Kind.U64, "value of a counter that is not there yet", "initial", private=True),
         Field("expiration", 16, Kind.U32, _EXPIRY, "expiration", values={0xFFFF_FFFF: "do not create"}),
     )
-    number = (Field("counter", 0, Kind.U64, "value of the counter", "value"),)
+    number = (Field("counter", 0, Kind.U64, "value of the counter", "value", private=True),)
     for opcode in (Opcode.INCREMENT, Opcode.DECREMENT, Opcode.INCREMENTQ, Opcode.DECREMENTQ):
         out.append(_layout(opcode, "request", extras=counter, key=_KEY))
         out.append(_layout(opcode, "response", value=number))

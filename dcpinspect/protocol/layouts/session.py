@@ -12,6 +12,7 @@ _SASL = "sasl.md"
 
 _FEATURES = Records("features", (Field("feature", 0, Kind.FEATURE, "feature", "feature"),), "features asked for, or granted", "feature")
 _JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value"),)
+_PRIVATE_JSON = (Field("value", 0, Kind.JSON, "JSON document", "Value", private=True),)
 _TEXT = (Field("value", 0, Kind.TEXT, "text", "Value"),)
 _SECRET = (Field("value", 0, Kind.SECRET, "authentication data", "Value"),)
 _MECHANISM = Field("key", 0, Kind.TEXT, "SASL mechanism", "Key")
@@ -68,9 +69,9 @@ LAYOUTS = (
     _layout(
         Opcode.STAT,
         "request",
-        key=Field("key", 0, Kind.TEXT, "group of statistics", "Key"),
+        key=Field("key", 0, Kind.TEXT, "group of statistics, some of them of a document key", "Key", private=True),
         key_required=False,
-        value=_JSON,
+        value=_PRIVATE_JSON,
         value_required=False,
     ),
     # Many answers, one statistic each; the last has neither key nor value.
@@ -79,7 +80,7 @@ LAYOUTS = (
         "response",
         key=Field("key", 0, Kind.TEXT, "name of the statistic", "Key"),
         key_required=False,
-        value=_TEXT,
+        value=(Field("value", 0, Kind.TEXT, "text", "Value", private=True),),
         value_required=False,
     ),
     _layout(Opcode.VERBOSITY, "request", extras=(Field("level", 0, Kind.U32, "log verbosity", "verbosity"),)),
@@ -92,7 +93,7 @@ LAYOUTS = (
         Opcode.AUDIT_PUT,
         "request",
         extras=(Field("event_id", 0, Kind.U32, "audit event", "event id"),),
-        value=_JSON,
+        value=_PRIVATE_JSON,
     ),
     _layout(Opcode.AUDIT_PUT, "response"),
     _layout(
@@ -131,7 +132,7 @@ LAYOUTS = (
             _layout(
                 opcode,
                 "request",
-                key=Field("key", 0, Kind.TEXT, "name", "Key"),
+                key=Field("key", 0, Kind.TEXT, "name", "Key", private=True),
                 key_required=False,
                 value=_SECRET,
                 value_required=False,

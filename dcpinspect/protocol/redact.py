@@ -1,0 +1,108 @@
+"""What users store, and who they are, replaced by texts that tell nothing and still tell one from another.
+
+Keys, values with all inside them, paths into documents and names of users become the first 32 digits of an HMAC-SHA-256 of their
+bytes: equal ones stay equal under one salt, and without the salt nobody finds out by trying which text it was. Numbers, lengths, ids,
+names of commands, connections, buckets, scopes and collections stay; ``Field.is_private`` says which field is what.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hmac
+import secrets
+from collections.abc import Sequence
+
+from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.message import FieldValue, Message, Value
+
+DIGITS = 32
+"""Digits of a replacement: 128 bits, so that two texts never share one by chance."""
+
+
+class Redactor:
+    """Replaces by one salt; a random one unless it is given."""
+
+    def __init__(self, salt: bytes | None = None) -> None:
+        self._salt = secrets.token_bytes(32) if salt is None else salt
+
+    def replacement(self, raw: bytes) -> bytes:
+        """What stands for these bytes; nothing for none."""
+        return hmac.digest(self._salt, raw, "sha256").hex()[:DIGITS].encode() if raw else b""
+
+    def message(self, message: Message) -> Message:
+        """Replace what is private in a message, which must be nobody else's; the bytes of the wire are zeros there."""
+        data = bytearray(message.data)
+        fields = [self._field(field, data, is_private=False) for field in message.fields]
+        for before, after in zip(message.fields, fields, strict=True):
+            if before is after:
+                continue
+            if after.name == "key" and message.key is not None:
+                message.key = self.replacement(message.key)
+            elif message.value is not None:
+                message.value = self._value(message.value)
+        message.fields = fields
+        message.data = bytes(data)
+        return message
+
+    def _field(self, field: FieldValue, data: bytearray, *, is_private: bool) -> FieldValue:
+        """The field itself, or one with what is private replaced; ``is_private``: what stands around it is, and it has no ``spec``."""
+        spec = field.spec
+        if field.hidden or (spec is None and isinstance(field.value, int)):  # the collection of a key, the bits of a number
+            return field
+        if spec is not None:
+            is_private = spec.is_private
+            if spec.kind.size:
+                return self._number(field, data) if is_private else field
+        is_frames = field.name == "framing_extras"
+        parts = tuple(
+            # Elements of framing extras: those that are known say what is private in them.
+            self._field(part, data, is_private=is_private and not (is_frames and (part.fields or part.size == 1)))
+            for part in field.fields
+        )
+        if is_private and field.raw and (not parts or spec is None or spec.kind is Kind.DOCUMENT):
+            return self._replaced(field, parts, data)
+        if all(before is after for before, after in zip(field.fields, parts, strict=True)):
+            return field
+        raw = _spliced(field, parts)
+        value = parts[-1].value if spec is not None and spec.kind is Kind.KEY else raw if field.value is not None else None
+        return dataclasses.replace(field, raw=raw, value=value, fields=parts)
+
+    def _replaced(self, field: FieldValue, parts: tuple[FieldValue, ...], data: bytearray) -> FieldValue:
+        """A field all of which is private."""
+        name = field.name if field.label != "xattr" else self._text(field.name)
+        value = self._text(field.value) if isinstance(field.value, str | bytes) else None
+        _overwrite(field, data)
+        return dataclasses.replace(field, name=name, raw=self.replacement(field.raw), value=value, fields=parts, redacted=True)
+
+    def _text(self, value: str | bytes) -> str:
+        return self.replacement(value.encode() if isinstance(value, str) else value).decode()
+
+    def _number(self, field: FieldValue, data: bytearray) -> FieldValue:
+        """A number that is a document, or changes one: there is no telling text for it."""
+        _overwrite(field, data)
+        return dataclasses.replace(field, raw=b"", value=None, meaning=f"hidden, {field.size} bytes", hidden=True, redacted=True)
+
+    def _value(self, value: Value) -> Value:
+        body = self.replacement(value.body)
+        if value.encoding == "json":
+            body = b'"' + body + b'"'
+        xattrs = tuple((self.replacement(name), b'"' + self.replacement(text) + b'"') for name, text in value.xattrs)
+        return dataclasses.replace(value, body=body, xattrs=xattrs)
+
+
+def _overwrite(field: FieldValue, data: bytearray) -> None:
+    """Zeros in the place of a field of the wire."""
+    if not field.inflated:
+        end = min(field.offset + field.size, len(data))
+        data[field.offset : end] = bytes(max(0, end - field.offset))
+
+
+def _spliced(field: FieldValue, parts: Sequence[FieldValue]) -> bytes:
+    """The bytes of a field with those of the fields inside it in their places."""
+    out, at = b"", 0
+    for before, after in zip(field.fields, parts, strict=True):
+        if after is not before:
+            place = before.offset - field.offset
+            out += field.raw[at:place] + after.raw
+            at = place + before.size
+    return out + field.raw[at:]

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.encode import encode, encode_document
+from dcpinspect.protocol.flex import encode_frames
+from dcpinspect.protocol.message import Context, Message
+from dcpinspect.protocol.redact import DIGITS, Redactor
+from tests import builders
+
+REDACTOR = Redactor(b"salt")
+ON = Context("on")
+
+
+def redacted(data: bytes, context: Context = ON, missing: tuple[tuple[int, int], ...] = ()) -> Message:
+    return REDACTOR.message(annotate(data, context=context, missing=missing))
+
+
+def pseudonym(text: bytes) -> str:
+    return REDACTOR.replacement(text).decode()
+
+
+def test_a_pseudonym_depends_on_text_and_salt_only() -> None:
+    assert REDACTOR.replacement(b"key") == Redactor(b"salt").replacement(b"key")
+    assert len({REDACTOR.replacement(b"key"), REDACTOR.replacement(b"Key"), Redactor(b"Salt").replacement(b"key")}) == 3
+    assert Redactor().replacement(b"key") != Redactor().replacement(b"key")
+    assert len(REDACTOR.replacement(b"key")) == DIGITS
+    assert REDACTOR.replacement(b"") == b""
+
+
+def test_it_is_the_hmac_that_anybody_with_the_salt_can_make() -> None:
+    # printf key | openssl dgst -sha256 -hmac salt
+    assert REDACTOR.replacement(b"key") == b"95a47c9b4fdb78ca55bc2ee4423b2b0f"
+
+
+def test_a_key_keeps_its_collection() -> None:
+    message = redacted(builders.mutation(key=b"\x08key"))
+    field = message.field("key")
+    assert field is not None
+    collection, key = field.fields
+    assert (message.collection_id, collection.value, collection.raw) == (8, 8, b"\x08")
+    assert message.key == pseudonym(b"key").encode() == key.raw
+    assert (field.value, field.raw, field.size) == (pseudonym(b"key"), b"\x08" + pseudonym(b"key").encode(), 4)
+    assert (key.redacted, collection.redacted) == (True, False)
+
+
+def test_a_value_keeps_what_it_is() -> None:
+    message = redacted(builders.mutation(key=b"\x00k", value=b'{"a":1}'))
+    assert message.value is not None
+    assert (message.value.encoding, message.value.size) == ("json", 7)
+    assert message.value.body == b'"' + REDACTOR.replacement(b'{"a":1}') + b'"'
+    assert message.problems == []
+
+
+def test_bytes_of_the_wire_are_zeros_where_something_was() -> None:
+    data = builders.mutation(key=b"\x08key", value=b'{"a":1}')
+    assert redacted(data).data == data.replace(b"key", bytes(3)).replace(b'{"a":1}', bytes(7))
+
+
+def test_xattrs_have_neither_names_nor_values() -> None:
+    value, datatype = encode_document('{"a":1}', xattrs={"_sync": '{"rev":1}'}, json=True, snappy=True)
+    message = redacted(encode("dcp_mutation", key="k", datatype=datatype, value=value))
+    assert message.value is not None
+    assert message.value.xattrs == ((REDACTOR.replacement(b"_sync"), b'"' + REDACTOR.replacement(b'{"rev":1}') + b'"'),)
+    assert message.value.body == b'"' + REDACTOR.replacement(b'{"a":1}') + b'"'
+    field = message.field("value")
+    assert field is not None
+    xattrs, body = field.fields
+    assert (xattrs.fields[0].name, xattrs.fields[0].value) == (pseudonym(b"_sync"), pseudonym(b'{"rev":1}'))
+    assert (body.value, body.redacted, field.redacted, xattrs.redacted) == (pseudonym(b'{"a":1}'), True, True, True)
+
+
+def test_records_keep_their_numbers() -> None:
+    record = struct.pack(">QQQIIIHBB", 1, 2, 3, 7, 4, 5, 4, 1, 9) + b"\x08key" + b'{"a":1}'
+    message = redacted(encode("dcp_cache_transfer", value=record * 2))
+    for item in message.fields[-2:]:
+        parts = {part.name: part for part in item.fields}
+        assert (parts["by_seqno"].value, parts["key_length"].value) == (2, 4)
+        assert (parts["key"].value, parts["value"].raw) == (pseudonym(b"key"), REDACTOR.replacement(b'{"a":1}'))
+        assert b"key" not in item.raw
+        assert item.raw[:40] == record[:40]
+
+
+def test_names_of_users_go_from_the_framing_extras_and_all_else_stays() -> None:
+    frames = encode_frames([(2, b"\x00\x05"), (4, b"alice"), (0, b""), (9, b"alice")])
+    data = bytearray(builders.message(magic=0x08, opcode=0x00, key=b"k"))
+    data = data[:24] + frames + data[24:]
+    data[2], data[8:12] = len(frames), (len(data) - 24).to_bytes(4, "big")
+    field = redacted(bytes(data)).field("framing_extras")
+    assert field is not None
+    sid, user, barrier, unknown = field.fields
+    assert (sid.fields[0].value, barrier.raw, barrier.redacted) == (5, b"\x00", False)
+    assert user.fields[0].value == pseudonym(b"alice")
+    assert user.raw == b"\x45" + pseudonym(b"alice").encode()
+    assert unknown.redacted
+    assert b"alice" not in field.raw
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        encode("dcp_open", key="eq_dcpq:replication", flags=["producer"]),
+        encode("dcp_control", key="set_noop_interval", value="120"),
+        encode("hello", key="agent", features=[{"feature": 0x12}]),
+        builders.message(opcode=0x89, key=b"travel-sample"),
+        builders.message(opcode=0x53, extras=bytes(48), value=b'{"collections":["8"]}'),
+    ],
+    ids=["open", "control", "hello", "select bucket", "stream request"],
+)
+def test_what_tells_nothing_of_users_stays(data: bytes) -> None:
+    before, after = annotate(data, context=ON), redacted(data)
+    assert (after.fields, after.key, after.value, after.data) == (before.fields, before.key, before.value, before.data)
+
+
+def test_a_number_that_is_a_document_is_hidden() -> None:
+    message = redacted(builders.message(magic=0x81, opcode=0x05, value=(42).to_bytes(8, "big")))
+    field = message.field("counter")
+    assert field is not None
+    assert (field.hidden, field.raw, field.value) == (True, b"", None)
+    assert message.data[24:] == bytes(8)
+
+
+def test_credentials_stay_hidden() -> None:
+    message = redacted(builders.message(opcode=0x21, key=b"PLAIN", value=b"\0user\0password"))
+    assert [field.hidden for field in message.fields if field.name == "value"] == [True]
+    assert message.key == b"PLAIN"
+
+
+def test_what_is_missing_stays_missing() -> None:
+    data = builders.mutation(key=b"\x08key", value=b"0123456789")
+    message = redacted(data, missing=((len(data) - 4, len(data)),))
+    field = message.field("value")
+    assert field is not None
+    assert (field.missing, field.value, field.raw) == (True, None, pseudonym(b"012345").encode())
