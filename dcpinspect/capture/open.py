@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,8 @@ class Capture:
     def __init__(self, paths: Sequence[str], batch_bytes: int) -> None:
         self.files = [CaptureFile(path) for path in paths]
         """In reading order; ``PacketBatch.file`` counts in it."""
+        self.position = 0
+        """Bytes of the files read so far, as they lie there; of pipes, unpacked bytes."""
         self._batch_bytes = batch_bytes
         self._opened: dict[str, _Reader] = {}
         self._batches: Iterator[PacketBatch] | None = None
@@ -89,6 +92,16 @@ class Capture:
         return sum(file.packets for file in self.files)
 
     @property
+    def size(self) -> int | None:
+        """Bytes of all files, which ``position`` gets to; None where one of them is no file whose size is known."""
+        try:
+            states = [Path(file.name).stat() for file in self.files if file.name != STDIN]
+        except OSError:
+            return None
+        is_known = len(states) == len(self.files) and all(stat.S_ISREG(state.st_mode) for state in states)
+        return sum(state.st_size for state in states) if is_known else None
+
+    @property
     def problems(self) -> list[Problem]:
         """Damaged places met so far, in reading order."""
         return [problem for file in self.files for problem in file.problems]
@@ -115,10 +128,12 @@ class Capture:
 
     def _read(self) -> Iterator[PacketBatch]:
         packets = 0
+        before = 0
         for index, file in enumerate(self.files):
             reader = self._reader(file.name)
             file.format = reader.format.name
             for walk, window in reader:
+                self.position = before + reader.source.position
                 found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]
                 file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
                 count = len(walk.offset)
@@ -137,6 +152,7 @@ class Capture:
                     )
                     file.packets += count
                     packets += count
+            before = self.position
             reader.close()
             del self._opened[file.name]
 

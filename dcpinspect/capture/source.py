@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import select
 import sys
+from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
@@ -64,12 +65,19 @@ class Source:
             raise CaptureError(path, None, f"cannot be read ({error.strerror})") from error
         self.problem: str | None = None
         """Why the decompressor stopped early, once it did."""
+        self._file = raw
+        self._given = 0
         self._raw: Raw = _Prefixed(magic, raw)
         self._inflate = decompressed(magic, self._raw)
         if self._inflate is not None:
             self._raw = self._inflate
 
-    def _opened(self) -> Raw:
+    @property
+    def position(self) -> int:
+        """Bytes read of the file as it lies there; of a pipe, bytes that came out of it, unpacked."""
+        return self._given if self.is_stream else self._file.tell()
+
+    def _opened(self) -> FileIO:
         if self.name == STDIN:
             self.is_stream = True
             # descriptor 0 itself: sys.stdin.buffer would wait for whole blocks
@@ -99,6 +107,7 @@ class Source:
             size += got
         if self._inflate is not None and self._inflate.problem:
             self.problem = self._inflate.problem
+        self._given += size
         return size
 
     def _has_more(self) -> bool:

@@ -8,6 +8,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
 from dcpinspect.cli.writers import USERS, WHOLE_MESSAGES, WHOLE_OPTIONS, TimeFormat, Wishes, writer_of
 from dcpinspect.errors import UsageError
@@ -78,7 +79,9 @@ def read(
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
         left, shown = limit, 0
-        with opened(output, format_, captures) as out:
+        source = reading.capture
+        bar = progress("reading", lambda: source.position, source.size, wanted=wants_progress(output))
+        with opened(output, format_, captures) as out, bar:
             writer = writer_of(format_, out, reading, wishes)
             # The next batch is decoded while this one is written, unless it may take long to come.
             batches = reading if format_ in WHOLE_MESSAGES or STDIN in captures else ahead(reading)

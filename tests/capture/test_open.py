@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 import subprocess
 import sys
@@ -97,3 +98,15 @@ def test_a_pipe_gives_what_is_complete_without_waiting_for_more() -> None:
         process.stdin.write(data[len(builders.pcap(PACKETS[:7])) + 20 :])
         process.stdin.close()
         assert process.stdout.read() == b"43\n"
+
+
+def test_the_position_of_files_gets_to_their_size(tmp_path: Path) -> None:
+    plain = builders.pcap(builders.recorded(builders.conversation(b"x" * 100_000)))
+    paths = [tmp_path / "a.pcap", tmp_path / "b.pcap.gz"]
+    paths[0].write_bytes(plain)
+    paths[1].write_bytes(gzip.compress(plain))
+    with open_capture(paths, batch_bytes=1 << 14) as capture:
+        positions = [capture.position for _ in capture]
+        assert positions == sorted(positions)
+        assert 0 < positions[0] < positions[-1]
+        assert capture.position == capture.size == sum(path.stat().st_size for path in paths)

@@ -1,0 +1,57 @@
+"""A bar on the terminal for what takes more than a second: how much was read, how fast, how much longer."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+PATIENCE = 1.0
+"""Seconds that pass before there is a bar."""
+INTERVAL = 0.1
+"""Seconds between two looks at how far it is."""
+
+
+def wants_progress(output: str | None) -> bool:
+    """Tell whether a bar on standard error disturbs nothing: it is a terminal, and the result goes to a file.
+
+    A result that goes through a pipe may go to a pager, which draws on the same terminal.
+    """
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        return False
+    if output is not None and output != "-":
+        return True
+    return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+
+
+@contextmanager
+def progress(what: str, position: Callable[[], int], size: int | None, *, wanted: bool) -> Iterator[None]:
+    """While it is entered, a bar shows ``position()`` of ``size`` bytes, None if nobody knows; it leaves nothing on the screen."""
+    if not wanted:
+        yield
+        return
+    done = threading.Event()
+    painter = threading.Thread(target=_paint, args=(what, position, size, done), daemon=True)
+    painter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        painter.join()
+
+
+def _paint(what: str, position: Callable[[], int], size: int | None, done: threading.Event) -> None:
+    if done.wait(PATIENCE):
+        return
+    from rich.console import Console  # deferred: only who waits needs it
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    with bar:
+        task = bar.add_task(what, total=size)
+        while not done.wait(INTERVAL):
+            bar.update(task, completed=position())
