@@ -87,3 +87,21 @@ class DamagedCapture(CaptureError):  # noqa: N818  a note beside what was read, 
     """
 
     exit_status = 3
+
+
+class ChangedCaptureError(CaptureError):
+    """The capture is not what it was when it was read."""
+
+    def __init__(self, path: str | os.PathLike[str], offset: int | None, what: str) -> None:
+        super().__init__(path, offset, what, "open it again")
+
+
+class NotKeptError(DcpInspectError):
+    """The bytes came from a pipe or an interface, and of those only the newest are kept."""
+
+
+class SpoolError(DcpInspectError):
+    """The folder for temporary files cannot be used."""
+
+    def __init__(self, folder: os.PathLike[str], cause: OSError) -> None:
+        super().__init__(f"{escape(os.fspath(folder))}: {cause.strerror or cause}; set TMPDIR to a folder with room")

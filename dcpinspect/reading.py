@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.coverage import Coverage
-from dcpinspect.engine import Engine
+from dcpinspect.engine import Engine, Keeper
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
@@ -36,10 +36,22 @@ class Reading:
     Raises CaptureError when a file cannot be read at all; damage inside one is in ``capture.problems``.
     """
 
-    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False, track: bool = False) -> None:
-        """``find_ports``: connections of other ports, too, that prove to carry the protocol. ``track``: ``tables`` are wanted."""
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        extra_ports: Sequence[int] = (),
+        find_ports: bool = False,
+        track: bool = False,
+        keeper: Keeper | None = None,
+    ) -> None:
+        """``find_ports``: connections of other ports, too, that prove to carry the protocol. ``track``: ``tables`` are wanted.
+
+        ``keeper``: who wants to come back to the bytes of messages.
+        """
         self.capture: Capture = open_capture(paths)
-        self.engine = Engine([file.name for file in self.capture.files], ports=(*DEFAULT_PORTS, *extra_ports), find_ports=find_ports)
+        ports = (*DEFAULT_PORTS, *extra_ports)
+        self.engine = Engine([file.name for file in self.capture.files], ports=ports, find_ports=find_ports, keeper=keeper)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
         self.messages = 0

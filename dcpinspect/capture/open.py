@@ -14,7 +14,7 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
-from dcpinspect.capture.source import STDIN, Source, Window
+from dcpinspect.capture.source import STDIN, Source, Storage, Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, Walk
 from dcpinspect.errors import CaptureError
 
@@ -40,6 +40,8 @@ class CaptureFile:
     name: str
     format: str = ""
     """``pcap`` or ``pcapng``, once it was opened."""
+    storage: Storage = "stream"
+    """Whether its bytes can be read again: ``plain`` where they stand, ``compressed`` from the start; those of a ``stream`` cannot."""
     packets: int = 0
     problems: list[Problem] = field(default_factory=list)
 
@@ -132,6 +134,7 @@ class Capture:
         for index, file in enumerate(self.files):
             reader = self._reader(file.name)
             file.format = reader.format.name
+            file.storage = reader.source.storage
             for walk, window in reader:
                 self.position = before + reader.source.position
                 found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]

@@ -9,7 +9,7 @@ import select
 import sys
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dcpinspect.capture.compressed import decompressed
 from dcpinspect.errors import CaptureError
 
 STDIN = "-"
+Storage = Literal["plain", "compressed", "stream"]
 FIRST_READ = 1 << 16
 """Bytes to begin with: most captures that people look at are small, and a pipe holds no more than this."""
 
@@ -76,6 +77,13 @@ class Source:
     def position(self) -> int:
         """Bytes read of the file as it lies there; of a pipe, bytes that came out of it, unpacked."""
         return self._given if self.is_stream else self._file.tell()
+
+    @property
+    def storage(self) -> Storage:
+        """Whether the bytes can be read again: where they stand, unpacked from the start, or not at all."""
+        if self.is_stream:
+            return "stream"
+        return "plain" if self._inflate is None else "compressed"
 
     def _opened(self) -> FileIO:
         if self.name == STDIN:

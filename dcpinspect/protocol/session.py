@@ -112,6 +112,22 @@ class Sessions:
         return self._connections.setdefault(connection, _Connection(CollectionsState.UNKNOWN))
 
 
+class Settled(Sessions):
+    """What was found out when the messages of a batch were decoded first, for decoding them again: nothing in them changes it."""
+
+    def __init__(self, collections: npt.NDArray[np.int8], underlying_datatype: npt.NDArray[np.bool_]) -> None:
+        super().__init__()
+        self._rows = collections, underlying_datatype
+
+    def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
+        """None is."""
+        return np.zeros(len(connections), dtype=np.bool_)
+
+    def apply(self, connections: Rows, facts: list[Fact]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:  # noqa: ARG002
+        """The columns as they were."""
+        return self._rows
+
+
 def context(state: int, underlying_datatype: bool) -> Context:
     """The context that ``annotate`` wants for a row with this state."""
     return Context(STATE_NAMES[state], underlying_datatype)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.protocol.columns import Mask, Numbers, Rows, Slices
+from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows, Slices
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, ColumnKind
@@ -55,19 +55,18 @@ def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
     if column is None:
         return pa.nulls(len(rows))
     if isinstance(column, Texts):
-        count = len(column.texts)
-        width = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64
-        mask = None if column.valid is None else ~column.valid
-        return pa.DictionaryArray.from_arrays(pa.array(column.numbers.astype(width), mask=mask), pa.array(column.texts, pa.string()))
+        return _dictionary(column)
     kind = BY_NAME[name].kind
     return _numbers(column, "u64" if kind == "hex64" else kind)
 
 
 def plain(array: Any, name: str) -> Any:
-    """A column in the type of ``TYPES``, from its short form; integers may also be narrower."""
+    """A column in the type of ``TYPES``, from its short form; integers may also be narrower, or in a dictionary."""
     kind = BY_NAME[name].kind
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), TYPES[kind])
+    if pa.types.is_dictionary(array.type) and not pa.types.is_string(array.type.value_type):
+        array = array.dictionary.take(array.indices)
     if pa.types.is_dictionary(array.type):
         values = array.dictionary
         if kind == "words":
@@ -77,6 +76,16 @@ def plain(array: Any, name: str) -> Any:
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
         return _hex64(Numbers(array.fill_null(0).to_numpy(), valid))
     return array.cast(TYPES[kind])
+
+
+def _dictionary(column: Texts) -> Any:
+    count, valid = len(column.texts), column.valid
+    if None in column.texts:  # no text is no value
+        given = np.array([text is not None for text in column.texts])[column.numbers]
+        valid = given if valid is None else valid & given
+    width = np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64
+    numbers = pa.array(column.numbers.astype(width), mask=None if valid is None else ~valid)
+    return pa.DictionaryArray.from_arrays(numbers, pa.array([text or "" for text in column.texts], pa.string()))
 
 
 def _numbers(numbers: Numbers, kind: ColumnKind) -> Any:
@@ -125,9 +134,8 @@ def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
     return pc.if_else(pa.array(is_private), replaced.take(different.indices), keys)
 
 
-def _key(batch: MessageBatch, rows: Rows) -> Any:
-    """Keys as text, null where they are not UTF-8."""
-    raw = _key_bytes(batch, rows)
+def as_text(raw: Any) -> Any:
+    """Bytes as text, null where they are not UTF-8: what ``key`` is of ``key_bytes``."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
@@ -141,8 +149,13 @@ def _utf8(raw: bytes) -> str | None:
         return None
 
 
+def as_time(time_ns: Array) -> Any:
+    """Nanoseconds as the column ``time``."""
+    return pa.array(time_ns // 1000, TYPES["time"])
+
+
 _LONG: dict[str, Callable[[MessageBatch, Rows], Any]] = {
-    "time": lambda batch, rows: pa.array(batch.time_ns[rows] // 1000, pa.timestamp("us", "UTC")),
-    "key": _key,
+    "time": lambda batch, rows: as_time(batch.time_ns[rows]),
+    "key": lambda batch, rows: as_text(_key_bytes(batch, rows)),
     "key_bytes": _key_bytes,
 }

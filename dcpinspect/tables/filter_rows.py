@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,17 @@ class FilterRows:
         """Those of these messages for which the filter is true, in order."""
         if not len(rows):
             return rows
-        import pyarrow as pa  # deferred: 0.1 s, for who filters
+        from dcpinspect.tables.arrow import record_batch  # deferred: 0.1 s, for who filters
 
-        from dcpinspect.tables.arrow import record_batch
+        return self.numbers(record_batch(batch, rows, self.filter.columns).columns, rows)
+
+    def numbers(self, columns: Sequence[Any], numbers: Rows) -> Rows:
+        """Those of these ascending numbers for whose rows it is true; ``columns`` are the filter's as Arrow arrays, an entry a row."""
+        import pyarrow as pa
 
         if self._database is None:
             self._database = connect(threads=1)  # a batch is computed in less time than threads take to start
-        read = record_batch(batch, rows, self.filter.columns)
-        table = pa.RecordBatch.from_arrays([*read.columns, pa.array(rows)], names=[*self.filter.columns, "place"])
+        table = pa.RecordBatch.from_arrays([*columns, pa.array(numbers)], names=[*self.filter.columns, "place"])
         self._database.register("batch", table)
         kept: Rows = self._database.execute(self._query).fetchnumpy()["place"]
         self._database.unregister("batch")

@@ -1,0 +1,100 @@
+"""Where the bytes of every stream stand: an entry a segment, found by bisection.
+
+The entries of one part of the reading are one table, sorted by flow and stream offset. A message's bytes came with its own part or
+with one before it, so who looks for them begins there and goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.capture.batch import Bytes
+from dcpinspect.store.originals import BESIDE
+from dcpinspect.transport.chunk import NOWHERE, SCATTERED, StreamChunk
+
+_TYPES = {"flow": np.uint32, "offset": np.int64, "length": np.uint32, "file": np.int32, "place": np.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Bytes of a stream that stand in one piece in a file."""
+
+    offset: int
+    """Stream offset of the first one."""
+    length: int
+    file: int
+    place: int
+    """Offset in that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """One entry a segment in each column."""
+
+    flow: npt.NDArray[np.uint32]
+    """2 * connection + direction, as the packets went."""
+    offset: npt.NDArray[np.int64]
+    length: npt.NDArray[np.uint32]
+    file: npt.NDArray[np.int32]
+    place: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+    def of(self, flow: int, start: int, end: int) -> Iterator[Segment]:
+        """The segments that have any of the stream bytes [start, end) of a flow, last first."""
+        low, high = np.searchsorted(self.flow, np.array([flow, flow + 1], np.uint32)).tolist()
+        offsets = self.offset[low:high]
+        last = low + int(np.searchsorted(offsets, end)) - 1
+        while last >= low:
+            offset, length = int(self.offset[last]), int(self.length[last])
+            if offset + length > start:
+                yield Segment(offset, length, int(self.file[last]), int(self.place[last]))
+            if offset <= start:
+                break
+            last -= 1
+
+    def batch(self) -> Any:
+        """As an Arrow record batch."""
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays([pa.array(getattr(self, name)) for name in _TYPES], names=list(_TYPES))
+
+
+def from_batch(batch: Any) -> Places:
+    """The other way; without a copy."""
+    return Places(*(batch.column(name).to_numpy() for name in _TYPES))
+
+
+def joined(parts: Sequence[Places]) -> Places:
+    """All entries, sorted."""
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: np.concatenate([np.empty(0, dtype), *(getattr(part, name) for part in parts)]) for name, dtype in _TYPES.items()
+    }
+    order = np.lexsort((columns["offset"], columns["flow"]))
+    return Places(**{name: column[order] for name, column in columns.items()})
+
+
+def located(chunks: Sequence[StreamChunk], put_beside: Callable[[Bytes], int]) -> Places:
+    """The places of the bytes of chunks; ``put_beside`` keeps those that stand in no file in one piece."""
+    if not chunks:
+        return joined(())
+    offset = np.concatenate([chunk.segments.offset for chunk in chunks])
+    place = np.concatenate([chunk.places for chunk in chunks if chunk.places is not None])
+    file = np.concatenate([chunk.segments.file for chunk in chunks])
+    counts = np.array([len(chunk.segments.offset) for chunk in chunks], np.int64)
+    ends = np.append(offset[1:], 0)
+    ends[np.cumsum(counts) - 1] = [chunk.offset + len(chunk.data) for chunk in chunks]
+    for index in np.flatnonzero(place == SCATTERED).tolist():
+        chunk = chunks[int(np.searchsorted(np.cumsum(counts), index, "right"))]
+        place[index] = put_beside(chunk.data[int(offset[index]) - chunk.offset : int(ends[index]) - chunk.offset])
+        file[index] = BESIDE
+    flow = np.repeat([2 * chunk.connection + chunk.direction for chunk in chunks], counts)
+    given = (place != NOWHERE) & (ends > offset)
+    columns = {"flow": flow, "offset": offset, "length": ends - offset, "file": file, "place": place}
+    return joined([Places(**{name: column[given].astype(_TYPES[name]) for name, column in columns.items()})])

@@ -1,0 +1,110 @@
+"""The folder that a store keeps its tables in: for its owner alone, and gone with the session, whatever ends that.
+
+A process that is killed leaves its folder behind; the next one removes it. A lock on the folder tells who is still alive, because
+the system takes it back with the process, which a process number in a file would not do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+from dcpinspect.errors import SpoolError
+
+PREFIX = "dcpinspect-spool-"
+
+
+class Spool:
+    """A new folder in ``parent`` (the system's folder for temporary files, which ``TMPDIR`` names). ``close`` removes it."""
+
+    def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
+        place = Path(parent) if parent is not None else _parent()
+        remove_abandoned(place)
+        try:
+            self.folder, lock = _locked_folder(place)
+        except OSError as error:
+            raise SpoolError(place, error) from error
+        self._finalizer = weakref.finalize(self, _remove, self.folder, lock, os.getpid())
+
+    def path(self, name: str) -> Path:
+        """Where a file of this name belongs."""
+        return self.folder / name
+
+    def put(self, name: str, batch: Any) -> Any:
+        """Writes a record batch as an uncompressed Arrow file; returns it mapped. Raises SpoolError.
+
+        Nothing else writes to the file or shortens it, so reading what is mapped cannot fail.
+        """
+        import pyarrow as pa
+
+        path = self.path(name)
+        try:
+            with path.open("wb") as file, pa.ipc.new_file(file, batch.schema) as writer:
+                writer.write_batch(batch)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise SpoolError(self.folder, error) from error
+        return pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+
+    def remove(self, name: str) -> None:
+        """Deletes a file; what is mapped of it stays readable."""
+        self.path(name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Removes the folder and all in it."""
+        self._finalizer()
+
+
+def _parent() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError as error:
+        raise SpoolError(Path(os.environ.get("TMPDIR", "/tmp")), error) from error  # noqa: S108 - only named
+
+
+def _locked_folder(parent: Path) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another process has just taken it for abandoned
+            os.close(lock)
+            continue
+        if os.fstat(lock).st_nlink:
+            return folder, lock
+        os.close(lock)
+
+
+def _remove(folder: Path, lock: int, owner: int) -> None:
+    if os.getpid() == owner:  # a child that was forked shares everything but the right to do this
+        shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
+
+
+def remove_abandoned(parent: Path) -> int:
+    """Removes the folders that processes of this user left behind in ``parent``; returns how many."""
+    removed = 0
+    for folder in parent.glob(f"{PREFIX}*"):
+        try:
+            found = folder.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+                continue
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+            removed += not folder.exists()
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
+    return removed

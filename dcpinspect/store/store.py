@@ -1,0 +1,327 @@
+"""The messages of a reading, kept so that any of them is at hand while the reading goes on.
+
+One thread fills, any number read. Readers see the rows from ``first_row`` to ``rows`` as they were when they looked; rows never change,
+and only streams of which no more may be kept lose any, the oldest first. Columns lie in the spool, mapped; bytes are read again where
+the capture has them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.errors import ChangedCaptureError, NotKeptError
+from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
+from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.message import Message
+from dcpinspect.protocol.session import Settled
+from dcpinspect.store import part as p
+from dcpinspect.store import places as pl
+from dcpinspect.store.originals import Originals
+from dcpinspect.store.part import Part
+from dcpinspect.store.places import Places
+from dcpinspect.store.spool import Spool
+from dcpinspect.tables.arrow import arrow_schema
+from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.transport.chunk import StreamChunk
+
+if TYPE_CHECKING:
+    from dcpinspect.reading import Reading
+    from dcpinspect.tables.filter_rows import FilterRows
+
+KEEP = 2 << 30
+"""Bytes of packets that are kept of pipes and interfaces."""
+PART_ROWS = 1 << 15
+"""Messages that are worth a file of their own; fewer wait in memory for others."""
+PART_PLACES = 1 << 17
+"""Segments that are worth one, should no message come with them."""
+
+
+def _is_full(part: Part) -> bool:
+    return part.rows >= PART_ROWS or len(part.places) >= PART_PLACES
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What there is at one moment."""
+
+    parts: tuple[Part, ...] = ()
+    first_rows: tuple[int, ...] = ()
+    rows: int = 0
+
+    def place_of(self, row: int) -> int:
+        """Number of the part that holds a row. Raises IndexError, NotKeptError."""
+        if not 1 <= row <= self.rows:
+            there = f"rows are 1 to {self.rows:,}" if self.rows else "there are no messages"
+            raise IndexError(f"row {row}: {there}")
+        if row < self.first_row:
+            raise NotKeptError(f"row {row} is not kept any more, only rows from {self.first_row:,} on; keep more, or read a file")
+        return bisect_right(self.first_rows, row) - 1
+
+    @property
+    def first_row(self) -> int:
+        """The first row there is, or would be."""
+        return self.first_rows[0] if self.first_rows else self.rows + 1
+
+
+class Store:
+    """All messages of one reading: ``fill`` it from a ``Reading`` that has it as its ``keeper``; ``close`` when done.
+
+    Rows are numbered from 1, as the table ``messages`` has them. Row lists are arrays of such numbers.
+    """
+
+    def __init__(self, *, keep: int = KEEP, spool: Path | None = None) -> None:
+        """``keep``: bytes kept of pipes and interfaces; ``spool``: the folder in which to make one for temporary files."""
+        self._spool = Spool(spool)
+        self._originals = Originals(self._spool, keep)
+        self._view = _View()
+        self._reading: Reading | None = None
+        self._files: Sequence[str] = ()
+        self._endpoints = Endpoints([], [])
+        self._waiting: list[Places] = []  # of packets since the last part
+        self._piece = 0  # the first that those packets may stand in
+        self._is_stream = False
+        self._names = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes all that was kept."""
+        self._view = _View()
+        self._spool.close()
+
+    # -- filling: one thread ----------------------------------------------------------------------------
+
+    def fill(self, reading: Reading) -> Iterator[int]:
+        """Reads on to the end; gives the number of rows each time there are more. Raises SpoolError, and what reading raises."""
+        self._reading = reading
+        for batch in reading:
+            self._files, self._endpoints = batch.files, batch.endpoints
+            self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
+            yield self.rows
+
+    def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
+        """As ``engine.Keeper``."""
+        assert self._reading is not None, "fill the store with the reading that it is the keeper of"
+        if packets is not None:
+            file = self._reading.capture.files[packets.file]
+            self._is_stream = file.storage == "stream"
+            if file.storage == "plain":
+                self._originals.note(packets.file, file.name)
+            else:
+                self._originals.copy(packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream)
+                self._drop()
+        self._waiting.append(pl.located(chunks, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream)))
+        if sum(len(places) for places in self._waiting) >= PART_PLACES:
+            self._append(p.only_places(self.rows + 1, *self._taken()))
+
+    def _taken(self) -> tuple[Places, int]:
+        """The places since the last part, and the first piece that those may be in."""
+        places, self._waiting = pl.joined(self._waiting), []
+        piece, self._piece = self._piece, self._originals.newest
+        return places, piece
+
+    def _append(self, part: Part) -> None:
+        """Small parts are joined, neighbours of like size first, so that each message is moved a few times only."""
+        parts = [*self._view.parts, part]
+        while len(parts) > 1 and parts[-2].name is None and not _is_full(parts[-1]) and parts[-2].rows < 2 * parts[-1].rows:
+            parts[-2:] = [p.joined(parts[-2:])]
+        if _is_full(parts[-1]):
+            first = next(index for index, one in enumerate(parts) if one.name is None)
+            parts[first:] = [self._written(one) for one in parts[first:]]
+        self._show(parts)
+
+    def _written(self, part: Part) -> Part:
+        name = f"{self._names:08}"
+        self._names += 1
+        part = p.small(part)
+        table = self._spool.put(f"{name}.messages", part.table) if part.rows else part.table
+        places = pl.from_batch(self._spool.put(f"{name}.places", part.places.batch()))
+        return replace(part, table=table, places=places, name=name)
+
+    def _drop(self) -> None:
+        """Forgets the first parts, whose bytes are gone."""
+        parts = self._view.parts
+        kept = next((index for index, part in enumerate(parts) if part.piece >= self._originals.floor), len(parts))
+        if kept:
+            self._show(parts[kept:])
+            for part in parts[:kept]:
+                if part.name is not None:
+                    self._spool.remove(f"{part.name}.messages")
+                    self._spool.remove(f"{part.name}.places")
+
+    def _show(self, parts: Sequence[Part]) -> None:
+        rows = parts[-1].first_row + parts[-1].rows - 1 if parts else self.rows
+        self._view = _View(tuple(parts), tuple(part.first_row for part in parts), rows)
+
+    # -- looking: any thread ------------------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Number of the last row so far; 0 when there is none."""
+        return self._view.rows
+
+    @property
+    def first_row(self) -> int:
+        """The first row that is still there: 1, unless some of a stream were dropped."""
+        return self._view.first_row
+
+    def batches(self, columns: Sequence[str], *, after: int = 0) -> Iterator[Any]:
+        """Arrow record batches of these columns, of all rows after row ``after`` that there are now."""
+        schema = arrow_schema(columns)
+        for part in self._view.parts:
+            rest = slice(max(0, after + 1 - part.first_row), part.rows)
+            if rest.start < part.rows:
+                yield pa.RecordBatch.from_arrays([part.column(name, rest) for name in columns], schema=schema)
+
+    def matching(self, filter_: FilterRows, *, after: int = 0) -> npt.NDArray[np.uint32 | np.uint64]:
+        """The rows after row ``after`` for which a filter is true, of all that there are now."""
+        view = self._view
+        found = [np.empty(0, np.int64)]
+        for part in view.parts:
+            rest = slice(max(0, after + 1 - part.first_row), part.rows)
+            if rest.start < part.rows:
+                # with every text on its own a filter of names takes twice the time
+                columns = [part.column(name, rest, with_dictionaries=True) for name in filter_.filter.columns]
+                found.append(filter_.numbers(columns, np.arange(part.first_row + rest.start, part.first_row + part.rows)))
+        return np.concatenate(found).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
+
+    def take(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> Any:
+        """An Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
+        found = _Found(self._view, rows)
+        return pa.RecordBatch.from_arrays([found.column(name) for name in columns], schema=arrow_schema(columns))
+
+    def bytes_of(self, row: int) -> bytes:
+        """The bytes of a message, zeros where the capture lacks some. Raises IndexError, NotKeptError, ChangedCaptureError."""
+        return self.messages([row]).bytes_of(0)
+
+    def annotate(self, row: int) -> Message:
+        """The message with every field explained. Raises as ``bytes_of``."""
+        return self.messages([row]).annotate(0)
+
+    def messages(self, rows: Sequence[int] | Rows) -> MessageBatch:
+        """These messages as reading gave them, in this order: for lines, annotations, any format.
+
+        Reads their bytes again, all of which are then in memory. Raises IndexError, NotKeptError, ChangedCaptureError.
+        """
+        view = self._view
+        found = _Found(view, rows)
+        state, length, offset = found.integers("_state"), found.integers("length"), found.integers("stream_offset")
+        connection, direction = found.integers("connection"), state & p.DIRECTION
+        flow = 2 * connection + np.where(state & p.TURNED, 1 - direction, direction)
+        missing = found.missing()
+        lost = np.zeros(len(found), np.int64)
+        np.add.at(lost, missing.row, missing.end - missing.start)
+        start = np.cumsum(length) - length
+        data = np.zeros(int(length.sum()), np.uint8)
+        for index in range(len(found)):
+            target = data.data[int(start[index]) : int(start[index] + length[index])]
+            if self._read(view, int(found.part[index]), int(flow[index]), int(offset[index]), target) + lost[index] != len(target):
+                raise NotKeptError
+        files = found.integers("_file")
+        for index in np.flatnonzero(~found.are_same(data, start)).tolist()[:1]:
+            frame = int(found.integers("frame")[index])
+            raise ChangedCaptureError(self._files[int(files[index])], None, f"frame {frame} has other bytes than when it was read")
+        settled = Settled((state >> p.COLLECTIONS).astype(np.int8), state & p.UNDERLYING != 0)
+        return MessageBatch(
+            files=self._files,
+            endpoints=self._endpoints,
+            data=data,
+            start=start,
+            length=length,
+            row=found.rows,
+            file=files,
+            frame=found.integers("frame"),
+            last_file=found.integers("_last_file"),
+            last_frame=found.integers("last_frame"),
+            time_ns=found.integers("time_ns"),
+            connection=connection,
+            direction=direction,
+            stream_offset=offset,
+            heuristic=state & p.HEURISTIC != 0,
+            missing=missing,
+            decoded=Decoded(data, start, connection, lost > 0, settled),
+            vbucket=found.numbers("vbucket", np.uint64),
+            vbucket_from_request=state & p.FROM_REQUEST != 0,
+            request_row=found.numbers("request_row"),
+            request_stream_offset=found.numbers("request_stream_offset"),
+            rtt_ns=found.numbers("rtt_ns"),
+        )
+
+    def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
+        """Fills ``target`` with the stream bytes from ``start`` on as far as there are any; returns how many."""
+        end = start + len(target)
+        size = 0
+        for one in view.parts[part::-1]:
+            at = end
+            for segment in one.places.of(flow, start, end):
+                at = max(segment.offset, start)
+                until = min(segment.offset + segment.length, end)
+                self._originals.read(segment.file, segment.place + at - segment.offset, target[at - start : until - start])
+                size += until - at
+            if at == start:
+                break
+        return size
+
+
+class _Found:
+    """Rows that were looked up: their columns, gathered from the parts they are in."""
+
+    def __init__(self, view: _View, rows: Sequence[int] | Rows) -> None:
+        self.rows: Rows = np.asarray(rows, np.int64)
+        if len(self.rows):
+            view.place_of(int(self.rows.min()))
+            view.place_of(int(self.rows.max()))
+        self.part: Rows = np.searchsorted(np.array(view.first_rows, np.int64), self.rows, "right") - 1
+        by_part = np.argsort(self.part, kind="stable")
+        self._order = np.argsort(by_part, kind="stable")
+        bounds = np.flatnonzero(np.diff(self.part[by_part], prepend=-1))
+        self._groups = [(view.parts[int(self.part[run[0]])], run) for run in np.split(by_part, bounds[1:]) if len(run)]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> Any:
+        """A column as Arrow array."""
+        if len(self._groups) == 1:
+            ((part, _),) = self._groups
+            return part.column(name, self.rows - part.first_row)
+        pieces = [part.column(name, self.rows[run] - part.first_row) for part, run in self._groups]
+        return pa.concat_arrays(pieces).take(pa.array(self._order)) if pieces else p.no_rows(name)
+
+    def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> Numbers:
+        """A column of integers, 0 where it has no value."""
+        array = self.column(name)
+        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+        return Numbers(array.fill_null(0).to_numpy(zero_copy_only=False).astype(dtype), valid)
+
+    def integers(self, name: str) -> Rows:
+        """A column of which every row has a value."""
+        return self.numbers(name).values
+
+    def missing(self) -> Missing:
+        """The ranges that the capture lacks, by place among the rows."""
+        ranges = [(index, spans) for index, spans in enumerate(self.column("_missing").to_pylist()) if spans]
+        found = [(index, spans[at], spans[at + 1]) for index, spans in ranges for at in range(0, len(spans), 2)]
+        return Missing(*np.array(found, np.int64).reshape(-1, 3).T)
+
+    def are_same(self, data: npt.NDArray[np.uint8], start: Rows) -> Mask:
+        """Whether the messages that begin at ``start`` begin as those did that were read."""
+        same: Mask = (data[start] == self.integers("magic")) & (data[start + 1] == self.integers("opcode"))
+        same &= numbers_at(data, start + 8, 4).astype(np.int64) + HEADER_SIZE == self.integers("length")
+        same &= numbers_at(data, start + 12, 4).astype(np.int64) == self.integers("opaque")
+        return same
