@@ -183,7 +183,7 @@ class Engine:
         decoded = Decoded(joined.data, start, connections, incomplete, self._sessions, after_loss)
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
-        pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns)
+        pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns, after_loss)
         vbucket, from_request = _vbuckets(decoded, pairs)
         return MessageBatch(
             files=self._files,

@@ -43,6 +43,8 @@ def on_request(
     st = open_stream(k, i, messages, keys, connections, streams, counts)
     for part in range(8):
         streams[st, s.S_START + part] = extras[x, part]
+    time_ns = messages[s.M_PLACE + s.AT_TIME, i]
+    streams[st, s.S_LATE] = connections[c, s.C_TIME + 1 - messages[s.M_DIRECTION, i]] > time_ns
     keys[k, s.K_PENDING] = st
 
 
@@ -249,6 +251,7 @@ def follow_messages(
             continue
         connections[c, s.C_LAST_ROW + d] = messages[s.M_PLACE + s.AT_ROW, i]
         connections[c, s.C_LAST_FRAME + d] = messages[s.M_PLACE + s.AT_FRAME, i]
+        connections[c, s.C_TIME + d] = max(connections[c, s.C_TIME + d], messages[s.M_PLACE + s.AT_TIME, i])
         if kind < s.END:
             if kind == s.REQUEST:
                 on_request(i, seed, messages, extras, connections, slots, keys, streams, counts)

@@ -177,7 +177,8 @@ def route(
             return -1  # of the stream before, which the client closed while they were under way
         note(w.OPAQUE_MISMATCH, i, live, opaque, streams[live, s.S_OPAQUE], messages, streams, anomalies, counts)
         return int(live)
-    if pending >= 0 and streams[pending, s.S_OPAQUE] == opaque and has_doubt(pending, connections, streams):
+    is_after = pending >= 0 and messages[s.M_PLACE + s.AT_TIME, i] >= streams[pending, s.S_OPENED + s.AT_TIME]
+    if is_after and streams[pending, s.S_OPAQUE] == opaque and has_doubt(pending, connections, streams):
         leave(k, keys, connections, streams, snapshots)
         keys[k, s.K_LIVE] = pending
         keys[k, s.K_PENDING] = -1

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, inline, kernel
-from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
@@ -69,14 +69,22 @@ class Requests:
         self._slot_opaque = np.zeros(slots, dtype=np.int64)
         self._slot_first = np.zeros(slots, dtype=np.int64)
         self._slot_last = np.zeros(slots, dtype=np.int64)
-        self._ring = [np.full(WAITING, _NONE, dtype=np.int64) for _ in range(7)]
+        self._ring = [np.full(WAITING, _NONE, dtype=np.int64) for _ in range(8)]
+        self._flows = np.zeros((64, 2), dtype=np.int64)
         self._count = np.zeros(1, dtype=np.int64)
         # Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide.
         self._seed = SystemRandom().getrandbits(32)
 
-    def pair(self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows) -> Pairs:
-        """The request of every response; call with the batches of a reading in order."""
+    def pair(
+        self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows, after_loss: Mask
+    ) -> Pairs:
+        """The request of every response; call with the batches of a reading in order.
+
+        ``after_loss`` are messages before which bytes of their direction could not be read.
+        """
         total = len(decoded)
+        while len(self._flows) < 2 * (int(connection.max(initial=0)) + 1):
+            self._flows = np.concatenate((self._flows, np.zeros_like(self._flows)))
         meaning = _meaning(decoded)
         asked = np.where(decoded.is_response, 1 - direction, direction)
         key = (connection << 10) | (asked << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
@@ -85,6 +93,8 @@ class Requests:
         pair_requests(
             total,
             np.ascontiguousarray(key, dtype=np.int64),
+            2 * connection + direction,
+            after_loss.astype(np.int64),
             decoded.opaque.astype(np.int64),
             meaning,
             row,
@@ -102,6 +112,8 @@ class Requests:
             ring[4],
             ring[5],
             ring[6],
+            ring[7],
+            self._flows,
             self._count,
             self._seed,
             answered,
@@ -111,7 +123,10 @@ class Requests:
         )
         has_row = answered != _NONE
         return Pairs(
-            Numbers(answered, has_row), Numbers(offset, has_row), Numbers(time_ns - asked_at, has_row), Numbers(vbucket, vbucket != _NONE)
+            Numbers(answered, has_row),
+            Numbers(offset, has_row),
+            Numbers(time_ns - asked_at, has_row),
+            Numbers(vbucket, vbucket != _NONE),
         )
 
 
@@ -171,15 +186,35 @@ def _remove(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: I
     slot_key[hole] = -2
 
 
+@inline
+def _pop(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: Ints, slot_last: Ints, ring_key: Ints, ring_next: Ints) -> None:
+    """Take the first request off the queue of a slot."""
+    entry = slot_first[at]
+    ring_key[entry] = -1
+    if ring_next[entry] == -1:
+        _remove(at, seed, slot_key, slot_opaque, slot_first, slot_last)
+    else:
+        slot_first[at] = ring_next[entry]
+
+
+@inline
+def _is_before_loss(entry: int, flow: int, flows: Ints, count: Ints, size: int) -> bool:
+    """Whether bytes of ``flow`` were lost since a request was queued."""
+    newest = count[0] - 1
+    return bool(newest - (newest - entry) % size < flows[flow, 0])
+
+
 @kernel(
     "void("
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
     "int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])"
+    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
+    "int64[:,::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def pair_requests(
     key: Ints,
+    flow: Ints,
+    after_loss: Ints,
     opaque: Ints,
     meaning: Ints,
     row: Ints,
@@ -197,6 +232,8 @@ def pair_requests(
     ring_offset: Ints,
     ring_time: Ints,
     ring_vbucket: Ints,
+    ring_late: Ints,
+    flows: Ints,
     count: Ints,
     seed: int,
     out_row: Ints,
@@ -208,10 +245,18 @@ def pair_requests(
 
     Slots are an open hash table of queues; the ring holds the queued requests, oldest overwritten first. The
     oldest request of the ring is the first of its queue, as both are in order of arrival.
+
+    A flow is one direction of a connection: how many requests had been queued when bytes of it were lost last, and the latest
+    time seen. A request whose answer may have been lost, or read before it, does not take the answer of the next one: who asks
+    again under an opaque has had its answer, so a response is that of the latest request before it. Nobody knows whose it is where
+    requests for several vbuckets share the opaque, or where the request may have been lost as well.
     """
     size = len(ring_key)
     told = 1 << 61
     for i in range(len(key)):
+        if after_loss[i]:
+            flows[flow[i], 0] = count[0]
+        flows[flow[i], 1] = max(flows[flow[i], 1], time_ns[i])
         what = meaning[i]
         if what == 0:
             continue
@@ -237,6 +282,7 @@ def pair_requests(
             ring_offset[entry] = stream_offset[i]
             ring_time[entry] = time_ns[i]
             ring_vbucket[entry] = vbucket[i]
+            ring_late[entry] = what == 1 and time_ns[i] < flows[flow[i] ^ 1, 1]
             if at >= 0:
                 ring_next[slot_last[at]] = entry
                 slot_last[at] = entry
@@ -254,13 +300,22 @@ def pair_requests(
                 out_vbucket[i] = ring_vbucket[slot_first[at]]
             continue
         entry = slot_first[at]
+        if ring_late[entry] or _is_before_loss(entry, flow[i], flows, count, size):
+            is_shared = False
+            after = ring_next[entry]
+            while after != -1 and ring_time[after] <= time_ns[i]:
+                is_shared = is_shared or ring_vbucket[after] != ring_vbucket[entry]
+                ring_key[entry] = -1
+                entry = after
+                after = ring_next[after]
+            slot_first[at] = entry
+            is_lost = _is_before_loss(entry, flow[i], flows, count, size) and _is_before_loss(entry, flow[i] ^ 1, flows, count, size)
+            if is_shared or is_lost:
+                _pop(at, seed, slot_key, slot_opaque, slot_first, slot_last, ring_key, ring_next)
+                continue
         out_row[i] = ring_row[entry]
         out_offset[i] = ring_offset[entry]
         out_time[i] = ring_time[entry]
         out_vbucket[i] = ring_vbucket[entry]
         if what == 3:
-            ring_key[entry] = -1
-            if ring_next[entry] == -1:
-                _remove(at, seed, slot_key, slot_opaque, slot_first, slot_last)
-            else:
-                slot_first[at] = ring_next[entry]
+            _pop(at, seed, slot_key, slot_opaque, slot_first, slot_last, ring_key, ring_next)

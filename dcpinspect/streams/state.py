@@ -52,12 +52,12 @@ _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARE
 (
     C_KNOWN, C_PRODUCER, C_LOSSES, _, C_LAST_LOSS, _, C_LAST_ROW, _, C_LAST_FRAME, _, C_ORPHANS,
     C_END_ON_CLOSE, C_OSO, C_WINDOW, C_WINDOW_LOSSES, C_COUNTED, C_ACKED, C_SLOWEST, C_STREAMS, C_MARKERS_ACKED,
-    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_PRODUCER_TIME, CONNECTION,
-) = range(26)  # fmt: skip
+    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_PRODUCER_TIME, C_TIME, _, CONNECTION,
+) = range(28)  # fmt: skip
 """C_KNOWN: seen from its handshake on. C_PRODUCER: direction of the producer's messages, or -1. C_LOSSES, C_LAST_LOSS, C_LAST_ROW,
 C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO: 1 on, 0 off, -1 unknown.
 C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of both directions by then. C_SLOWEST: longest answer time of a
-stream request so far. C_NOOP_ROW: of the noop under way."""
+stream request so far. C_NOOP_ROW: of the noop under way. C_TIME: latest capture time of a message, by direction."""
 
 # -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------
 
@@ -73,13 +73,14 @@ K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
     S_ANSWER, S_STATUS, S_ROLLBACK, S_LOG, S_PATIENCE, S_CLOSED_ROW, S_REASON,
     S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
-    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, STREAM,
-) = range(65)  # fmt: skip
+    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_LATE, STREAM,
+) = range(66)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
 since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
-may have begun an out-of-order snapshot."""
+may have begun an out-of-order snapshot. S_LATE: the request could be read only after later messages of the other side, which may hold
+its answer."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 

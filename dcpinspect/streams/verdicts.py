@@ -72,7 +72,7 @@ def answers(streams: Table, ends: Ends) -> Table:
     """Number of the answer of every stream; a request without one is unanswered where nothing could hide it."""
     found = streams[:, s.S_ANSWER].copy()
     waits = (streams[:, s.S_STATE] == w.REQUESTED) & (streams[:, s.S_FORM] > 0)
-    found[waits & ~ends.is_lost] = w.A_UNANSWERED
+    found[waits & ~ends.is_lost & (streams[:, s.S_LATE] == 0)] = w.A_UNANSWERED
     return found
 
 

@@ -153,3 +153,22 @@ def test_keys_are_found_again_when_there_are_many_more() -> None:
     for row in range(0, count, 7):
         assert find_key(row % 3, row // 3, -1, 77, slots, keys) == row
     assert find_key(1, 9999, -1, 77, slots, keys) < 0
+
+
+def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_read_after_it() -> None:
+    talk = opened()
+    first = talk.stream(7, opaque=9)
+    first.snapshot(0, 1, "memory")
+    with talk.lost():
+        first.mutation(1, "a")
+    # What follows a hole waits for what may still fill it; the next request does not.
+    first.snapshot(2, 2, "memory")
+    first.mutation(2, "b")
+    first.end("too-slow")
+    talk.stream(7, opaque=9, start=2)
+    seen = tables(talk)
+    assert [(record["stream"], record["items"], record["snapshots"], record["end_reason"]) for record in seen.streams] == [
+        (1, 1, 2, "too-slow"),
+        (2, 0, 0, None),
+    ]
+    assert seen.anomalies == []

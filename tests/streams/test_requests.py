@@ -39,6 +39,7 @@ class Sent:
     direction: int
     connection: int = 1
     time_ns: int = 0
+    after_loss: bool = False
 
 
 def decoded(messages: list[bytes]) -> tuple[Decoded, np.ndarray[Any, np.dtype[np.int64]]]:
@@ -57,6 +58,7 @@ def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> Pairs:
         np.arange(first_row, first_row + len(messages), dtype=np.int64),
         start + 1000,
         np.array([message.time_ns for message in messages], dtype=np.int64),
+        np.array([message.after_loss for message in messages], dtype=np.bool_),
     )
 
 
@@ -191,6 +193,34 @@ def test_these_are_answered_only_by_an_error(command: str) -> None:
     assert (answered(*messages), vbuckets(*messages)) == ([None, None], [None, 7])
 
 
+def test_an_answer_that_was_lost_is_not_replaced_by_the_next_requests() -> None:
+    ask = [Sent(GET, C2S, time_ns=time) for time in (10, 30)]
+    assert answered(ask[0], ask[1], Sent(GOT, S2C, time_ns=40, after_loss=True)) == [None, None, 2]
+
+
+def test_a_late_answer_after_a_loss_is_that_of_the_request_before_it() -> None:
+    first, second = (Sent(GET, C2S, time_ns=time) for time in (10, 30))
+    answers = [Sent(GOT, S2C, time_ns=20, after_loss=True), Sent(GOT, S2C, time_ns=40)]
+    assert answered(first, second, *answers) == [None, None, 1, 2]
+
+
+def test_after_a_loss_nobody_knows_which_of_several_vbuckets_an_answer_is_for() -> None:
+    other = encode("get", key="k", vbucket=8, opaque=1)
+    assert answered(Sent(GET, C2S), Sent(other, C2S), Sent(GOT, S2C, after_loss=True)) == [None, None, None]
+
+
+def test_where_both_sides_lost_bytes_an_answer_may_be_that_of_a_request_that_was_lost() -> None:
+    lost = Sent(NOOP, C2S, after_loss=True)
+    assert answered(Sent(GET, C2S), lost, Sent(GOT, S2C, after_loss=True)) == [None, None, None]
+    assert answered(Sent(GET, C2S), Sent(GOT, S2C, after_loss=True)) == [None, 1]
+    assert answered(Sent(GET, C2S), lost, Sent(GOT, S2C)) == [None, None, 1]
+
+
+def test_a_late_request_may_have_had_its_answer_and_leaves_the_next_one_to_the_next_request() -> None:
+    early = [Sent(GOT, S2C, time_ns=20), Sent(GET, C2S, time_ns=10)]
+    assert answered(*early, Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=40)) == [None, None, None, 3]
+
+
 def test_what_begins_with_no_magic_is_no_message() -> None:
     assert answered(Sent(encode_parts(0x42, 0x00, opaque=1), C2S), Sent(GOT, S2C)) == [None, None]
 
@@ -209,17 +239,33 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.slots = [np.full(2 * self.size, -2, dtype=np.int64), *(np.zeros(2 * self.size, dtype=np.int64) for _ in range(3))]
-        self.ring = [np.full(self.size, -1, dtype=np.int64) for _ in range(7)]
+        self.ring = [np.full(self.size, -1, dtype=np.int64) for _ in range(8)]
+        self.flows = np.zeros((2, 2), dtype=np.int64)
         self.count = np.zeros(1, dtype=np.int64)
 
     def run(self, steps: list[tuple[int, int, int, int]], first: int = 0) -> list[tuple[int, int, int, int]]:
         """(row, offset, time, vbucket) for each (key, opaque, meaning, vbucket)."""
         columns = np.array(steps, dtype=np.int64).reshape(-1, 4).T.copy()
         row = np.arange(first, first + len(steps), dtype=np.int64)
+        flow = (columns[2] >= ANSWERS).astype(np.int64)
         out = [np.full(len(steps), -1, dtype=np.int64) for _ in range(4)]
         run: Callable[..., None] = pair_requests.compiled if self.form == "compiled" else pair_requests.interpreted
         run(
-            columns[0], columns[1], columns[2], row, row * 100, row * 1000, columns[3], *self.slots, *self.ring, self.count, self.seed, *out
+            columns[0],
+            flow,
+            np.zeros_like(flow),
+            columns[1],
+            columns[2],
+            row,
+            row * 100,
+            row * 1000,
+            columns[3],
+            *self.slots,
+            *self.ring,
+            self.flows,
+            self.count,
+            self.seed,
+            *out,
         )
         return list(zip(*(column.tolist() for column in out), strict=True))
 

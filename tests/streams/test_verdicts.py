@@ -197,3 +197,17 @@ def test_what_was_asked_is_in_the_table() -> None:
         "opaque": 3,
     }
     assert {key: found[key] for key in expected} == expected
+
+
+def test_a_request_that_was_read_after_its_answer_is_not_unanswered() -> None:
+    talk = opened()
+    talk.begin()
+    # A side that says nothing else is understood only at the end of the capture, when its answer has long been read.
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    for seqno in (1, 2, 3):
+        stream.mutation(seqno, f"k{seqno}")
+    talk.close("client")
+    assert {(record["answer"], record["verdict"]) for record in tables(talk).streams if record["requested_end"]} == {
+        ("unknown", "unknown-capture")
+    }

@@ -46,7 +46,7 @@ def batch(
     decoded = Decoded(data, start, connection, incomplete, sessions)
     direction = decoded.is_response.astype(np.int64)
     times = np.array(time_ns, dtype=np.int64) if len(time_ns) else START_NS + STEP_NS * index
-    pairs = Requests().pair(decoded, connection, direction, index + 1, start, times)
+    pairs = Requests().pair(decoded, connection, direction, index + 1, start, times, np.zeros(count, dtype=np.bool_))
     own = ~decoded.is_response & ~decoded.is_server
     from_request = decoded.is_response & (pairs.vbucket.values >= 0)
     tried = np.zeros(count, dtype=np.bool_)
