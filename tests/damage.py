@@ -7,6 +7,7 @@ or cut. ``faults`` says where a reading of that list differs from what the list 
 from __future__ import annotations
 
 import random
+import socket
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -80,7 +81,13 @@ class Talk:
     """Writes the packets of one connection, without Scapy, which takes a second for a thousand."""
 
     def __init__(
-        self, port: int = 50_000, *, isn: tuple[int, int] = (1000, MODULUS - 20_000), mss: int = 1448, start_ns: int = START_NS
+        self,
+        port: int = 50_000,
+        *,
+        isn: tuple[int, int] = (1000, MODULUS - 20_000),
+        mss: int = 1448,
+        start_ns: int = START_NS,
+        hosts: tuple[str, str] = ("10.0.0.1", "10.0.0.2"),
     ) -> None:
         self.packets: list[Packet] = []
         self.time_ns = start_ns
@@ -88,14 +95,15 @@ class Talk:
         self._isn = isn
         self._at = [0, 0]
         self._mss = mss
-        self._flows: list[Flow] = [(f"10.0.0.1:{port}", f"10.0.0.2:{PORT}", direction) for direction in (0, 1)]
+        self._hosts = [socket.inet_aton(host) for host in hosts]
+        self._flows: list[Flow] = [(f"{hosts[0]}:{port}", f"{hosts[1]}:{PORT}", direction) for direction in (0, 1)]
 
     def send(self, direction: int, payload: bytes = b"", flags: int = ACK) -> None:
         """One packet."""
         offset = self._at[direction]
         seq = self._isn[direction] + (0 if flags & SYN else 1 + offset)
         ack = self._isn[1 - direction] + 1 + self._at[1 - direction] if flags & ACK else 0
-        source, target = (b"\x0a\0\0" + bytes([1 + end]) for end in (direction, 1 - direction))
+        source, target = self._hosts[direction], self._hosts[1 - direction]
         data = (
             bytes.fromhex("0200000000010200000000020800")
             + struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0, source, target)

@@ -1,0 +1,229 @@
+"""What a reading of a damaged capture says that is not so.
+
+The truth is what the whole capture holds. Of each key the reading may say the truth or that it does not know:
+
+- a marker's own fields, a request's own fields, the answer: as they are, or nothing; ``answer`` may be ``unknown``;
+- ``state`` and ``convention`` of a snapshot: the truth or ``unknown``;
+- a gap: one that there is, with its cause, or ``capture-loss``; never a cause for what only the capture lacks;
+- ``verdict``: the truth, ``unknown-capture``, or what is the truth to whoever misses the flow-control totals or the high seqno;
+- counts and seqnos: no more than there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.model.compare import nanoseconds, shown
+from tests.model.expect import Tables
+from tests.model.facts import OneOf, Record, Snapshot, Stream
+from tests.model.reading import Capture, Read, whole
+from tests.model.tape import Said
+
+_TABLES = ("connections", "streams", "snapshots", "gaps")
+
+REQUEST_KEYS = (
+    "opaque",
+    "requested_start",
+    "requested_end",
+    "vbucket_uuid",
+    "snapshot_start",
+    "snapshot_end",
+    "request_flags",
+    "filter",
+)
+MARKER_KEYS = (
+    "start_seqno",
+    "end_seqno",
+    "type",
+    "flags",
+    "layout",
+    "max_visible_seqno",
+    "high_completed_seqno",
+    "purge_seqno",
+    "high_prepared_seqno",
+)
+
+
+class Claims:
+    """Compares one reading with the truth; ``wrong`` lists what it must not have said."""
+
+    def __init__(self, truth: Tables, rows: dict[Said, int], capture: Capture, found: Read) -> None:
+        """``rows``: row of each message in the whole capture."""
+        self.wrong: list[str] = []
+        self._truth, self._rows, self._capture = truth, rows, capture
+        self._heard = {one.row: one for one in found.heard}
+        self._snapshots: dict[int, Snapshot] = {one.row: one for stream in truth.streams for one in stream.snapshots}
+        self._numbers = {number: index + 1 for number, index in enumerate(found.connections, 1)}
+        """Number in the whole capture of each connection of the damaged one."""
+        torn = self._torn()
+        self._tables = {name: [r for r in found.tables[name] if r["connection"] not in torn] for name in _TABLES}
+        self._silent = self._flows_cut_short()
+        self._streams: dict[tuple[object, ...], list[Stream]] = {}
+        self._implicit: set[tuple[object, ...]] = set()
+        for record in self._tables["streams"]:
+            self._stream(record)
+        for record in self._tables["snapshots"]:
+            self._snapshot(record)
+        for record in self._tables["gaps"]:
+            self._gap(record)
+        for record in self._tables["connections"]:
+            self._connection(record)
+
+    def _no(self, what: str, record: Record) -> None:
+        self.wrong.append(f"{what}: {shown(record)}")
+
+    # -- finding one's way ---------------------------------------------------------------------------------
+
+    def _torn(self) -> set[int]:
+        """Connections that are two on the tape: of the same addresses, and what tells them apart is missing."""
+        told: dict[int, int] = {}
+        torn: set[int] = set()
+        for number, index in self._numbers.items():
+            if index in told:
+                torn |= {number, told[index]}
+            told[index] = number
+        flows = {self._capture.laid.connection_of[place]: self._capture.laid.packets[place].flow[:2] for place in self._capture.places}
+        missed = {flow for index, flow in flows.items() if index + 1 not in told}
+        return torn | {number for number, index in self._numbers.items() if flows.get(index - 1) in missed}
+
+    def _flows_cut_short(self) -> set[int]:
+        """Connections whose last bytes or whose end are missing without a trace: to the reading they just fell silent."""
+        out: set[int] = set()
+        kept = set(self._capture.places)
+        last: dict[tuple[int, int], int] = {}
+        for place, packet in enumerate(self._capture.laid.packets):
+            last[self._capture.laid.connection_of[place] + 1, packet.flow[2]] = place
+        for (number, _), place in last.items():
+            if place not in kept:
+                out.add(number)
+        ends = self._capture.ends
+        for number, end in whole(self._capture.tape, self._capture.laid).ends.items():
+            if number not in ends or ends[number].by != end.by:
+                out.add(number + 1)
+        return out
+
+    def _true_streams(self, rows: Sequence[int | None]) -> list[Stream]:
+        out: list[Stream] = []
+        for row in rows:
+            one = self._heard.get(row or 0)
+            stream = self._truth.stream_of.get(self._rows.get(one.said, 0)) if one is not None else None
+            if stream is not None and stream not in out:
+                out.append(stream)
+        return out
+
+    # -- streams -------------------------------------------------------------------------------------------
+
+    def _stream(self, record: Record) -> None:
+        number = record["connection"]
+        place = number, record["vbucket"], record["sid"], record["stream"]
+        mine = [r for r in self._tables["snapshots"] if (r["connection"], r["vbucket"], r["sid"], r["stream"]) == place]
+        streams = self._true_streams([record["open_row"], *(r["row"] for r in mine), record["end_row"]])
+        self._streams[place] = streams
+        if not streams:
+            self._no("a stream of messages that belong to none", record)
+            return
+        opened = self._heard[record["open_row"]]
+        is_requested = opened.said.name == "dcp_stream_req"
+        if not is_requested or not opened.is_whole:
+            self._implicit.add(place)
+        stream = streams[0]
+        if len({one.record["opaque"] for one in streams}) > 1:
+            self._no("streams with different opaques taken for one", record)
+        for key in REQUEST_KEYS:
+            true = stream.record[key]
+            if key != "opaque" and record[key] not in ((true,) if is_requested and opened.is_whole else (true, None)):
+                self._no(f"{key} is {true}", record)
+        for key in ("status", "rollback_seqno", "failover_log"):
+            if record[key] not in [one.record[key] for one in streams] + [None]:
+                self._no(f"{key} is {stream.record[key]}", record)
+        is_silent = self._numbers[number] in self._silent
+        answers = {"unknown", "unanswered"} if is_silent else {"unknown"}
+        if record["answer"] not in answers and not any(record["answer"] == one.record["answer"] for one in streams):
+            self._no(f"the answer is {stream.record['answer']!r}", record)
+        verdicts = {"unknown-capture"}.union(*(one.verdicts for one in streams))
+        if not is_silent and record["verdict"] not in verdicts:
+            self._no(f"the verdict is {stream.record['verdict']!r}", record)
+        if record["end_reason"] not in [one.record["end_reason"] for one in streams] + [None]:
+            self._no(f"the end reason is {stream.record['end_reason']}", record)
+        if record["items"] > sum(one.record["items"] for one in streams):
+            self._no(f"there were {stream.record['items']} items", record)
+        seqnos = {seqno for one in streams for seqno in (*one.seqnos, *one.advanced, None)}
+        for key in ("first_seqno", "last_seqno"):
+            if record[key] not in seqnos:
+                self._no(f"{key} is no seqno of the stream", record)
+
+    # -- snapshots -----------------------------------------------------------------------------------------
+
+    def _snapshot(self, record: Record) -> None:
+        one = self._heard.get(record["row"])
+        snapshot = self._snapshots.get(self._rows.get(one.said, 0)) if one is not None else None
+        if one is None or snapshot is None:
+            self._no("a snapshot without a marker", record)
+            return
+        true = snapshot.record
+        for key in MARKER_KEYS:
+            if true[key] != record[key] and one.is_whole:
+                self._no(f"{key} is {true[key]!r}", record)
+        silent = {"open"} if self._numbers[record["connection"]] in self._silent else set()
+        if record["state"] not in silent | {"unknown"} and true["state"] != record["state"]:
+            self._no(f"the state is {true['state']}", record)
+        if record["convention"] != "unknown" and true["convention"] != record["convention"]:
+            self._no(f"the convention is {true['convention']}", record)
+        if record["items"] > true["items"]:
+            self._no(f"there were {true['items']} items", record)
+        if nanoseconds(record["time"]) < true["time"]:
+            self._no("the marker came later", record)
+
+    # -- gaps ----------------------------------------------------------------------------------------------
+
+    def _gap(self, record: Record) -> None:
+        if not record["before_seqno"] > record["after_seqno"] + 1:
+            self._no("a gap of nothing", record)
+        if record["cause"] == "capture-loss":
+            return
+        place = record["connection"], record["vbucket"], record["sid"], record["stream"]
+        streams = self._streams.get(place, [])
+        same = [
+            gap
+            for stream in self._truth.streams
+            if stream.connection == self._numbers[record["connection"]] and (stream in streams or not streams)
+            for gap in stream.gaps
+            if (gap["after_seqno"], gap["before_seqno"]) == (record["after_seqno"], record["before_seqno"])
+        ]
+        causes = {
+            word for gap in same for one in (gap["cause"], gap["_alone"]) for word in (one.values if isinstance(one, OneOf) else [one])
+        }
+        if "filtered" in causes and place in self._implicit:
+            causes.add("deduplicated")  # that there was a filter, the request alone tells
+        if record["cause"] not in causes:
+            self._no(f"the truth is {[gap['cause'] for gap in same] or 'no such gap'}", record)
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def _connection(self, record: Record) -> None:
+        number = self._numbers[record["connection"]]
+        true = self._truth.connections[number - 1].record
+        for key in ("client", "server"):
+            if record[key] != true[key]:
+                self._no(f"{key} is {true[key]}", record)
+        for key in ("name", "agent", "role", "bucket", "window_bytes", "noop_interval_s"):
+            if record[key] is not None and true[key] != record[key]:
+                self._no(f"{key} is {true[key]}", record)
+        if not set(record["features"] or ()) <= set(true["features"]):
+            self._no(f"features are {true['features']}", record)
+        for key, control in (record["controls"] or {}).items():
+            known = true["controls"].get(key)
+            if known is None or control["status"] not in (known["status"], None):
+                self._no(f"controls are {true['controls']}", record)
+        if record["closed_by"] not in (true["closed_by"], None) and number not in self._silent:
+            self._no(f"closed by {true['closed_by']}", record)
+        verdict = true["verdict"]
+        allowed = {"unknown-capture", *(verdict.values if isinstance(verdict, OneOf) else [verdict])}
+        if record["starts"] == "mid-stream" and number - 1 in self._capture.ends:
+            allowed.add("closed")  # nobody knows that it never was opened
+        if true["verdict"] in ("streaming", "idle", "starved-by-flow-control"):
+            allowed |= {"idle", "streaming"}
+        if number in self._silent:
+            return
+        if record["verdict"] not in allowed:
+            self._no(f"the verdict is {verdict}", record)

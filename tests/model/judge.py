@@ -1,0 +1,94 @@
+"""Conversations told, damaged, read and judged; and a failing one told again until nothing can be left out of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tests.model.claims import Claims
+from tests.model.compare import all_differences
+from tests.model.dice import Dice, shrunk
+from tests.model.expect import Tables
+from tests.model.facts import Heard
+from tests.model.packets import laid
+from tests.model.play import play
+from tests.model.reading import Capture, begun, cut, lossy, read, whole
+from tests.model.tape import START_NS, Said
+
+DAMAGES = ("whole", "in pieces", "cut", "begun", "lossy")
+"""What can become of a capture. Up to "cut" nothing is missing before its end, and the tables have to be exact."""
+
+
+def truth(capture: Capture, heard: Sequence[Heard]) -> Tables:
+    """The tables of a capture in which nothing is missing between its first packet and its last."""
+    addresses = [(f"{one.client[0]}:{one.client[1]}", f"{one.server[0]}:{one.server[1]}") for one in capture.tape.opened]
+    return Tables(heard, addresses, capture.ends, capture.last_ns)
+
+
+def conversation(damage: str, choices: Sequence[int]) -> Capture:
+    """The whole capture of the conversation with these choices."""
+    tape = play(Dice(choices=choices), tells_opaques_apart=DAMAGES.index(damage) > DAMAGES.index("cut"))
+    return whole(tape, laid(tape))
+
+
+def damaged(capture: Capture, damage: str, rng: random.Random) -> Capture:
+    """What is left of a capture."""
+    count = len(capture.places)
+    if damage == "cut":
+        return cut(capture, rng.randrange(1, count))
+    if damage == "begun":
+        return begun(capture, rng.randrange(1, count))
+    if damage == "lossy":
+        lost: set[int] = set()
+        for _ in range(rng.choice([1, 2, 5, 20])):
+            start = rng.randrange(count)
+            lost |= set(range(start, start + rng.choice([1, 1, 1, 3, 10])))
+        return lossy(capture, lost)
+    return capture
+
+
+def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, list[str]]:
+    """A conversation after ``damage`` by ``seed``, and what its reading says that is not so."""
+    capture = conversation(damage, choices)
+    rng = random.Random(seed)
+    left = damaged(capture, damage, rng)
+    sizes = [rng.randrange(1, 40) for _ in range(100)] if damage == "in pieces" else []
+    found = read(left, sizes)
+    if DAMAGES.index(damage) <= DAMAGES.index("cut"):
+        return left, all_differences(truth(left, found.heard), found.tables)
+    heard = read(capture).heard
+    rows: dict[Said, int] = {one.said: one.row for one in heard}
+    return left, Claims(truth(capture, heard), rows, left, found).wrong
+
+
+def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = "") -> str | None:
+    """None when all is well with the conversation of a seed; else the smallest one found that shows the same kind of fault, to read.
+
+    ``times``: how many damages of it are judged. ``about``: only complaints with this text.
+    """
+    dice = Dice(seed)
+    play(dice)
+    for time in range(times):
+        wrong = [line for line in judged(damage, dice.choices, seed * 1000 + time)[1] if about in line]
+        if wrong:
+            kind = wrong[0].split(" of ")[0].split(":")[0]
+            return _smallest(damage, dice.choices, seed * 1000 + time, about or kind, tries)
+    return None
+
+
+def _smallest(damage: str, choices: Sequence[int], seed: int, about: str, tries: int) -> str:
+    def fails(fewer: Sequence[int]) -> bool:
+        return any(about in line for line in judged(damage, fewer, seed)[1])
+
+    capture, wrong = judged(damage, shrunk(choices, fails, tries), seed)
+    return script(capture) + "\n" + "\n".join(line for line in wrong if about in line)
+
+
+def script(capture: Capture) -> str:
+    """What was said, with the rows of what was read; a star is a message that is there in part."""
+    rows = {one.said: f"{one.row}{'' if one.is_whole else '*'}" for one in read(capture).heard}
+    lines = []
+    for entry in capture.tape.entries:
+        row = rows.get(entry, "lost") if isinstance(entry, Said) else ""
+        lines.append(f"{row:>5} {(entry.time_ns - START_NS) / 1e9:11.6f}  {entry}")
+    return "\n".join(lines)

@@ -1,0 +1,186 @@
+"""How connections, streams and vbuckets are at the end: the precedence of verdicts, and what streams show of each other's gaps."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tests.model.facts import Connection, OneOf, Record, Snapshot, Stream
+
+if TYPE_CHECKING:
+    from tests.model.expect import Tables
+
+PATIENCE_NS = 2_000_000_000
+
+
+def finish(tables: Tables) -> None:
+    """States, reasons and verdicts, once nothing more is heard."""
+    for stream in tables.streams:
+        end = tables.ends.get(stream.connection - 1)
+        if stream.is_running:
+            tables.close_snapshot(stream, stream.current, "cut" if end else "open")
+        if stream.state in ("accepted", "closing") and end is not None:
+            stream.state = "ended"
+            stream.record["end_reason"] = "connection-closed"
+        stream.record["first_seqno"], stream.record["last_seqno"] = _extremes(stream)
+        for snapshot in stream.snapshots:
+            snapshot.record["first_seqno"], snapshot.record["last_seqno"] = _extremes(snapshot)
+    _compare_streams(tables)
+    for stream in tables.streams:
+        stream.record["verdict"] = _verdict(tables, stream)
+        blind = [_verdict(tables, stream, flow=flow, highs=highs) for flow in (True, False) for highs in (True, False)]
+        stream.verdicts = {word for one in blind for word in (one.values if isinstance(one, OneOf) else [one])}
+    for connection in tables.connections:
+        _finish_connection(tables, connection)
+
+
+def _extremes(of: Stream | Snapshot) -> tuple[OneOf, OneOf]:
+    """First and last seqno; whether SeqnoAdvanced counts, and which is the first of an unordered snapshot, is left open."""
+    if not of.seqnos and not of.advanced:
+        return OneOf(None), OneOf(None)
+    all_of_them = [*of.seqnos, *of.advanced]
+    first = OneOf(*of.seqnos[:1], *of.advanced[:1], min(all_of_them), min(of.seqnos, default=None))
+    return first, OneOf(max(all_of_them), max(of.seqnos, default=None))
+
+
+def _compare_streams(tables: Tables) -> None:
+    """What another stream of the same branch shows of a gap's seqnos."""
+    by_place: dict[tuple[int, int | None], list[Stream]] = defaultdict(list)
+    for stream in tables.streams:
+        if stream.branch is not None:
+            by_place[stream.vbucket, stream.branch].append(stream)
+    for streams in by_place.values():
+        for stream in streams:
+            for gap in stream.gaps:
+                if gap["cause"] not in ("rollback", "resumed", "oso", "seqno-advanced"):
+                    for other in streams:
+                        if other is not stream and _shows_invisible(tables, stream, other, gap):
+                            gap["cause"] = "invisible"
+
+
+def _shows_invisible(tables: Tables, stream: Stream, other: Stream, gap: Record) -> bool:
+    shown = {event.seqno: event for event in other.events}
+    has_collections = tables.connections[stream.connection - 1].collections
+    for seqno in range(gap["after_seqno"] + 1, gap["before_seqno"]):
+        event = shown.get(seqno)
+        if event is None:
+            return False
+        hidden_event = event.name == "dcp_system_event" and not has_collections
+        if event.name not in ("dcp_prepare", "dcp_abort") and not hidden_event:
+            return False
+    return True
+
+
+def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool = True) -> Any:
+    connection = tables.connections[stream.connection - 1]
+    record = stream.record
+    now_ns = tables.last_ns[connection.number - 1]
+    if stream.state == "requested":
+        waited = now_ns - stream.request.time_ns
+        if tables.ends.get(stream.connection - 1) is not None or waited > max(PATIENCE_NS, 10 * connection.slowest_answer_ns):
+            return "never-answered"
+        record["answer"] = OneOf("unanswered", "unknown")
+        return OneOf("silent", "unknown-capture", None, "never-answered" if waited > PATIENCE_NS else "silent")
+    if stream.state in ("refused", "rolled-back", "ended"):
+        return stream.state
+    if flow and _is_starved(connection):
+        return "starved-by-flow-control"
+    snapshot = stream.current
+    if snapshot is not None and snapshot.record["state"] == "open":
+        return "advancing" if snapshot.record["type"] == "memory" else "backfilling"
+    quiet: Any = "caught-up" if snapshot is not None else "silent"
+    if snapshot is None and stream.heard:
+        quiet = OneOf("silent", "advancing", "backfilling", "caught-up")  # cache transfer only
+    if snapshot is not None and snapshot.end is None and snapshot.record["type"] != "oso":
+        quiet = OneOf("unknown-capture", "advancing", "caught-up", "behind")
+    high, learnt_ns = tables.highs.get((stream.client, stream.vbucket), (0, 0))
+    if highs and stream.last is not None and high > stream.last:
+        since_heard = now_ns - stream.last_heard_ns
+        since_both = now_ns - max(stream.last_heard_ns, learnt_ns)
+        slowest = 10 * max(connection.slowest_answer_ns, 1)
+        if since_both > max(PATIENCE_NS, slowest):
+            return "behind" if not isinstance(quiet, OneOf) else quiet
+        if since_heard > PATIENCE_NS:
+            return OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet]))
+    if highs and stream.last is not None and tables.all_highs.get((stream.client, stream.vbucket), (0, 0))[0] > stream.last:
+        return OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet]))
+    return quiet
+
+
+def _is_starved(connection: Connection) -> bool:
+    record = connection.record
+    return connection.flow and record["counted_bytes"] - record["acked_bytes"] >= record["window_bytes"] > 0
+
+
+def _finish_connection(tables: Tables, connection: Connection) -> None:
+    record = connection.record
+    end = tables.ends.get(connection.number - 1)
+    now_ns = tables.last_ns.get(connection.number - 1, 0)
+    record["closed_by"] = end.by if end else None
+    if connection.flow:
+        record["outstanding_bytes"] = record["counted_bytes"] - record["acked_bytes"]
+    else:
+        for name in ("counted_bytes", "acked_bytes", "outstanding_bytes"):
+            del record[name]  # without a window nobody counts
+        record["window_bytes"] = OneOf(0, None)
+    if connection.open_refused:
+        verdict: Any = "refused"
+    elif not connection.is_open:
+        verdict = "never-opened"
+    elif end is not None:
+        verdict = "closed"
+    elif _is_starved(connection):
+        verdict = "starved-by-flow-control"
+    else:
+        mine = [stream.record["verdict"] for stream in tables.streams if stream.connection == connection.number]
+        flowing = [verdict for verdict in mine if verdict in ("backfilling", "advancing")]
+        open_ended = any(isinstance(one, OneOf) for one in mine)
+        verdict = OneOf("streaming", "idle") if open_ended else "streaming" if flowing else "idle"
+        noops = [heard for key, waiting in connection.pending.items() if key[1] == "dcp_noop" for heard in waiting]
+        if any(now_ns - heard.time_ns > 500_000_000 for heard in noops):
+            verdict = OneOf("noop-dead", "streaming", "idle")
+    record["verdict"] = verdict
+
+
+def vbuckets(tables: Tables) -> list[Record]:
+    """One record a client and vbucket."""
+    groups: dict[tuple[tuple[str, str], int], list[Stream]] = defaultdict(list)
+    for stream in tables.streams:
+        groups[stream.client, stream.vbucket].append(stream)
+    out = []
+    for (client, vbucket), streams in groups.items():
+        newest = streams[-1].record
+        gaps = Counter(gap["cause"] for stream in streams for gap in stream.gaps)
+        highs = [known.get((client, vbucket), (None, 0))[0] for known in (tables.highs, tables.all_highs)]
+        out.append(
+            {
+                "client": " ".join(client).rstrip(),
+                "vbucket": vbucket,
+                "verdict": newest["verdict"],
+                "connections": sorted({stream.connection for stream in streams}),
+                "streams": len(streams),
+                "requested_end": newest["requested_end"],
+                "first_seqno": _first(streams),
+                "last_seqno": _of_any(streams[::-1], "last_seqno"),
+                "bytes": OneOf(sum(s.bytes for s in streams), sum(s.bytes + 2 * s.prepares for s in streams)),
+                "high_seqno": OneOf(*highs),
+                "items": sum(stream.record["items"] for stream in streams),
+                "gaps": dict(gaps),
+                "snapshots": sum(len(stream.snapshots) for stream in streams),
+                "rollbacks": sum(stream.state == "rolled-back" for stream in streams),
+            }
+        )
+    return out
+
+
+def _first(streams: Sequence[Stream]) -> OneOf:
+    """What was received first, or the least of all."""
+    heard = [stream.record["first_seqno"] for stream in streams if stream.seqnos or stream.advanced]
+    least = [min(value for value in first.values if value is not None) for first in heard]
+    return OneOf(*(heard[0].values if heard else [None]), min(least, default=None))
+
+
+def _of_any(streams: Sequence[Stream], key: str) -> Any:
+    """Of the first one that received anything."""
+    return next((stream.record[key] for stream in streams if stream.seqnos or stream.advanced), None)

@@ -1,0 +1,104 @@
+"""Legal servers and clients at random: what the conversations are like, and that the tables made of them are true.
+
+A failing seed is told again and again with fewer choices; what is printed is the smallest conversation found that still fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.model.dice import Dice, shrunk
+from tests.model.expect import Tables
+from tests.model.facts import Heard
+from tests.model.judge import conversation, truth
+from tests.model.play import play
+from tests.model.reading import Capture, read
+
+MANY = 150
+"""Conversations in which everything has to occur that the generator knows."""
+
+
+@cache
+def told(seed: int) -> tuple[Capture, list[Heard], Tables]:
+    dice = Dice(seed)
+    play(dice)
+    capture = conversation("whole", dice.choices)
+    heard = read(capture).heard
+    return capture, heard, truth(capture, heard)
+
+
+def test_a_seed_tells_the_same_conversation_again() -> None:
+    assert play(Dice(5)).script() == play(Dice(5)).script()
+
+
+def test_choices_tell_the_same_conversation_as_the_seed_they_come_from() -> None:
+    dice = Dice(6)
+    tape = play(dice)
+    assert play(Dice(choices=dice.choices)).script() == tape.script()
+
+
+def test_fewer_choices_are_found_that_still_fail() -> None:
+    dice = Dice(7)
+    play(dice)
+
+    def has_two_markers(choices: object) -> bool:
+        assert isinstance(choices, list)
+        return Counter(said.name for said in play(Dice(choices=choices)).said)["dcp_snapshot_marker"] >= 2
+
+    smallest = shrunk(dice.choices, has_two_markers, tries=300)
+    assert has_two_markers(smallest)
+    assert len(play(Dice(choices=smallest)).said) < len(play(Dice(7)).said) / 4
+
+
+def test_every_message_of_a_conversation_is_in_its_packets() -> None:
+    for seed in range(20):
+        capture, heard, _ = told(seed)
+        assert Counter(id(one.said) for one in heard) == Counter(map(id, capture.tape.said))
+
+
+def test_the_conversations_show_every_kind_of_snapshot_and_gap() -> None:
+    seen: dict[str, Counter[str]] = {name: Counter() for name in ("state", "convention", "type", "layout", "cause", "end_reason", "answer")}
+    for seed in range(MANY):
+        _, _, tables = told(seed)
+        for name in ("streams", "snapshots", "gaps"):
+            for record in tables.table(name):
+                for key in seen.keys() & record.keys():
+                    seen[key][str(record[key])] += 1
+    assert seen["state"].keys() >= {
+        "complete",
+        "complete-seqno-advanced",
+        "complete-oso",
+        "continued",
+        "open",
+        "cut",
+        "incomplete",
+        "unknown",
+    }
+    assert seen["convention"].keys() >= {"memory-1", "memory-2", "memory-3", "disk-1", "disk-later", "disk-3-first-event"}
+    assert seen["type"].keys() == {"memory", "disk", "oso", "unknown"}
+    assert seen["layout"].keys() >= {"upr", "v1", "v2.0", "v2.2"}
+    assert seen["cause"].keys() >= {
+        "deduplicated",
+        "filtered",
+        "seqno-advanced",
+        "invisible",
+        "oso",
+        "snapshot-tail",
+        "rollback",
+        "unexplained",
+    }
+    assert seen["end_reason"].keys() >= {"ok", "closed", "state-changed", "too-slow", "rollback", "filter-empty", "connection-closed"}
+    assert seen["answer"].keys() >= {"accepted", "rollback", "refused", "unanswered"}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None:
+    _, _, tables = told(seed)
+    assert [record for record in tables.table("snapshots") if record["convention"] == "irregular"] == []
+    gaps = tables.table("gaps")
+    # The first generation's marker has no range, so nothing can be said about what is missing in it.
+    assert [gap for gap in gaps if gap["cause"] == "unexplained" and gap["_snapshot"].end is not None] == []
+    assert [gap for gap in gaps if gap["cause"] == "resumed"] == []
