@@ -159,7 +159,7 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
     kind = arrow_type(column)
     if isinstance(values, Worded):
         codes = pa.array(values.codes, mask=values.codes < 0)
-        return [(column.name, kind, pa.array(values.words, kind).take(codes))]
+        return [(column.name, kind, pa.array(_for_arrow(column, values.words), kind).take(codes))]
     if isinstance(values, Numbers) and column.kind in ("number", "u64", "time"):
         mask = None if values.valid is None else ~values.valid
         if column.kind == "time":
@@ -170,10 +170,15 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
     if column.kind == "time":
         micros = [None if value is None else value // 1000 for value in plain]
         return [(column.name, kind, micros), (f"{column.name}_ns", pa.int64(), plain)]
+    return [(column.name, kind, _for_arrow(column, plain))]
+
+
+def _for_arrow(column: RecordColumn, plain: Sequence[Any]) -> list[Any]:
+    """Plain values in the form that an array of the column's type is made of."""
     if column.kind == "object":
         import orjson  # deferred: only filters are objects
 
-        return [(column.name, kind, [None if value is None else orjson.dumps(value).decode() for value in plain])]
+        return [None if value is None else orjson.dumps(value).decode() for value in plain]
     if column.kind in ("controls", "counts"):
-        return [(column.name, kind, [None if value is None else list(value.items()) for value in plain])]
-    return [(column.name, kind, [_plain(column, value) for value in plain])]
+        return [None if value is None else list(value.items()) for value in plain]
+    return [_plain(column, value) for value in plain]

@@ -84,5 +84,13 @@ def test_arrow_has_the_same_values_and_times_with_all_digits() -> None:
     assert table.column("rows").to_pylist() == [[0, 1], [1, 2]]
 
 
+def test_objects_and_lists_that_are_kept_once_go_to_arrow_as_others_do() -> None:
+    columns = (RecordColumn("filter", "object", ""), RecordColumn("flags", "words", ""))
+    codes = np.array([1, -1, 0])
+    worded = {"filter": Worded(codes, [{"sid": 5}, {"scope": "8"}]), "flags": Worded(codes, [["a"], ["b", "c"]])}
+    table = Records(RecordTable("sample", columns), worded, 3).arrow()
+    assert table.to_pydict() == {"filter": ['{"scope":"8"}', None, '{"sid":5}'], "flags": [["b", "c"], None, ["a"]]}
+
+
 def test_times_before_1970_are_times_too() -> None:
     assert time_text(-1) == "1969-12-31T23:59:59.999999999Z"
