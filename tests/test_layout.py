@@ -17,6 +17,11 @@ NO_MODULE = {
 NO_TEST_FILE = {
     "__init__.py": "says what its package is for",
     "__main__.py": "calls cli.main, whose tests start it",
+    "cli/connections.py": "a table of cli/record_tables.py",
+    "cli/gaps.py": "the same",
+    "cli/snapshots.py": "the same",
+    "cli/streams.py": "the same",
+    "cli/vbuckets.py": "the same",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }
 """Sources without a test file of their own, as patterns."""

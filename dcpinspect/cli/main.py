@@ -30,6 +30,11 @@ COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 COMMANDS = {
     "read": "Print the messages of captures.",
     "export": "Write the messages of captures to a file.",
+    "streams": "Print what was asked of every stream, and what came of it.",
+    "vbuckets": "Print how every vbucket is, client by client.",
+    "snapshots": "Print every snapshot, and whether it was received whole.",
+    "gaps": "Print the seqnos that were not delivered, and why.",
+    "connections": "Print who is connected, what was negotiated, how it is.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",
     "schema": "Print the JSON Schema of an output.",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.cli import interrupts
@@ -13,6 +13,7 @@ from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from dcpinspect.cli.output import Output
+    from dcpinspect.tables.records import Records
 
 
 def write_table(table: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True) -> int:
@@ -37,6 +38,25 @@ def write_table(table: Any, format_: Format, output: Output, *, schema: str | No
         end()
         output.is_complete = True
     return rows
+
+
+def write_records(records: Records, columns: Sequence[str] | None, format_: Format, output: Output, *, guard: bool = True) -> None:
+    """Write a table of records: these columns, or all. JSON is the records of the contract; other formats are of its Arrow form."""
+    if format_ in (Format.JSON, Format.NDJSON):
+        from dcpinspect.export.json import JsonArray
+        from dcpinspect.export.json_table import plain_json
+
+        kept = None if columns is None else {"schema", *columns}
+        objects = ({key: value for key, value in one.items() if kept is None or key in kept} for one in records.records())
+        array = JsonArray()
+        if format_ is Format.NDJSON:
+            output.put(b"".join(plain_json(one) + b"\n" for one in objects))
+        else:
+            output.put(array.add(b"".join(array.BEFORE + plain_json(one) for one in objects)) + array.end())
+        output.is_complete = True
+        return
+    table = records.arrow()
+    write_table(table if columns is None else table.select(list(columns)), format_, output, guard=guard)
 
 
 Write = Callable[[Any], None]

@@ -72,6 +72,8 @@ def _text(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
+    if isinstance(value, tuple):  # an entry of a map
+        return " ".join("" if one is None else _text(one) for one in value)
     if isinstance(value, list):
         return ", ".join("" if one is None else _text(one) for one in value)
     if isinstance(value, dict):

@@ -138,3 +138,6 @@ VBUCKETS = RecordTable(
 )
 
 ALL = (CONNECTIONS, STREAMS, SNAPSHOTS, GAPS, VBUCKETS)
+
+BY_TABLE = {f"{table.name}s": table for table in ALL}
+"""The contracts by the names of their tables, which are those of commands and of SQL."""

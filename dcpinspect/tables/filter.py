@@ -37,7 +37,7 @@ from dcpinspect.tables.filter_tree import (
 )
 from dcpinspect.tables.filter_values import comparison, family, likeness, membership
 from dcpinspect.tables.presets import FILTERS
-from dcpinspect.tables.schema import BY_NAME, COLUMNS
+from dcpinspect.tables.schema import BY_NAME, Column
 
 MAX_LENGTH = 65_536
 """Characters of a filter; a list of some thousand keys fits."""
@@ -57,16 +57,18 @@ class Filter:
     """The columns that it reads, in the order of the table."""
 
 
-def parse_filter(text: str, *, name: str = "--filter", saved: Mapping[str, Source] | None = None) -> Filter:
-    """Read a filter.
+def parse_filter(
+    text: str, *, name: str = "--filter", saved: Mapping[str, Source] | None = None, columns: Mapping[str, Column] = BY_NAME
+) -> Filter:
+    """Read a filter. ``columns``: those of another table than messages, for which there are no built-in filters.
 
     ``name`` says where it was written, for errors; ``saved`` are filters that it may call ``@name``, besides those that are built in.
     Raises PlacedError, which points at the mistake.
     """
-    known = {**{preset: Source(f"@{preset}", one.text) for preset, one in FILTERS.items()}, **(saved or {})}
-    condition = _Parser(Source(name, text), known, ()).whole()
+    built_in = {preset: Source(f"@{preset}", one.text) for preset, one in FILTERS.items()} if columns is BY_NAME else {}
+    condition = _Parser(Source(name, text), {**built_in, **(saved or {})}, (), columns=columns).whole()
     read = names(condition)
-    return Filter(condition, tuple(column.name for column in COLUMNS if column.name in read))
+    return Filter(condition, tuple(column for column in columns if column in read) + tuple(sorted(read - columns.keys())))
 
 
 Kind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
@@ -165,7 +167,9 @@ def _whole_number(text: str) -> str:
 class _Parser:
     """Recursive descent over the tokens of one source; a method a precedence."""
 
-    def __init__(self, source: Source, saved: Mapping[str, Source], inside: tuple[str, ...], depth: int = 0) -> None:
+    def __init__(
+        self, source: Source, saved: Mapping[str, Source], inside: tuple[str, ...], depth: int = 0, *, columns: Mapping[str, Column]
+    ) -> None:
         if len(source.text) > MAX_LENGTH:
             raise Place(source, 0, 0).error(f"the filter is longer than {MAX_LENGTH} characters")
         self._tokens = _tokens(source)
@@ -174,6 +178,7 @@ class _Parser:
         self._inside = inside
         """Names of the saved filters that are being read."""
         self._depth = depth
+        self._columns = columns
 
     def whole(self) -> Condition:
         """The condition that is the whole text."""
@@ -269,7 +274,7 @@ class _Parser:
         if token.text in self._inside:
             raise token.place.error(f"@{token.text} is made of itself")
         self._deeper(token.place)
-        condition = _Parser(source, self._saved, (*self._inside, token.text), self._depth).whole()
+        condition = _Parser(source, self._saved, (*self._inside, token.text), self._depth, columns=self._columns).whole()
         self._depth -= 1
         return condition
 
@@ -370,8 +375,8 @@ class _Parser:
         raise place.error(_INSTEAD.get(token.text) or "a column or a value is missing here")
 
     def _named(self, token: Token) -> Name:
-        if token.text in BY_NAME:
-            return Name(BY_NAME[token.text], token.place)
+        if token.text in self._columns:
+            return Name(self._columns[token.text], token.place)
         if token.text in _INSTEAD:
             raise token.place.error(_INSTEAD[token.text])
         written = token.place.source.text[token.place.start : token.place.end]
@@ -379,8 +384,9 @@ class _Parser:
             raise token.place.error(f"a filter has no functions, such as {clip(written, _SHOWN)}")
         shown = clip(written, _SHOWN)
         is_value = self._tokens[self._at - 2].text in (*_OPERATORS, ",", "like", "between") and self._at > 1
-        hint = f"; text is put in single quotes: '{shown}'" if is_value else "; 'dcpinspect read --columns' lists them"
-        raise token.place.error(f"no column is called {shown}{did_you_mean(token.text, BY_NAME) or hint}")
+        all_of_them = "'dcpinspect read --columns' lists them" if self._columns is BY_NAME else f"there are {', '.join(self._columns)}"
+        hint = f"text is put in single quotes: '{shown}'" if is_value else all_of_them
+        raise token.place.error(f"no column is called {shown}{did_you_mean(token.text, self._columns) or f'; {hint}'}")
 
 
 def _number(token: Token) -> int:

@@ -10,7 +10,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.filter_tree import Compare, Condition, Constant, Holds, In, Like, Name, Not, Operator, Or, Place
 from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
-from dcpinspect.tables.vocabulary import vocabulary
+from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
 
 Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth"]
 """Columns of one family may be compared."""
@@ -171,9 +171,9 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
 def _check_word(column: Column, word: str, place: Place) -> None:
     """Refuse what the column can never hold."""
     shown = clip(escape(word), _SHOWN)
-    if column.name in _ADDRESSES and not re.search(r":\d+$", word):
+    if _is_of_messages(column) and column.name in _ADDRESSES and not re.search(r":\d+$", word):
         raise place.error(f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write {column.name} like '{shown}:%'")
-    known = vocabulary(column.name)
+    known = Vocabulary(column.words) if column.words else vocabulary(column.name) if _is_of_messages(column) else None
     if known is None or word in known:
         return
     short = next((name for name in (word.lower(), f"dcp_{word.lower()}", word.lower().replace("_", "-")) if name in known), None)
@@ -188,7 +188,14 @@ def _listed(words: tuple[str, ...]) -> str:
 
 def _numeric_time(name: Name) -> Name:
     """Times are compared as nanoseconds: the column of times ends at microseconds."""
-    return Name(BY_NAME["time_ns"], name.place) if name.column.name == "time" else name
+    if name.column.kind != "time":
+        return name
+    exact = f"{name.column.name}_ns"
+    return Name(BY_NAME[exact] if _is_of_messages(name.column) else Column(exact, "i64", name.column.doc), name.place)
+
+
+def _is_of_messages(column: Column) -> bool:
+    return BY_NAME.get(column.name) is column
 
 
 def _nanoseconds(text: str) -> int | None:

@@ -82,11 +82,23 @@ class Records:
         """A column as plain values, null as None."""
         return _plain_values(self.columns[name])
 
+    def has_values(self, name: str) -> bool:
+        """Whether a column is not null everywhere."""
+        return any(value is not None for value in self.values(name))
+
     def records(self) -> list[dict[str, Any]]:
         """All rows in order, with the keys of the contract, ready for JSON."""
         columns = [[_plain(column, value) for value in self.values(column.name)] for column in self.table.columns]
         names = ["schema", *(column.name for column in self.table.columns)]
         return [dict(zip(names, (self.table.schema, *row), strict=True)) for row in zip(*columns, strict=True)]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Records:
+        """Some of the rows, in the order given."""
+        return Records(self.table, {name: _taken(values, rows) for name, values in self.columns.items()}, len(rows))
+
+    def head(self, size: int) -> Records:
+        """The first rows."""
+        return self if size >= len(self) else self.take(np.arange(size))
 
     def arrow(self) -> Any:
         """All rows as a ``pyarrow.Table``; beside a time in microseconds stands ``…_ns`` with all digits."""
@@ -109,6 +121,16 @@ def time_text(time_ns: int) -> str:
 def hex64(value: int) -> str:
     """A CAS or an UUID as JSON has it."""
     return f"0x{value & 0xFFFF_FFFF_FFFF_FFFF:016x}"
+
+
+def _taken(values: Values, rows: npt.NDArray[np.int64]) -> Values:
+    if isinstance(values, Numbers):
+        return values.take(rows)
+    if isinstance(values, Worded):
+        return Worded(values.codes[rows], values.words)
+    if isinstance(values, Made):
+        return Made(len(rows), lambda row: values.make(int(rows[row])))
+    return [values[row] for row in rows.tolist()]
 
 
 def _plain_values(values: Values) -> list[Any]:

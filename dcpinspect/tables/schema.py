@@ -25,6 +25,8 @@ class Column:
     doc: str
     spec: Field | None = None
     """The field of the layouts that it holds, for message-specific columns."""
+    words: tuple[str, ...] = ()
+    """All that it may hold, where that is said here."""
 
 
 BASE = (

@@ -1,0 +1,124 @@
+"""What ``streams``, ``vbuckets``, ``snapshots``, ``gaps`` and ``connections`` have in common: captures in, one table out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.report import report
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.export.formats import Format
+from dcpinspect.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from dcpinspect.tables.record_rows import RecordSelection
+    from dcpinspect.tables.records import RecordTable
+
+USERS = {"csv_guard": (Format.CSV,)}
+"""The formats that do something with an option, by its parameter; all do with those that are not here."""
+
+READABLE = {
+    "connections": (
+        *("connection", "client", "server", "name", "role", "verdict", "closed_by", "streams"),
+        *("window_bytes", "outstanding_bytes", "holes", "skipped_bytes"),
+    ),
+    "streams": (
+        *("connection", "vbucket", "sid", "stream", "requested_start", "requested_end", "answer", "verdict", "end_reason"),
+        *("items", "first_seqno", "last_seqno", "snapshots", "gaps", "open_row", "end_row"),
+    ),
+    "snapshots": (
+        *("connection", "vbucket", "sid", "stream", "index", "start_seqno", "end_seqno", "type", "layout", "convention"),
+        *("items", "first_seqno", "last_seqno", "state", "row"),
+    ),
+    "gaps": ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "width", "cause", "evidence"),
+    "vbuckets": (
+        *("client", "vbucket", "verdict", "connections", "streams", "first_seqno", "last_seqno", "high_seqno", "items", "bytes"),
+        *("gaps", "snapshots", "rollbacks"),
+    ),
+}
+"""The columns that fit a line, left out where they have no value at all; other formats have all columns."""
+
+Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
+Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Only these columns, in this order, as in vbucket,verdict.")]
+Filter = Annotated[
+    str | None, typer.Option("--filter", metavar="SQL", help='Only rows where this is true, as in "connection = 2 and vbucket < 64".')
+]
+
+
+def command(name: str, doc: str) -> Callable[..., int]:
+    """The function of the command that writes the table ``name``; ``doc`` is its help."""
+
+    def run(
+        context: typer.Context,
+        captures: options.Captures,
+        vbucket: options.VBuckets = None,
+        connection: options.Connections = None,
+        filter_: Filter = None,
+        columns: Columns = None,
+        limit: Limit = None,
+        format_: options.OutputFormat = None,
+        output: options.OutputFile = None,
+        csv_guard: options.CsvGuard = True,
+        port: options.Port = None,
+        stats: options.Stats = False,
+    ) -> int:
+        # Deferred: NumPy and the decoder; --help and completion do without.
+        from dcpinspect.cli.tables import write_records
+        from dcpinspect.reading import Reading
+        from dcpinspect.streams.contracts import BY_TABLE
+
+        table = BY_TABLE[name]
+        format_ = choose_format(format_, output)
+        options.refuse_unused(context, format_, USERS)
+        selection = _selection(table, vbucket, connection, filter_)
+        chosen = _columns(columns, name, table)
+        extra_ports, find_ports = options.ports(port)
+        with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+            with opened(output, format_, captures) as out:
+                try:
+                    for _ in interrupts.between(reading):
+                        pass
+                finally:  # Ctrl-C: what was read until then
+                    records = selection.of(reading.tables.by_name[name])
+                    shown = records if limit is None else records.head(limit)
+                    if chosen is None and format_ is Format.TEXT:
+                        chosen = [column for column in READABLE[name] if shown.has_values(column)] or list(READABLE[name])
+                    write_records(shown, chosen, format_, out, guard=csv_guard)
+            return report(reading, stats=stats)
+
+    run.__doc__ = doc
+    return run
+
+
+def _selection(table: RecordTable, vbucket: str | None, connection: str | None, filter_: str | None) -> RecordSelection:
+    from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
+    from dcpinspect.tables.select import number_ranges
+
+    names = {column.name for column in table.columns}
+    if vbucket is not None and "vbucket" not in names:
+        raise UsageError(f"--vbucket: a {table.name} has no vbucket")
+    return RecordSelection(
+        vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
+        connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
+        filter=parse_record_filter(filter_, table) if filter_ is not None else None,
+    )
+
+
+def _columns(text: str | None, name: str, table: RecordTable) -> list[str] | None:
+    """The columns that were asked for."""
+    if text is None:
+        return None
+    known = [column.name for column in table.columns]
+    names = [word.strip() for word in text.split(",") if word.strip()]
+    for word in names:
+        if word not in known:
+            close = did_you_mean(word, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"--columns {escape(word)}: {name} have no such column{close}")
+    if not names:
+        raise UsageError(f"--columns: name at least one column; there are {', '.join(known)}")
+    return list(dict.fromkeys(names))

@@ -1,0 +1,7 @@
+"""``dcpinspect streams``: the table of streams."""
+
+from __future__ import annotations
+
+from dcpinspect.cli.record_tables import command
+
+streams = command("streams", "Print every stream: what was asked, what was answered, what was delivered and how it ended.")

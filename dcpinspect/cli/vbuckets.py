@@ -1,0 +1,7 @@
+"""``dcpinspect vbuckets``: the table of vbuckets."""
+
+from __future__ import annotations
+
+from dcpinspect.cli.record_tables import command
+
+vbuckets = command("vbuckets", "Print how every vbucket is, over all connections of a client.")
