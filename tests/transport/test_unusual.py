@@ -39,6 +39,13 @@ SIX: tuple[tuple[str, int], tuple[str, int]] = ("2001:db8::1", 50_000), ("2001:d
 NUMBERS = itertools.count(1)
 """Identifications of datagrams."""
 
+
+@pytest.fixture(autouse=True)
+def _payload_stays_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scapy builds the wrapped packets here from what it dissected: layers that other tests bound to TCP are to leave payloads alone."""
+    monkeypatch.setattr(TCP, "payload_guess", [])
+
+
 Wrap = Callable[[Packet], Sequence[Packet]]
 """An IP packet to the packets that carry it."""
 
