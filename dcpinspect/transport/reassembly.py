@@ -88,6 +88,7 @@ class Reassembler:
         self._recent = np.zeros((32, 2 * o.RECENT_HOLES), np.int64)
         self._nodes = np.zeros((256, o.NODE), np.int64)
         self._entries = np.zeros((0, o.ENTRY), np.int64)
+        self._fresh = np.zeros(0, np.int64)
         self._counters = np.zeros(o.COUNTERS, np.int64)
         self._counters[o.FREE] = -1
         self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
@@ -118,7 +119,7 @@ class Reassembler:
         self._counters[[o.ENTRIES, o.FRESH]] = 0
         room = count + 2 * int(self._counters[o.LIVE]) + 128
         self._entries = np.empty((room, o.ENTRY), np.int64)
-        fresh = np.empty(room, np.int64)
+        self._fresh = np.empty(room, np.int64)
         row = 0
         while True:
             row = int(
@@ -140,16 +141,15 @@ class Reassembler:
                     self._recent,
                     self._nodes,
                     self._entries,
-                    fresh,
+                    self._fresh,
                     self._counters,
                 )
             )
             if row == count:
                 break
             self._make_room()
-            fresh = _grown(fresh, 2 * len(fresh), 0)
         chunks = self._chunks(data)
-        self._hold(data, fresh[: self._counters[o.FRESH]])
+        self._hold(data, self._fresh[: self._counters[o.FRESH]])
         return chunks
 
     def finish(self) -> list[StreamChunk]:
@@ -218,6 +218,8 @@ class Reassembler:
             need += 4 * int(counters[o.LIVE])
         if len(self._entries) - counters[o.ENTRIES] < need:
             self._entries = _grown(self._entries, 2 * len(self._entries) + need, 0)
+        if len(self._fresh) - counters[o.FRESH] < need:
+            self._fresh = _grown(self._fresh, 2 * len(self._fresh) + need, 0)
         if len(self._nodes) - counters[o.LIVE] < need:
             self._nodes = _grown(self._nodes, 2 * len(self._nodes) + need, 0)
         if len(self._connections) - counters[o.CONNECTIONS] < 2:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.transport import reassembly
-from tests import builders
+from tests import builders, crowd
 from tests.builders import ACK, Conversation, Segment
 
 CLIENT, SERVER = b"ask" * 50, bytes(range(256)) * 40
@@ -97,6 +98,17 @@ def test_chunks_with_many_holes_are_split(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(chunks) > 10
     assert all(sum(end - start for start, end in chunk.holes) <= 500 for chunk in chunks)
     assert [chunk.offset for chunk in chunks[1:]] == [chunk.offset + len(chunk.data) for chunk in chunks[:-1]]
+
+
+def test_many_new_connections_with_gaps_take_room_in_proportion(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"".join(crowd.crowd(crowd.hole, 5000, closed=False)))
+    tracemalloc.start()
+    try:
+        assert len(chunks_of(path, batch_bytes=1 << 24)) == 15_000
+        assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    finally:
+        tracemalloc.stop()
 
 
 changes = st.fixed_dictionaries(
