@@ -470,6 +470,9 @@ def order_segments(
             if flows[f, BASE] < 0:
                 flows[f, BASE] = seq
                 flows[f, STARTED] = 1
+            if flags & ACK and flows[g, BASE] < 0:  # the SYN it answers was not captured
+                flows[g, BASE] = ack
+                flows[g, STARTED] = 1
         elif flows[f, BASE] < 0 and flags & ACK and flows[g, STARTED] == 1 and not 0 <= distance(ack, flows[g, BASE]) <= WINDOW:
             flows[f, PAYLOAD_BYTES] += have  # left over from the connection before this one
             flows[f, LATE] += have
@@ -477,6 +480,11 @@ def order_segments(
 
         if flags & (FIN | RST):
             note_close(c, BY_RST if flags & RST else BY_FIN, f & 1, packet, frame, file, time, connections)
+        if flags & ACK and flows[g, BASE] < 0 and flows[f, STARTED] == 1 and seq == flows[f, BASE]:
+            # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
+            flows[g, BASE] = ack
+            flows[g, STARTED] = 1
+
         if flags & ACK and flows[g, BASE] >= 0:
             acked = flows[g, NEXT] + distance(ack, flows[g, BASE] + flows[g, NEXT])
             before = flows[g, ACKED_TO]

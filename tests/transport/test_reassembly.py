@@ -69,6 +69,26 @@ def chunks_of(path: Path, batch_bytes: int = 1 << 20) -> list[builders.StreamChu
     return chunks + reassembler.finish()
 
 
+@pytest.mark.parametrize(
+    ("loss", "holes"),
+    [
+        ({0}, {0: [], 1: []}),
+        ({0, 3}, {0: [(0, len(CLIENT))], 1: []}),
+        ({1}, {0: [], 1: []}),
+        ({1, 5}, {0: [], 1: [(0, len(CLIENT))]}),
+        ({1, 2, 5}, {0: [], 1: [(0, len(CLIENT))]}),
+    ],
+    ids=["SYN", "SYN and what follows", "its answer", "its answer and what follows", "its answer, the acknowledgement and what follows"],
+)
+def test_either_side_of_a_handshake_tells_where_the_other_begins(
+    tmp_path: Path, loss: set[int], holes: dict[int, list[tuple[int, int]]]
+) -> None:
+    path = builders.capture(tmp_path / "x", client=CLIENT, server=SERVER, sizes=(len(CLIENT),), loss=loss)
+    reading = builders.read(path)
+    assert {direction: reading.holes.get((1, direction), []) for direction in (0, 1)} == holes
+    assert reading.transport.connections[0].starts == "handshake"
+
+
 def test_a_chunk_knows_start_and_end(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "x", client=CLIENT, server=SERVER)
     assert [(chunk.direction, chunk.is_start, chunk.is_end) for chunk in chunks_of(path)] == [(0, True, True), (1, True, True)]
