@@ -82,6 +82,12 @@ class Engine:
         endpoints = list(zip(self._endpoints.client, self._endpoints.server, strict=True))
         return coverage(self.transport, endpoints, {key: framer.account for key, framer in self._framers.items()}, self._evidence)
 
+    def is_told(self, connection: int, direction: int, end: int) -> bool:
+        """Whether no message that comes has any of the bytes before stream offset ``end`` of those fed; directions are those of chunks."""
+        framer = self._framers.get((connection, direction))
+        held = (self._evidence.held_from(connection, direction), framer.held_from if framer is not None else None)
+        return all(start is None or end <= start for start in held)
+
     @property
     def turned(self) -> frozenset[int]:
         """Connections whose chunks have the other direction than their messages: the server's side was seen first."""

@@ -43,6 +43,13 @@ OutputFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete; - is standard output."),
 ]
+Write = Annotated[
+    str | None, typer.Option("--write", "-w", metavar="FILE", help="Write the packets of the messages to this file, too, as pcapng.")
+]
+WithHandshakes = Annotated[
+    bool,
+    typer.Option("--with-handshakes", help="-w: with how each connection began: TCP handshake, HELLO, bucket, DCP open and controls."),
+]
 CsvGuard = Annotated[
     bool,
     typer.Option("--csv-guard/--no-csv-guard", help="CSV: put an apostrophe before texts that a spreadsheet would run as formulas."),

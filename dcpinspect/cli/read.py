@@ -10,6 +10,7 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
+from dcpinspect.cli.subset import packets_written
 from dcpinspect.cli.writers import USERS, WHOLE_MESSAGES, WHOLE_OPTIONS, TimeFormat, Wishes, writer_of
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Format
@@ -29,6 +30,8 @@ def read(
     skip: options.Skip = 0,
     format_: options.OutputFormat = None,
     output: options.OutputFile = None,
+    write: options.Write = None,
+    with_handshakes: options.WithHandshakes = False,
     fields: Annotated[bool, typer.Option("--fields/--no-fields", help="JSON: with the field table of each message.")] = True,
     values: Annotated[
         str | None,
@@ -77,14 +80,18 @@ def read(
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+    packets = packets_written(write, captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
+    with packets as subset, Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=subset) as reading:
+        if subset is not None:
+            subset.follow(reading)
         left, shown = limit, 0
         source = reading.capture
         bar = progress("reading", lambda: source.position, source.size, wanted=wants_progress(output))
         with opened(output, format_, captures) as out, bar:
             writer = writer_of(format_, out, reading, wishes)
             # The next batch is decoded while this one is written, unless it may take long to come.
-            batches = reading if format_ in WHOLE_MESSAGES or STDIN in captures else ahead(reading)
+            is_ahead = format_ not in WHOLE_MESSAGES and STDIN not in captures and subset is None
+            batches = ahead(reading) if is_ahead else reading
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
                     rows = selection.rows(batch)
@@ -94,6 +101,8 @@ def read(
                         left -= len(rows)
                     shown += len(rows)
                     writer.write(batch.redacted(redactor), rows)
+                    if subset is not None:
+                        subset.choose(batch, rows)
                     out.flush()
                     if left == 0:
                         break

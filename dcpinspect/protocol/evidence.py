@@ -115,6 +115,12 @@ class Evidence:
         """Whether it was in doubt from the start."""
         return connection in self._connections
 
+    def held_from(self, connection: int, direction: int) -> int | None:
+        """Stream offset of the first message that is held back of a direction, or None."""
+        known = self._connections.get(connection)
+        held = [int(framed.stream_offset[0]) for side, framed in known.held if side == direction] if known is not None else []
+        return min(held, default=None)
+
     @property
     def is_needed(self) -> bool:
         """Whether any connection was ever in doubt."""

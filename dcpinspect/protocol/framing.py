@@ -165,6 +165,11 @@ class Framer:
         self._skipped: list[tuple[int, int, str]] = []
         self._unfinished = 0
 
+    @property
+    def held_from(self) -> int | None:
+        """Stream offset of the first byte that a message may still have of those that were fed; None when there is none."""
+        return None if self._held is None else self._held.offset
+
     def feed(self, chunk: StreamChunk) -> Framed | None:
         """The messages that ``chunk`` completes; ``None`` when there is nothing to tell."""
         if self._ended:

@@ -29,6 +29,8 @@ class Datagram:
     """The payload up to the first byte that snaplen cut."""
     length: int
     """Bytes of payload on the wire."""
+    packets: tuple[int, ...] = field(default=(), compare=False)
+    """The packets that its fragments came in, by the numbers given with them."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,7 @@ class _Pieces:
     began_ns: int
     found: list[tuple[int, int, bytes]] = field(default_factory=list)
     """First byte, byte after the last, and what was captured of them."""
+    packets: list[int] = field(default_factory=list)
     head: bytes = b""
     total: int = -1
     is_complete: bool = False
@@ -72,7 +75,7 @@ class _Pieces:
             if start > captured:
                 break
             captured = max(captured, start + size)
-        return Datagram(self.head, bytes(data[: min(captured, self.total)]), self.total)
+        return Datagram(self.head, bytes(data[: min(captured, self.total)]), self.total, tuple(self.packets))
 
 
 class Fragments:
@@ -84,8 +87,10 @@ class Fragments:
         self._waiting: dict[Hashable, _Pieces] = {}
         self._bytes = 0
 
-    def add(self, key: Hashable, time_ns: int, start: int, length: int, data: bytes, *, more: bool, head: bytes) -> Datagram | None:
-        """The datagram that this fragment completes. Raises ``ValueError`` for one that cannot be."""
+    def add(
+        self, key: Hashable, time_ns: int, start: int, length: int, data: bytes, *, more: bool, head: bytes, packet: int = -1
+    ) -> Datagram | None:
+        """The datagram that this fragment, of packet ``packet``, completes. Raises ``ValueError`` for one that cannot be."""
         end = start + length
         if length <= 0 or end > MAX_LENGTH or (more and length % 8):
             msg = "no such fragment"
@@ -102,6 +107,7 @@ class Fragments:
         if pieces is None:
             pieces = self._waiting[key] = _Pieces(time_ns)
         pieces.found.append((start, end, data))
+        pieces.packets.append(packet)
         self._bytes += len(data) + PIECE_COST
         if start == 0:
             pieces.head = pieces.head or head

@@ -173,6 +173,16 @@ class Reassembler:
         self._held_used = 0
         return chunks
 
+    def take_companions(self) -> list[tuple[int, int]]:
+        """(packet that gave bytes, another that had a fragment of the same datagram), by number, since the last call."""
+        found, self._unusual.companions = self._unusual.companions, []
+        return found
+
+    @property
+    def pair_of_connection(self) -> Column:
+        """The number in ``pairs`` of each connection met so far."""
+        return self._connections[: int(self._counters[o.CONNECTIONS]), o.PAIR]
+
     @property
     def connections(self) -> list[Connection]:
         """The connections met so far; number ``n`` is at ``n - 1``."""

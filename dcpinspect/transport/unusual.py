@@ -69,6 +69,8 @@ class UnusualPackets:
     """Dissects, in packet order; keeps the fragments that wait for others."""
 
     def __init__(self, parser: HeaderParser) -> None:
+        self.companions: list[tuple[int, int]] = []
+        """(packet that completed a datagram, another packet that had a fragment of it), by number over the whole reading; until cleared."""
         self._parser = parser
         self._fragments = Fragments()
         self._lost = 0
@@ -158,11 +160,16 @@ class UnusualPackets:
                     return replace(found, at=start + at) if at >= 0 else found
                 if not isinstance(found, _Fragment):
                     return found
+                number = batch.first_packet + place
                 whole = self._fragments.add(
-                    found.key, int(batch.time_ns[place]), found.start, found.length, found.data, more=found.more, head=found.head
+                    *(found.key, int(batch.time_ns[place]), found.start, found.length, found.data),
+                    more=found.more,
+                    head=found.head,
+                    packet=number,
                 )
                 if whole is None:
                     return FRAGMENT
+                self.companions += [(number, other) for other in whole.packets if other != number]
                 found = self._walk(self._layers.ip(_sized(whole.head, whole.length) + whole.data), whole.length - len(whole.data))
         except Exception:  # whatever the bytes made Scapy do, the packet is at fault
             return MALFORMED

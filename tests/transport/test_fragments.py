@@ -99,3 +99,13 @@ def test_many_tiny_fragments_cost_a_bounded_time() -> None:
     for start in range(8, 65_000, 8):
         assert table.add("key", 0, start, 8, bytes(8), more=True, head=b"") is None
     assert len(table._waiting["key"].found) <= f.MAX_PIECES
+
+
+def test_the_packets_that_its_fragments_came_in_are_known_but_not_those_of_copies() -> None:
+    table = f.Fragments()
+    found = None
+    for number, place in ((7, 0), (8, 0), (9, 2), (12, 1)):
+        start, length, more = PIECES[place]
+        found = table.add("key", 0, start, length, DATA[start : start + length], more=more, head=b"", packet=number)
+    assert found is not None
+    assert found.packets == (7, 9, 12)
