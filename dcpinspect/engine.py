@@ -110,6 +110,7 @@ class Engine:
                     client=self._endpoints.client[number - 1],
                     server=self._endpoints.server[number - 1],
                     has_handshake=connection.starts == "handshake",
+                    first_file=life.first_file,
                     first_ns=life.first_ns,
                     last_ns=life.last_ns,
                     closed=life.closed,

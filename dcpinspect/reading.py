@@ -75,7 +75,8 @@ class Reading:
         if self.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)
-        return self.tracker.tables(self.engine.links)
+        names = [file.name for file in self.capture.files]
+        return self.tracker.tables(self.engine.links, names if len(names) > 1 else ())
 
     def __iter__(self) -> Iterator[MessageBatch]:
         for packets in self.capture:

@@ -72,7 +72,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         from dcpinspect.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
 
-        table = BY_TABLE[name]
+        table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
         format_ = choose_format(format_, output)
         options.refuse_unused(context, format_, USERS)
         selection = _selection(table, vbucket, connection, filter_)
@@ -87,7 +87,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     records = selection.of(reading.tables.by_name[name])
                     shown = records if limit is None else records.head(limit)
                     if chosen is None and format_ is Format.TEXT:
-                        chosen = [column for column in READABLE[name] if shown.has_values(column)] or list(READABLE[name])
+                        readable = [column for column in (*READABLE[name], "file") if column in shown.columns]
+                        chosen = [column for column in readable if shown.has_values(column)] or readable
                     write_records(shown, chosen, format_, out, guard=csv_guard)
             return report(reading, stats=stats)
 

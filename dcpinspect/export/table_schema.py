@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpinspect.streams.contracts import ALL
-from dcpinspect.tables.records import RecordColumn, RecordTable
+from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
 
 _U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
@@ -50,7 +50,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 def table_schema(table: RecordTable) -> dict[str, Any]:
     """The schema of one record. Every key is always there; further keys may be added within the version."""
     properties = {"schema": {"const": table.schema}, **{column.name: _of(column) for column in table.columns}}
-    properties["file"] = {**_TEXT, "description": "capture that the record begins in, where several are read"}
+    properties["file"] = {**_TEXT, "description": f"{FILE.doc}, where several are read"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"A record of the {table.name}s, as dcpinspect exports it",

@@ -25,7 +25,9 @@ def rollback_gaps(streams: Table) -> list[Extra]:
         start = int(streams[number, s.S_START])
         before = min(start + 1, s.GREATEST)
         rows = (int(streams[number, s.S_OPENED + s.AT_ROW]), int(streams[number, s.S_ANSWERED + s.AT_ROW]))
-        found.append(Extra(number, int(streams[number, s.S_ROLLBACK]), before, w.ROLLBACK, rows))
+        found.append(
+            Extra(number, int(streams[number, s.S_ROLLBACK]), before, w.ROLLBACK, rows, int(streams[number, s.S_OPENED + s.AT_FRAME]))
+        )
     return found
 
 
@@ -54,7 +56,7 @@ def resumed_gaps(streams: Table, clients: Mapping[int, str], links: Mapping[int,
             continue
         rows = (int(old[s.S_AT + s.AT_ROW]), int(stream[s.S_OPENED + s.AT_ROW]))
         end = min(int(stream[s.S_START]) + 1, s.GREATEST)
-        found.append(Extra(number, int(old[s.S_POSITION]), end, w.RESUMED, rows))
+        found.append(Extra(number, int(old[s.S_POSITION]), end, w.RESUMED, rows, int(old[s.S_AT + s.AT_FRAME])))
     return found
 
 

@@ -146,4 +146,4 @@ def connection_records(
         )
     names = [column.name for column in CONNECTIONS.columns]
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
-    return Records(CONNECTIONS, columns, len(rows))
+    return Records(CONNECTIONS, columns, len(rows), file=np.array([link.first_file for link in links], dtype=np.int64))

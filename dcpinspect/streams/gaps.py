@@ -35,6 +35,8 @@ class Extra:
     before: int
     cause: int
     rows: tuple[int, ...]
+    frame: int
+    """Of the first of ``rows``, with its file."""
     snapshot: int = -1
     loss: int = -1
 
@@ -91,6 +93,7 @@ class Gaps:
         after = np.concatenate((gaps[:, s.G_AFTER], np.array([gap.after for gap in extras], dtype=np.int64)))
         before = np.concatenate((gaps[:, s.G_BEFORE], np.array([gap.before for gap in extras], dtype=np.int64)))
         row = np.concatenate((gaps[:, s.G_BEFORE_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
+        self._frame = np.concatenate((gaps[:, s.G_AFTER_FRAME], np.array([gap.frame for gap in extras], dtype=np.int64)))
         self._order = np.lexsort((after, row))
         self.after, self.before = after[self._order], before[self._order]
         self.stream = np.concatenate((gaps[:, s.G_STREAM], np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
@@ -115,7 +118,7 @@ class Gaps:
             "evidence": Made(len(self), self._evidence),
             "rows": Made(len(self), self._rows),
         }
-        return Records(GAPS, columns, len(self))
+        return Records(GAPS, columns, len(self), file=self._frame[self._order] >> s.FILE_SHIFT)
 
     def _rows(self, place: int) -> list[int]:
         number = int(self._order[place])

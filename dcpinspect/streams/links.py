@@ -15,6 +15,8 @@ class Link:
     server: str
     has_handshake: bool
     """Its SYN was captured: nothing was said before."""
+    first_file: int
+    """File of its first packet, from 0."""
     first_ns: int
     last_ns: int
     """Capture times of its first and its latest packet."""

@@ -59,10 +59,11 @@ class OutOfOrder:
 
     def _missing(self, number: int, ranges: Table, snapshot: Table) -> None:
         rows = (int(snapshot[s.N_PLACE + s.AT_ROW]), int(snapshot[s.N_CLOSED_ROW]))
+        frame = int(snapshot[s.N_PLACE + s.AT_FRAME])
         cause = w.LOSS if snapshot[s.N_TAINTED] else w.OUT_OF_ORDER
         last = int(snapshot[s.N_BEFORE])
         for first, end in ranges.tolist():
             if first > last + 1:
                 loss = int(snapshot[s.N_LOSS]) if snapshot[s.N_TAINTED] else -1
-                self.gaps.append(Extra(int(snapshot[s.N_STREAM]), last, first, cause, rows, number, loss))
+                self.gaps.append(Extra(int(snapshot[s.N_STREAM]), last, first, cause, rows, frame, number, loss))
             last = max(last, end)

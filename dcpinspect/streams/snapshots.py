@@ -112,4 +112,4 @@ def snapshot_records(snapshots: Table, streams: Table, state: Table) -> Records:
         "row": Numbers(snapshots[:, s.N_PLACE + s.AT_ROW]),
         "time": Numbers(snapshots[:, s.N_PLACE + s.AT_TIME]),
     }
-    return Records(SNAPSHOTS, columns, len(snapshots))
+    return Records(SNAPSHOTS, columns, len(snapshots), file=snapshots[:, s.N_PLACE + s.AT_FRAME] >> s.FILE_SHIFT)

@@ -90,8 +90,12 @@ class Tracker:
             self._out_of_order.take(state.rows(s.N_OSO), state.rows(s.N_SNAPSHOTS))
             state.counts[s.N_OSO] = 0
 
-    def tables(self, links: Sequence[Link]) -> Tables:
-        """All tables. ``links``: the connections as they are now."""
+    def tables(self, links: Sequence[Link], files: Sequence[str] = ()) -> Tables:
+        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin."""
+        found = self._tables(links)
+        return found if not files else Tables(**{name: table.with_file(files) for name, table in found.by_name.items()})
+
+    def _tables(self, links: Sequence[Link]) -> Tables:
         for link in links:
             if link.number > self._met:
                 self._meet_one(link.number, known=link.has_handshake)

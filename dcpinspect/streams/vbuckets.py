@@ -41,9 +41,11 @@ def vbucket_records(
             found.setdefault((clients[connection], vbucket), _Vbucket()).streams.append(number)
     snapshot_counts = np.bincount(snapshots[:, s.N_STREAM], minlength=len(streams))
     rows: list[tuple[Any, ...]] = []
+    files = []
     for (client, vbucket), story in sorted(found.items()):
         own = streams[story.streams]
         newest = own[-1]
+        files.append(int(own[0, s.S_OPENED + s.AT_FRAME]) >> s.FILE_SHIFT)
         received = own[own[:, s.S_SEEN] > 0]
         high = high_seqnos.get((client, vbucket))
         causes = gaps[story.streams].sum(axis=0).tolist()
@@ -69,7 +71,7 @@ def vbucket_records(
         )
     names = [column.name for column in VBUCKETS.columns]
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
-    return Records(VBUCKETS, columns, len(rows))
+    return Records(VBUCKETS, columns, len(rows), file=np.array(files, dtype=np.int64))
 
 
 def _plain(seqno: Any) -> int:

@@ -187,4 +187,4 @@ def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, 
         "first_time": Numbers(streams[:, s.S_OPENED + s.AT_TIME]),
         "last_time": Numbers(streams[:, s.S_LATEST + s.AT_TIME]),
     }
-    return Records(STREAMS, columns, len(streams))
+    return Records(STREAMS, columns, len(streams), file=streams[:, s.S_OPENED + s.AT_FRAME] >> s.FILE_SHIFT)

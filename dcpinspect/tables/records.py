@@ -32,6 +32,10 @@ class RecordColumn:
     """What a word, or the keys of counts, may be; empty: not fixed."""
 
 
+FILE = RecordColumn("file", "text", "capture that the record begins in")
+"""What every record has besides where several captures are read."""
+
+
 @dataclass(frozen=True, slots=True)
 class RecordTable:
     """A kind of record."""
@@ -44,6 +48,11 @@ class RecordTable:
     def schema(self) -> str:
         """Name and version of the contract."""
         return f"dcpinspect.{self.name}/1"
+
+    @property
+    def with_file(self) -> RecordTable:
+        """The table as it is where several captures are read."""
+        return RecordTable(self.name, (*self.columns, FILE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +78,12 @@ Values = Numbers | Worded | Made | Sequence[Any]
 class Records:
     """The rows of a table, by column."""
 
-    def __init__(self, table: RecordTable, columns: Mapping[str, Values], size: int) -> None:
-        """``columns``: one for each of the table's, ``size`` values in each."""
+    def __init__(self, table: RecordTable, columns: Mapping[str, Values], size: int, *, file: npt.NDArray[np.int64] | None = None) -> None:
+        """``columns``: one for each of the table's, ``size`` values in each. ``file``: number of the capture that each row begins in."""
         self.table = table
         self.columns = columns
         self._size = size
+        self._file = np.full(size, -1) if file is None else file
 
     def __len__(self) -> int:
         return self._size
@@ -94,7 +104,12 @@ class Records:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Records:
         """Some of the rows, in the order given."""
-        return Records(self.table, {name: _taken(values, rows) for name, values in self.columns.items()}, len(rows))
+        columns = {name: _taken(values, rows) for name, values in self.columns.items()}
+        return Records(self.table, columns, len(rows), file=self._file[rows])
+
+    def with_file(self, files: Sequence[str]) -> Records:
+        """The same rows with the name of the capture that each begins in; ``files``: all of the reading."""
+        return Records(self.table.with_file, {**self.columns, FILE.name: Worded(self._file, files)}, self._size, file=self._file)
 
     def head(self, size: int) -> Records:
         """The first rows."""

@@ -29,9 +29,9 @@ on: accounts."""
 
 # Columns of a connection.
 (
-    PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, FIRST_TIME, LAST_TIME,
+    PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, FIRST_FILE, FIRST_TIME, LAST_TIME,
     CLOSED_HOW, CLOSED_BY, CLOSED_PACKET, CLOSED_FRAME, CLOSED_FILE, CLOSED_TIME, CONNECTION,
-) = range(14)  # fmt: skip
+) = range(15)  # fmt: skip
 """OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake. CLOSED_BY: direction
 of the first FIN or RST, and the packet that had it; or the packet of the connection that came after it on the same addresses."""
 
@@ -323,7 +323,7 @@ def close_flow(
 
 @inline
 def open_connection(
-    pair: int, client_end: int, first: int, packet: int, time: int, current: Ints, connections: Ints, flows: Ints, counters: Ints
+    pair: int, client_end: int, first: int, packet: int, file: int, time: int, current: Ints, connections: Ints, flows: Ints, counters: Ints
 ) -> int:
     """A new connection on ``pair``; its number, from 0."""
     c = counters[CONNECTIONS]
@@ -334,6 +334,7 @@ def open_connection(
     connections[c, SEEN] = 0
     connections[c, FIRST_PACKET] = first
     connections[c, OPENED_BY] = packet
+    connections[c, FIRST_FILE] = file
     connections[c, FIRST_TIME] = time
     connections[c, LAST_TIME] = time
     connections[c, CLOSED_HOW] = OPEN
@@ -440,7 +441,16 @@ def order_segments(
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
                 client_end = connections[c, CLIENT_END]
                 c = open_connection(
-                    pairs[i], client_end, nodes[stray, N_PACKET], packet, nodes[stray, N_TIME], current, connections, flows, counters
+                    pairs[i],
+                    client_end,
+                    nodes[stray, N_PACKET],
+                    packet,
+                    nodes[stray, N_FILE],
+                    nodes[stray, N_TIME],
+                    current,
+                    connections,
+                    flows,
+                    counters,
                 )
             else:
                 flows[f, PACKETS] += 1
@@ -458,7 +468,7 @@ def order_segments(
                 client_end = 1 - end if server_ports[tcp[i, PORTS]] else end
             else:
                 client_end = end
-            c = open_connection(pairs[i], client_end, packet, packet, time, current, connections, flows, counters)
+            c = open_connection(pairs[i], client_end, packet, packet, file, time, current, connections, flows, counters)
         f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
         g = f ^ 1
         connections[c, SEEN] += 1

@@ -51,6 +51,8 @@ class DirectionAccount:
 class Lifetime:
     """When a connection was seen, and how it ended."""
 
+    first_file: int
+    """File of its first packet, which the files of the reading are numbered by from 0."""
     first_ns: int
     """Capture time of its first packet."""
     last_ns: int
@@ -211,9 +213,10 @@ class Reassembler:
     @property
     def lifetimes(self) -> list[Lifetime]:
         """When every connection was seen so far; number ``n`` is at ``n - 1``."""
-        columns = [o.FIRST_TIME, o.LAST_TIME, o.CLOSED_HOW, o.CLOSED_BY, o.CLOSED_PACKET, o.CLOSED_FRAME, o.CLOSED_FILE, o.CLOSED_TIME]
+        columns = [o.FIRST_FILE, o.FIRST_TIME, o.LAST_TIME, o.CLOSED_HOW, o.CLOSED_BY]
+        columns += [o.CLOSED_PACKET, o.CLOSED_FRAME, o.CLOSED_FILE, o.CLOSED_TIME]
         rows = self._connections[: int(self._counters[o.CONNECTIONS]), columns].tolist()
-        return [Lifetime(first, last, _CLOSED[how], by if how else -1, *place) for first, last, how, by, *place in rows]
+        return [Lifetime(file, first, last, _CLOSED[how], by if how else -1, *place) for file, first, last, how, by, *place in rows]
 
     @property
     def time_ns(self) -> int:

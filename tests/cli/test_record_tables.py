@@ -87,3 +87,33 @@ def test_a_capture_without_dcp_is_an_empty_table_and_a_line(tmp_path: Path, caps
     assert main(["streams", str(path)]) == 0
     out, err = capsys.readouterr()
     assert (len(out.splitlines()), err) == (1, f"dcpinspect: {path}: no packets\n")
+
+
+def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = Path(ROLLBACK).read_bytes()
+    places, offset = [], 24
+    while offset < len(data):
+        places.append(offset)
+        offset += 16 + int.from_bytes(data[offset + 8 : offset + 12], "little")
+    cut = places[len(places) // 2]
+    parts = [str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap")]
+    Path(parts[0]).write_bytes(data[:cut])
+    Path(parts[1]).write_bytes(data[:24] + data[cut:])
+    begins = {str(one["row"]): one["file"] for one in ndjson(capsys, "read", *parts, "--no-fields")}
+    for name, row in (("streams", "open_row"), ("snapshots", "row"), ("gaps", "rows")):
+        whole, told = ndjson(capsys, name, ROLLBACK), ndjson(capsys, name, *parts)
+        assert [{key: value for key, value in one.items() if key != "file"} for one in told] == whole
+        assert {one["file"] for one in told} == set(parts)
+        for one in told:
+            place = one[row]
+            assert isinstance(place, list) or one["file"] == begins[str(place)]
+            jsonschema.validate(one, table_schema(BY_TABLE[name]))
+    gaps = [one for one in ndjson(capsys, "gaps", *parts) if one["cause"] == "rollback"]
+    assert [one["file"] for one in gaps] == [begins[str(rows[0])] for one in gaps if isinstance(rows := one["rows"], list)]
+    assert [one["file"] for one in ndjson(capsys, "connections", *parts)] == parts
+    assert {one["file"] for one in ndjson(capsys, "vbuckets", *parts)} == {parts[0]}
+    assert ndjson(capsys, "streams", *parts, "--filter", f"file = '{parts[1]}'", "-n", "1")[0]["file"] == parts[1]
+    assert main(["streams", *parts, "--format", "csv"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(',"file"')
+    assert main(["streams", *parts]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith(parts[1])
