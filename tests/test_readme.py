@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/filter.md", "docs/formats.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/filter.md", "docs/formats.md", "docs/sql.md")
 
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install "
 CHECK = "-m tests.check"

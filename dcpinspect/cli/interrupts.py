@@ -6,10 +6,11 @@ goes on as if nobody had asked for anything, and in extension modules that crash
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TypeVar
@@ -112,3 +113,62 @@ def between(batches: Iterable[T]) -> Iterator[T]:
         if batch is None:
             return
         yield batch
+
+
+class _Watch:
+    """Answers Ctrl-C from a thread of its own: a library that computes lets no Python code run in the main one."""
+
+    def __init__(self, stop: Callable[[], bool], end: Callable[[], None], is_waiting: Callable[[], bool]) -> None:
+        self._stop = stop
+        self._end = end
+        self._is_waiting = is_waiting
+        self._is_stopping = False
+        self._is_ending = False
+
+    def run(self, signals: int) -> None:
+        """Take the numbers of signals from a pipe until it is closed."""
+        while number := os.read(signals, 1):
+            if number[0] != signal.SIGINT:
+                continue
+            if not self._is_stopping and self._stop():
+                self._is_stopping = True
+            else:
+                self._is_ending = True
+                self._end()
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGALRM)  # it may be waiting, and has seen the signal before the answer was known
+
+    def note(self, _: int, frame: FrameType | None) -> None:
+        if self._is_ending or (self._is_stopping and self._is_waiting()):
+            _raise_outside_imports(signal.SIGINT, frame)
+
+
+@contextmanager
+def answered(stop: Callable[[], bool], end: Callable[[], None], is_waiting: Callable[[], bool]) -> Iterator[None]:
+    """The first Ctrl-C calls ``stop``. A second one calls ``end`` and raises KeyboardInterrupt; so does the first where ``stop`` cannot.
+
+    Where Python code ``is_waiting`` for input, KeyboardInterrupt ends the wait once ``stop`` was called. In other threads than the main
+    one nothing changes. Inside, nothing is ``deferred``.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before not in (signal.default_int_handler, _raise_outside_imports):
+        yield
+        return
+    watch = _Watch(stop, end, is_waiting)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    thread = threading.Thread(target=watch.run, args=(reader,), daemon=True)
+    thread.start()
+    fd_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    alarm_before = signal.signal(signal.SIGALRM, _try_again)
+    signal.signal(signal.SIGINT, watch.note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(fd_before)
+        os.close(writer)
+        thread.join()
+        os.close(reader)
+        signal.signal(signal.SIGALRM, alarm_before)

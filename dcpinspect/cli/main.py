@@ -35,6 +35,7 @@ COMMANDS = {
     "snapshots": "Print every snapshot, and whether it was received whole.",
     "gaps": "Print the seqnos that were not delivered, and why.",
     "connections": "Print who is connected, what was negotiated, how it is.",
+    "sql": "Ask captures a query in SQL.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",
     "schema": "Print the JSON Schema of an output.",
 }

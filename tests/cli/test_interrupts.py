@@ -144,3 +144,87 @@ def test_an_import_while_waiting_for_a_batch_ends_first(tmp_path: Path) -> None:
 def test_a_program_that_is_done_ends_like_any_other_on_ctrl_c(tmp_path: Path) -> None:
     code = "import os, signal\nwith interrupts.outside_imports():\n    pass\nos.kill(os.getpid(), signal.SIGINT)"
     assert run(code, tmp_path) == (-signal.SIGINT, "", "")
+
+
+class Work:
+    """Something that computes where Python cannot interrupt it, so that only another thread can."""
+
+    def __init__(self, *, can_stop: bool) -> None:
+        self.can_stop = can_stop
+        self.stopped, self.ended = threading.Event(), threading.Event()
+
+    def stop(self) -> bool:
+        if self.can_stop:
+            self.stopped.set()
+        return self.can_stop
+
+    def is_interrupted(self, action: Callable[[], object], *, waits: bool = False) -> bool:
+        try:
+            with interrupts.answered(self.stop, self.ended.set, lambda: waits):
+                action()
+        except KeyboardInterrupt:
+            return True
+        return False
+
+
+def test_the_first_ctrl_c_stops_and_nothing_is_raised() -> None:
+    work = Work(can_stop=True)
+
+    def run() -> None:
+        press()
+        assert work.stopped.wait(60)
+
+    assert not work.is_interrupted(run)
+    assert not work.ended.is_set()
+
+
+def test_the_second_one_ends() -> None:
+    work = Work(can_stop=True)
+
+    def run() -> None:
+        press()
+        assert work.stopped.wait(60)
+        press()
+        threading.Event().wait(60)
+
+    assert work.is_interrupted(run)
+    assert work.ended.is_set()
+
+
+def test_what_cannot_stop_ends_with_the_first() -> None:
+    work = Work(can_stop=False)
+
+    def run() -> None:
+        press()
+        threading.Event().wait(60)
+
+    assert work.is_interrupted(run)
+    assert work.ended.is_set()
+
+
+def test_waiting_for_input_ends_when_it_is_stopped() -> None:
+    work = Work(can_stop=True)
+    reader, writer = os.pipe()
+
+    def run() -> None:
+        press()
+        os.read(reader, 1)
+
+    assert work.is_interrupted(run, waits=True)
+    assert work.stopped.is_set()
+    os.close(reader)
+    os.close(writer)
+
+
+def test_answers_leave_the_handlers_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM), threading.active_count()
+    assert not Work(can_stop=True).is_interrupted(lambda: None)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM), threading.active_count()) == before
+
+
+def test_another_thread_is_left_alone() -> None:
+    work, results = Work(can_stop=True), []
+    thread = threading.Thread(target=lambda: results.append(work.is_interrupted(lambda: None)))
+    thread.start()
+    thread.join()
+    assert results == [False]

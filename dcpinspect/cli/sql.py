@@ -1,0 +1,102 @@
+"""``dcpinspect sql``: a query in DuckDB's SQL over the tables of captures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.report import report
+from dcpinspect.cli.tables import write_table
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import clip, escape
+from dcpinspect.export.formats import Format
+
+if TYPE_CHECKING:
+    from dcpinspect.query import Captures
+
+MAX_QUERY = 1 << 20
+"""Bytes of a query from standard input."""
+STDIN = "-"
+_SHOWN = 60
+"""Columns of an argument that an error repeats."""
+
+
+def sql(
+    context: typer.Context,
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar='CAPTURE… "QUERY"',
+            help="Capture files, read as one in order of time (- is standard input), and last the query; - reads it from standard input.",
+        ),
+    ],
+    format_: options.OutputFormat = None,
+    output: options.OutputFile = None,
+    csv_guard: options.CsvGuard = True,
+    port: options.Port = None,
+    stats: options.Stats = False,
+) -> int:
+    """Ask captures a query: DuckDB's SQL over the table messages, whose columns 'dcpinspect read --columns' lists."""
+    paths, text = _split(arguments)
+    format_ = choose_format(format_, output)
+    options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
+    extra_ports, find_ports = options.ports(port)
+
+    from dcpinspect.query import Captures, Query  # deferred: DuckDB and the decoder; --help and completion do without
+
+    with (
+        Captures(paths, extra_ports=extra_ports, find_ports=find_ports) as captures,
+        Query(text, captures) as query,
+        interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
+        opened(output, format_, paths) as out,
+    ):
+        write_table(query.result(), format_, out, guard=csv_guard)
+    status = report(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
+    if captures.is_stopped:
+        raise KeyboardInterrupt
+    return status
+
+
+def _stop(captures: Captures) -> bool:
+    if not captures.stop():
+        return False
+    complain("interrupted: the result is that of what was read until now; Ctrl-C again ends at once")
+    return True
+
+
+def _split(arguments: list[str]) -> tuple[list[str], str]:
+    """The captures and the query. Raises UsageError where the last argument is no query."""
+    *paths, last = arguments
+    example = 'as in dcpinspect sql CAPTURE… "select name, count(*) from messages group by name"'
+    if not paths:
+        missing = "the query is missing: write it last" if _may_be_file(last) else "the capture is missing: write it before the query"
+        raise UsageError(f"{missing}, {example}")
+    if last == STDIN:
+        if STDIN in paths:
+            raise UsageError("-: standard input is either a capture or the query; put one of them in a file")
+        return paths, _read_query()
+    if _may_be_file(last):
+        what = "is a file" if os.path.exists(last) else "is no query"
+        raise UsageError(f"{clip(escape(last), _SHOWN)}: {what}; the query comes last and in quotes, {example}")
+    return paths, last
+
+
+def _may_be_file(argument: str) -> bool:
+    """No query is a single word."""
+    return argument == STDIN or os.path.exists(argument) or len(argument.split()) == 1
+
+
+def _read_query() -> str:
+    raw = sys.stdin.buffer.read(MAX_QUERY + 1)
+    if len(raw) > MAX_QUERY:
+        raise UsageError(f"-: the query is longer than {MAX_QUERY >> 20} MiB")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"-: the query is not UTF-8 at offset {error.start}") from error

@@ -1,0 +1,260 @@
+"""SQL over the tables of captures: DuckDB's language, shut in with these tables.
+
+A table is no copy. Each scan of it reads the captures from the start, makes the columns that the scan asks for and no others, and
+applies the conditions that DuckDB hands down; so a query over any capture needs the memory of its result and of what it sorts or
+groups, and of that no more than MEMORY: the rest goes to a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+
+from dcpinspect.capture.source import STDIN
+from dcpinspect.errors import PlacedError, UsageError
+from dcpinspect.escape import one_line
+from dcpinspect.reading import Reading
+from dcpinspect.tables.arrow import arrow_schema, record_batch
+from dcpinspect.tables.duck import connect
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.schema import COLUMNS
+
+MEMORY = "1GiB"
+"""What DuckDB may hold at a time."""
+SLICE = 1 << 14
+"""Messages whose columns are made at once; results come in batches of as many rows."""
+
+
+class Captures:
+    """Captures that a query reads, from the start for each scan. Use as a context manager."""
+
+    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False) -> None:
+        """Opens them. Raises CaptureError when a file cannot be read at all. The options are those of ``Reading``."""
+        self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
+        self.can_repeat = STDIN not in paths
+        """Whether there is a second scan: standard input flows by once."""
+        self.readings = [self._open()]
+        """One a scan, and at least one."""
+        self.scans = 0
+        self.is_whole = False
+        """A scan came to the end of the captures."""
+        self.is_stopped = False
+        """``stop`` was asked for, so the tables end where the scan was."""
+        self.is_waiting = False
+        """Input is waited for just now, so that KeyboardInterrupt ends a scan."""
+        self.failure: Exception | None = None
+        """What ended a scan; DuckDB knows its text only."""
+        self._given = 0
+        """Messages that the last scan gave."""
+        self._end: int | None = None
+        """Messages that the tables have, once a scan came to their end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        for reading in self.readings:
+            reading.capture.close()
+
+    def stop(self) -> bool:
+        """Let the tables end where the scan is, as if the captures ended there; from any thread.
+
+        False where nothing was read, and where that would tear them apart: an earlier scan has seen more.
+        """
+        self.is_stopped = self.scans == 1 and self._given > 0
+        return self.is_stopped
+
+    def batches(self) -> Iterator[tuple[MessageBatch, int]]:
+        """One scan: batches, and how many of each one's messages count. Raises UsageError for a second scan where there is none."""
+        try:
+            yield from self._scan()
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def _scan(self) -> Iterator[tuple[MessageBatch, int]]:
+        self.scans += 1
+        if self.scans > 1:
+            if not self.can_repeat:
+                raise UsageError(
+                    "standard input can be read once, and the query reads messages more often; write it to a file, or begin the query"
+                    " with: with m as materialized (from messages), and read m"
+                )
+            self.readings.append(self._open())
+        source, given = iter(self.readings[-1]), 0
+        while self._end is None or given < self._end:
+            batch = self._next(source)
+            if batch is None:
+                self._end = given
+                return
+            count = len(batch) if self._end is None else min(len(batch), self._end - given)
+            self._given = given = given + count
+            yield batch, count
+
+    def _next(self, source: Iterator[MessageBatch]) -> MessageBatch | None:
+        """The next batch; None at the end, which may be here and now."""
+        if self.is_stopped and self._end is None:
+            return None
+        self.is_waiting = True
+        try:
+            batch = next(source, None)
+        except KeyboardInterrupt:
+            return None
+        finally:
+            self.is_waiting = False
+        self.is_whole |= batch is None
+        return batch
+
+
+class ScannedTable(pyarrow.dataset.InMemoryDataset):  # type: ignore[misc]  # Arrow has no types
+    """A table whose rows are made anew by each scan. It is a dataset to DuckDB, which says what columns and rows it wants."""
+
+    def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]]) -> None:
+        """``rows(columns)``: record batches of these columns, as many as ``schema`` has or fewer."""
+        super().__init__(schema.empty_table())
+        self._rows = rows
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scan:  # noqa: A002 - DuckDB's words
+        """What DuckDB asks for: ``to_reader()`` of these columns, where ``filter``, an Arrow expression, is true."""
+        return _Scan(self.schema, self._rows, columns, filter)
+
+
+class _Scan:
+    def __init__(self, schema: Any, rows: Callable[[Sequence[str]], Iterator[Any]], columns: Sequence[str] | None, condition: Any) -> None:
+        asked = schema.names if columns is None else list(columns)
+        # An expression does not say which columns it reads; its text has all their names.
+        read = set(re.findall(r"\w+", str(condition))) if condition is not None else set()
+        self._made = [name for name in schema.names if name in asked or name in read]
+        self._columns = asked
+        self._schema = pa.schema([schema.field(name) for name in asked])
+        self._rows = rows
+        self._condition = condition
+
+    def to_reader(self) -> Any:
+        """The record batches of the scan, as a stream."""
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches())
+
+    def _batches(self) -> Iterator[Any]:
+        for batch in self._rows(self._made):
+            kept = batch if self._condition is None else batch.filter(self._condition)
+            yield kept.select(self._columns)
+
+
+def _messages(captures: Captures) -> ScannedTable:
+    def rows(columns: Sequence[str]) -> Iterator[Any]:
+        for batch, count in captures.batches():
+            for first in range(0, count, SLICE):
+                yield record_batch(batch, np.arange(first, min(first + SLICE, count)), columns)
+
+    return ScannedTable(arrow_schema([column.name for column in COLUMNS]), rows)
+
+
+TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages}
+"""The tables that queries know, by name."""
+
+
+class Query:
+    """One text of SQL and its result. Use as a context manager; the result ends with it."""
+
+    def __init__(self, text: str, captures: Captures) -> None:
+        self._text = text
+        self._captures = captures
+        self._folder = TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
+        # On one thread the scan is in the main one, where Ctrl-C ends its wait for input.
+        threads = {} if captures.can_repeat else {"threads": 1}
+        self._database = connect(memory_limit=MEMORY, temp_directory=self._folder.name, **threads)
+        for name, table in TABLES.items():
+            self.register(name, table(captures))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._database.close()
+        self._folder.cleanup()
+
+    def register(self, name: str, table: ScannedTable) -> None:
+        """Let the text speak of a table under this name."""
+        self._database.register(name, table)
+
+    def end(self) -> None:
+        """End what is computed, with KeyboardInterrupt where that is; from any thread."""
+        self._database.interrupt()
+
+    def result(self) -> Rows:
+        """The rows of the last statement, those before it done. Raises UsageError for what DuckDB refuses, at its place if known."""
+        statements = self._told(self._text, lambda: self._database.extract_statements(self._text))
+        if not statements:
+            raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
+        *before, last = (statement.query for statement in statements)
+        for text in before:
+            self._told(text, partial(self._done, text))
+        reader = self._told(last, lambda: self._database.sql(last).to_arrow_reader(SLICE))
+        return Rows(reader, lambda step: self._told(last, step))
+
+    def _done(self, text: str) -> None:
+        self._database.execute(text).fetchall()
+
+    def _told(self, text: str, step: Callable[[], Any]) -> Any:
+        """What a step gives, or its failure as an exception of ours."""
+        try:
+            return step()
+        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+            if self._captures.failure is not None:
+                raise self._captures.failure from None
+            if isinstance(error, duckdb.InterruptException) or not isinstance(error, (duckdb.Error, pa.ArrowException)):
+                raise KeyboardInterrupt from None  # a RuntimeError is what DuckDB makes of it
+            raise self._explained(text, error) from error
+
+    def _explained(self, text: str, error: Exception) -> UsageError:
+        """An error of DuckDB in a line, with the place in the text that it speaks of."""
+        what, place = _parts(error)
+        if place is None and isinstance(error, duckdb.Error):
+            prefix = "explain "
+            try:  # relations lose the place, explanations have it
+                self._database.execute(prefix + text)
+            except duckdb.Error as again:
+                same, found = _parts(again)
+                place = found - len(prefix) if same == what and found is not None else None
+        if place is None or not 0 <= place <= len(text.encode()):
+            return UsageError(f"query: {what}")
+        return PlacedError("query", what, text, len(text.encode()[:place].decode(errors="ignore")))
+
+
+def _parts(error: Exception) -> tuple[str, int | None]:
+    """What an error of DuckDB says, on one line, and the byte of the text that it speaks of, if it says that."""
+    text = str(error)
+    try:
+        details = json.loads(text[text.index("{") :])
+        what, place = details["exception_message"], details.get("position")
+    except (ValueError, KeyError, TypeError):
+        what, place = text.partition(" Error: ")[2] or text, None
+    what = what.replace(
+        "file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"
+    )
+    return one_line(what), int(place) if place is not None else None
+
+
+class Rows:
+    """The rows of a result, record batch by record batch, under the ``schema`` of its columns."""
+
+    def __init__(self, reader: Any, told: Callable[[Callable[[], Any]], Any]) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+        self._told = told
+
+    def __iter__(self) -> Iterator[Any]:
+        """Raises UsageError for what fails only while rows are made."""
+        batches = iter(self._reader)
+        while (batch := self._told(lambda: next(batches, None))) is not None:
+            yield batch
