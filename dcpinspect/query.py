@@ -1,8 +1,9 @@
 """SQL over the tables of captures: DuckDB's language, shut in with these tables.
 
-A table is no copy. Each scan of it reads the captures from the start, makes the columns that the scan asks for and no others, and
+``messages`` is no copy. Each scan of it reads the captures from the start, makes the columns that the scan asks for and no others, and
 applies the conditions that DuckDB hands down; so a query over any capture needs the memory of its result and of what it sorts or
-groups, and of that no more than MEMORY: the rest goes to a temporary folder.
+groups, and of that no more than MEMORY: the rest goes to a temporary folder. The tables of streams are made once, when the first of
+them is asked for, and kept.
 """
 
 from __future__ import annotations
@@ -12,22 +13,31 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
+from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 
+from dcpinspect.capture.open import Capture
 from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
 from dcpinspect.reading import Reading
+from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.duck import connect
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.records import Records
 from dcpinspect.tables.schema import COLUMNS
+
+if TYPE_CHECKING:
+    from dcpinspect.streams.tracker import Tables
+
+T = TypeVar("T")
 
 MEMORY = "1GiB"
 """What DuckDB may hold at a time."""
@@ -54,6 +64,8 @@ class Captures:
         """Input is waited for just now, so that KeyboardInterrupt ends a scan."""
         self.failure: Exception | None = None
         """What ended a scan; DuckDB knows its text only."""
+        self._tables: Tables | None = None
+        self._one_makes_tables = Lock()
         self._given = 0
         """Messages that the last scan gave."""
         self._end: int | None = None
@@ -66,6 +78,11 @@ class Captures:
         for reading in self.readings:
             reading.capture.close()
 
+    @property
+    def source(self) -> Capture:
+        """The files of the latest scan, and how far it is."""
+        return self.readings[-1].capture
+
     def stop(self) -> bool:
         """Let the tables end where the scan is, as if the captures ended there; from any thread.
 
@@ -76,22 +93,41 @@ class Captures:
 
     def batches(self) -> Iterator[tuple[MessageBatch, int]]:
         """One scan: batches, and how many of each one's messages count. Raises UsageError for a second scan where there is none."""
+        return self._noted(self._scan(self._reading()))
+
+    def records(self, name: str) -> Any:
+        """A table that is made of all messages, as a ``pyarrow.Table``. Raises UsageError as ``batches`` does."""
+        with self._one_makes_tables:
+            if self._tables is None:
+                reading = self._reading()
+                reading.track()
+                for _ in self._noted(self._scan(reading)):
+                    pass
+                self._tables = reading.tables
+        return self._tables.by_name[name].arrow()
+
+    def _noted(self, scan: Iterator[T]) -> Iterator[T]:
         try:
-            yield from self._scan()
+            yield from scan
         except Exception as error:
             self.failure = error
             raise
 
-    def _scan(self) -> Iterator[tuple[MessageBatch, int]]:
+    def _reading(self) -> Reading:
+        """One that has not begun."""
         self.scans += 1
         if self.scans > 1:
             if not self.can_repeat:
-                raise UsageError(
-                    "standard input can be read once, and the query reads messages more often; write it to a file, or begin the query"
-                    " with: with m as materialized (from messages), and read m"
+                self.failure = UsageError(
+                    "standard input can be read once, and the query reads it more often; write it to a file, or, if it is messages that it"
+                    " reads twice, begin it with: with m as materialized (from messages), and read m"
                 )
+                raise self.failure
             self.readings.append(self._open())
-        source, given = iter(self.readings[-1]), 0
+        return self.readings[-1]
+
+    def _scan(self, reading: Reading) -> Iterator[tuple[MessageBatch, int]]:
+        source, given = iter(reading), 0
         while self._end is None or given < self._end:
             batch = self._next(source)
             if batch is None:
@@ -159,7 +195,14 @@ def _messages(captures: Captures) -> ScannedTable:
     return ScannedTable(arrow_schema([column.name for column in COLUMNS]), rows)
 
 
-TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages}
+def _records(name: str, captures: Captures) -> ScannedTable:
+    def rows(columns: Sequence[str]) -> Iterator[Any]:
+        yield from captures.records(name).select(columns).to_batches(SLICE)
+
+    return ScannedTable(Records(BY_TABLE[name], {column.name: () for column in BY_TABLE[name].columns}, 0).arrow().schema, rows)
+
+
+TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in BY_TABLE}}
 """The tables that queries know, by name."""
 
 

@@ -56,7 +56,15 @@ class Reading:
         """Capture time of the first packet, once one was read."""
         self.messages = 0
         """Messages delivered so far."""
-        self.tracker = _tracker() if track else None
+        self.tracker: Tracker | None = None
+        if track:
+            self.track()
+
+    def track(self) -> None:
+        """Keep ``tables`` from now on, which is before the first batch."""
+        from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
+
+        self.tracker = Tracker()
 
     def __enter__(self) -> Self:
         return self
@@ -91,9 +99,3 @@ class Reading:
             if self.tracker is not None:
                 self.tracker.feed(batch)
             yield batch
-
-
-def _tracker() -> Tracker:
-    from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
-
-    return Tracker()

@@ -17,6 +17,7 @@ from dcpinspect.errors import CaptureError, PlacedError, UsageError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.query import Captures, Query, ScannedTable
 from dcpinspect.reading import Reading
+from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows, duckdb_sql
@@ -24,7 +25,7 @@ from dcpinspect.tables.schema import COLUMNS
 from tests import builders
 
 SAMPLES = Path(__file__).parent.parent / "sample_captures"
-TOUR, LARGE = str(SAMPLES / "tour.pcapng"), str(SAMPLES / "large.pcapng.gz")
+TOUR, LARGE, SNAPSHOTS = (str(SAMPLES / name) for name in ("tour.pcapng", "large.pcapng.gz", "snapshots.pcap"))
 NAMES = [column.name for column in COLUMNS]
 
 
@@ -73,10 +74,15 @@ def test_seqnos_are_unsigned_and_sums_exact(tmp_path: Path) -> None:
     ]
 
 
+def test_rows_keep_the_order_of_the_capture_where_none_is_asked_for() -> None:
+    rows = [row["row"] for row in ask("select row from messages where by_seqno % 2 = 1", LARGE)]
+    assert rows == sorted(rows) != []
+
+
 def test_several_captures_are_one_reading() -> None:
-    rows = ask("select file, count(*) n from messages group by file", TOUR, str(SAMPLES / "snapshots.pcap"))
+    rows = ask("select file, count(*) n from messages group by file", TOUR, SNAPSHOTS)
     assert {row["file"]: row["n"] for row in rows} == {
-        path: ask("select count(*) n from messages", path)[0]["n"] for path in (TOUR, str(SAMPLES / "snapshots.pcap"))
+        path: ask("select count(*) n from messages", path)[0]["n"] for path in (TOUR, SNAPSHOTS)
     }
 
 
@@ -99,6 +105,33 @@ def test_conditions_mean_what_they_mean_in_filters(text: str) -> None:
         kept = [int(batch.row[index]) for batch in reading for index in FilterRows(condition).rows(batch, np.arange(len(batch)))]
     found = ask(f"select row from messages where {duckdb_sql(condition.condition)} order by row")  # noqa: S608 - that is the test
     assert [row["row"] for row in found] == kept != []
+
+
+@pytest.mark.parametrize("name", BY_TABLE)
+def test_the_tables_of_streams_are_those_of_the_reading(name: str) -> None:
+    with Reading([SNAPSHOTS], track=True) as reading:
+        assert list(reading)
+        expected = reading.tables.by_name[name].arrow()
+    with Captures([SNAPSHOTS]) as captures, Query(f"from {name}", captures) as asked:
+        result = asked.result()
+        assert result.schema.equals(expected.schema)
+        assert [row for batch in result for row in batch.to_pylist()] == expected.to_pylist() != []
+
+
+def test_one_reading_makes_all_tables_of_streams() -> None:
+    text = """select s.vbucket, s.gaps, count(g.vbucket) n, count(distinct p.index) snapshots
+        from streams s join snapshots p using (connection, vbucket, stream) left join gaps g using (connection, vbucket, stream)
+        group by s.connection, s.vbucket, s.stream, s.gaps"""
+    with Captures([SNAPSHOTS]) as captures, Query(text, captures) as asked:
+        rows = [row for batch in asked.result() for row in batch.to_pylist()]
+        assert captures.scans == 1
+    assert rows
+    assert all(row["n"] == row["gaps"] * row["snapshots"] for row in rows)
+
+
+def test_messages_and_streams_join() -> None:
+    text = "select m.name from messages m join streams s on m.row = s.open_row group by all"
+    assert ask(text, SNAPSHOTS) == [{"name": "dcp_stream_req"}]
 
 
 def test_statements_before_the_last_are_done() -> None:
@@ -205,9 +238,20 @@ def test_a_query_that_reads_standard_input_twice_is_told_what_to_do() -> None:
     with pytest.raises(UsageError) as caught:
         ask("select count(*) from messages a join messages b using (row)", "-")
     assert str(caught.value) == (
-        "standard input can be read once, and the query reads messages more often; write it to a file, or begin the query with: with m as"
-        " materialized (from messages), and read m"
+        "standard input can be read once, and the query reads it more often; write it to a file, or, if it is messages that it reads twice,"
+        " begin it with: with m as materialized (from messages), and read m"
     )
+
+
+@pytest.mark.usefixtures("piped")
+def test_tables_of_streams_of_standard_input_go_together() -> None:
+    assert ask("select count(*) > 0 as some from streams join snapshots using (connection, vbucket, stream)", "-") == [{"some": True}]
+
+
+@pytest.mark.usefixtures("piped")
+def test_tables_of_streams_and_messages_need_standard_input_twice() -> None:
+    with pytest.raises(UsageError, match="standard input can be read once"):
+        ask("select count(*) from streams, messages", "-")
 
 
 @pytest.mark.usefixtures("piped")
@@ -223,6 +267,16 @@ def test_a_scan_that_is_stopped_is_the_end_of_the_captures_for_all() -> None:
         assert list(scan) == []
         assert sum(count for _, count in captures.batches()) == first
         assert not captures.is_whole
+
+
+def test_tables_of_streams_end_where_a_scan_was_stopped() -> None:
+    with Captures([LARGE]) as captures:
+        scan = captures.batches()
+        first = next(scan)[1]
+        assert captures.stop()
+        assert list(scan) == []
+        captures.records("streams")
+        assert captures.readings[-1].messages == first
 
 
 def test_scans_that_would_differ_are_not_stopped() -> None:

@@ -10,6 +10,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
 from dcpinspect.cli.tables import write_table
 from dcpinspect.cli.terminal import complain
@@ -42,7 +43,7 @@ def sql(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Ask captures a query: DuckDB's SQL over the table messages, whose columns 'dcpinspect read --columns' lists."""
+    """Ask captures a query in DuckDB's SQL, over messages, streams, snapshots, gaps, connections and vbuckets ("describe streams")."""
     paths, text = _split(arguments)
     format_ = choose_format(format_, output)
     options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
@@ -55,6 +56,7 @@ def sql(
         Query(text, captures) as query,
         interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
         opened(output, format_, paths) as out,
+        progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
     ):
         write_table(query.result(), format_, out, guard=csv_guard)
     status = report(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
