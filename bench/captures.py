@@ -1,7 +1,7 @@
 """Captures for the benchmarks: a consumer's connection with any number of messages, made with NumPy in seconds.
 
 A cycle of 20 messages repeats over 1,024 vbuckets: a snapshot marker, 12 mutations with JSON, 4 with
-snappy, 2 with xattrs, a deletion. Keys, seqnos and CAS differ in every message. Segments are 1,448
+snappy, 2 with xattrs, a deletion, and a seqno that none has. Keys, seqnos and CAS differ in every message. Segments are 1,448
 bytes, so that most messages straddle none and some straddle two; the client acknowledges every tenth.
 """
 
@@ -20,6 +20,8 @@ VBUCKETS = 1024
 SEGMENT = 1448
 ACK_EVERY = 10
 CYCLES_A_BLOCK = 2000
+SKIPPED = 10
+"""Seqno of each snapshot's 20 that is de-duplicated."""
 START_NS = 1_712_381_677_000_000_000
 CLIENT, SERVER = b"\x0a\x00\x00\x09", b"\x0a\x00\x00\x07"
 CLIENT_PORT, SERVER_PORT = 50312, 11210
@@ -79,10 +81,11 @@ def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list
     for number, (offset, _, kind) in enumerate(places):
         _put(cells, offset + 6, vbucket, 2)
         _put(cells, offset + 12, vbucket + np.uint64(0x1000), 4)
-        seqno = round_ * np.uint64(19) + np.uint64(max(number, 1))
+        seqno = round_ * np.uint64(20) + np.uint64(max(number, 1) + (number >= SKIPPED))
         if kind == "marker":
-            _put(cells, offset + 24, seqno, 8)
-            _put(cells, offset + 32, seqno + np.uint64(18), 8)
+            # the first marker of a stream starts where the request does, later ones with the first seqno of their checkpoint
+            _put(cells, offset + 24, np.where(round_ == 0, np.uint64(0), seqno), 8)
+            _put(cells, offset + 32, seqno + np.uint64(19), 8)
             continue
         _put(cells, offset + 16, np.uint64(START_NS) + (cycle * np.uint64(20) + np.uint64(number)) * np.uint64(1 << 16), 8)
         _put(cells, offset + 24, seqno, 8)
