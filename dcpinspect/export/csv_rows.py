@@ -13,7 +13,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
 
-DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind not in ("words", "bytes") and column.name != "time_ns")
+DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind not in ("words", "bytes", "records") and column.name != "time_ns")
 """Lists and bytes have no place in a cell."""
 
 FORMULA_STARTS = "'=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"

@@ -14,6 +14,7 @@ _KINDS: dict[ColumnKind, str] = {
     "word": "text",
     "hex64": "0x-text",
     "words": "list",
+    "records": "records",
     "time": "time",
     "bytes": "bytes",
     "bool": "boolean",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.store.places import Places
 from dcpinspect.store.places import joined as joined_places
-from dcpinspect.tables.arrow import TYPES, as_text, as_time, plain, short
+from dcpinspect.tables.arrow import as_text, as_time, plain, short, type_of
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 
@@ -115,7 +115,7 @@ def small(part: Part) -> Part:
 
 def no_rows(name: str) -> Any:
     """A column of nothing."""
-    return pa.array([], _HIDDEN[name] if name in _HIDDEN else TYPES[BY_NAME[name].kind])
+    return pa.array([], _HIDDEN[name] if name in _HIDDEN else type_of(name))
 
 
 def joined(parts: Sequence[Part]) -> Part:
@@ -133,7 +133,7 @@ def _wide_type(name: str) -> Any:
     kind = BY_NAME[name].kind
     if kind in ("text", "words", "word"):
         return pa.dictionary(pa.int32(), pa.string())
-    return pa.uint64() if kind == "hex64" else TYPES[kind]
+    return pa.uint64() if kind == "hex64" else type_of(name)
 
 
 def _wide(array: Any, name: str) -> Any:

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows, Slices
+from dcpinspect.protocol.fields import Kind, Records
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import BY_NAME, ColumnKind
+from dcpinspect.tables.schema import BY_NAME, FIELD_KINDS, ColumnKind
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
 
 TYPES: dict[ColumnKind, Any] = {
@@ -36,9 +37,25 @@ TYPES: dict[ColumnKind, Any] = {
 }
 
 
+def type_of(name: str) -> Any:
+    """The Arrow type of a column."""
+    column = BY_NAME[name]
+    return pa.list_(record_type(column.records)) if column.records is not None else TYPES[column.kind]
+
+
+def record_type(run: Records) -> Any:
+    """The Arrow type of one record of a run; documents in it have no place in a table."""
+    fields = []
+    for spec in run.fields:
+        kind = "words" if spec.flags else "text" if spec.kind is Kind.KEY else FIELD_KINDS.get(spec.kind)
+        if kind is not None:
+            fields.append(pa.field(spec.name, TYPES[kind]))
+    return pa.struct(fields)
+
+
 def arrow_schema(columns: Sequence[str]) -> Any:
     """The Arrow schema of these columns."""
-    return pa.schema([pa.field(name, TYPES[BY_NAME[name].kind]) for name in columns])
+    return pa.schema([pa.field(name, type_of(name)) for name in columns])
 
 
 def record_batch(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
@@ -49,8 +66,12 @@ def record_batch(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any
 
 def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
     """A column in its short form."""
-    if name in WITHOUT:
+    if name in _LONG:
         return _LONG[name](batch, rows)
+    if name in WITHOUT:
+        from dcpinspect.tables.lists import list_column  # deferred: few want such columns
+
+        return list_column(batch, rows, name)
     column = short_column(batch, rows, name)
     if column is None:
         return pa.nulls(len(rows))
@@ -61,10 +82,10 @@ def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
 
 
 def plain(array: Any, name: str) -> Any:
-    """A column in the type of ``TYPES``, from its short form; integers may also be narrower, or in a dictionary."""
+    """A column in its own type, from its short form; integers may also be narrower, or in a dictionary."""
     kind = BY_NAME[name].kind
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), TYPES[kind])
+        return pa.nulls(len(array), type_of(name))
     if pa.types.is_dictionary(array.type) and not pa.types.is_string(array.type.value_type):
         array = array.dictionary.take(array.indices)
     if pa.types.is_dictionary(array.type):
@@ -74,8 +95,8 @@ def plain(array: Any, name: str) -> Any:
         return values.take(array.indices).cast(TYPES[kind])
     if kind == "hex64":
         valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return _hex64(Numbers(array.fill_null(0).to_numpy(), valid))
-    return array.cast(TYPES[kind])
+        return hex64(Numbers(array.fill_null(0).to_numpy(), valid))
+    return array.cast(type_of(name))
 
 
 def _dictionary(column: Texts) -> Any:
@@ -93,7 +114,7 @@ def _numbers(numbers: Numbers, kind: ColumnKind) -> Any:
     return pa.array(values, TYPES[kind], mask=None if numbers.valid is None else ~numbers.valid)
 
 
-def _hex64(numbers: Numbers) -> Any:
+def hex64(numbers: Numbers) -> Any:
     """0x-strings of 16 digits, made as one block of text."""
     count = len(numbers.values)
     nibbles = np.empty((count, 16), np.uint8)

@@ -12,7 +12,7 @@ from dcpinspect.tables.filter_tree import Compare, Condition, Constant, Holds, I
 from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
 from dcpinspect.tables.vocabulary import Vocabulary, vocabulary
 
-Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth"]
+Family = Literal["number", "text", "hex", "time", "bytes", "list", "truth", "records"]
 """Columns of one family may be compared."""
 
 _FAMILIES: dict[ColumnKind, Family] = {
@@ -28,6 +28,7 @@ _FAMILIES: dict[ColumnKind, Family] = {
     "bytes": "bytes",
     "words": "list",
     "bool": "truth",
+    "records": "records",
 }
 _RANGES = {"u8": (0, 2**8 - 1), "u16": (0, 2**16 - 1), "u32": (0, 2**32 - 1), "u64": (0, 2**64 - 1), "i64": (-(2**63), 2**63 - 1)}
 _MIRRORED: dict[Operator, Operator] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -99,7 +100,7 @@ def _check_families(left: Name, right: Name) -> None:
     one, other = family(left.column), family(right.column)
     if one != other:
         raise right.place.error(f"{right.column.name} is {_what(right.column)}, and {left.column.name} is {_what(left.column)}")
-    if one == "list":
+    if one in ("list", "records"):
         raise right.place.error("lists cannot be compared with each other")
 
 
@@ -146,6 +147,8 @@ def _what(column: Column) -> str:
             return "a list of words"
         case "truth":
             return "true or false"
+        case "records":
+            return "a list of records, of which a filter can ask whether there is one: is null, is not null"
 
 
 def _advice(column: Column, value: int | str | bytes | bool) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, Kind, Records
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 
-ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool"]
+ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool", "records"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Column:
     """The field of the layouts that it holds, for message-specific columns."""
     words: tuple[str, ...] = ()
     """All that it may hold, where that is said here."""
+    records: Records | None = None
+    """The run of records of the layouts that it holds as a list."""
 
 
 BASE = (
@@ -66,7 +68,7 @@ BASE = (
     Column("problem", "text", "first rule that the message breaks"),
 )
 
-_KINDS: dict[Kind, ColumnKind] = {
+FIELD_KINDS: dict[Kind, ColumnKind] = {
     Kind.U8: "u8",
     Kind.U16: "u16",
     Kind.U32: "u32",
@@ -89,9 +91,9 @@ def _specific() -> tuple[Column, ...]:
         if not layout.columns:
             continue
         for spec in (*layout.extras, *layout.value):
-            if not isinstance(spec, Field) or spec.reserved or spec.kind not in _KINDS:
+            if not isinstance(spec, Field) or spec.reserved or spec.kind not in FIELD_KINDS:
                 continue
-            kind: ColumnKind = "words" if spec.flags else "word" if spec.words else _KINDS[spec.kind]
+            kind: ColumnKind = "words" if spec.flags else "word" if spec.words else FIELD_KINDS[spec.kind]
             for name in (spec.name, spec.alias):
                 if name and name not in base:
                     found.setdefault(name, (kind, spec))
@@ -106,7 +108,12 @@ def _doc(meanings: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{', '.join(dict.fromkeys(commands))}: {meaning}" for meaning, commands in meanings.items())
 
 
-SPECIFIC = _specific()
+def _lists() -> tuple[Column, ...]:
+    runs = {item.name: item for layout in LAYOUTS if layout.columns for item in layout.value if isinstance(item, Records)}
+    return tuple(Column(name, "records", run.doc, records=run) for name, run in runs.items())
+
+
+SPECIFIC = _specific() + _lists()
 """Columns that only some messages have; null elsewhere."""
 
 COLUMNS = BASE + SPECIFIC

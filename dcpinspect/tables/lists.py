@@ -1,0 +1,78 @@
+"""Columns that are lists: the records that some messages have in their value, a struct each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.fields import Kind, Records, bit_names, fixed_size
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.message import FieldValue
+from dcpinspect.tables.arrow import hex64, record_type
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.schema import BY_NAME
+
+
+def list_column(batch: MessageBatch, rows: Rows, name: str) -> Any:
+    """The records of each message; null for those whose value has none of them, or is not all in the capture."""
+    run = BY_NAME[name].records
+    assert run is not None
+    layouts = [number for number, layout in enumerate(LAYOUTS) if run.name in {item.name for item in layout.value}]
+    has_some = np.isin(batch.decoded.layout[rows], layouts) & batch.decoded.fits[rows] & (batch.decoded.value.size[rows] > 0)
+    has_some &= ~np.isin(rows, batch.missing.row)
+    chosen = rows[has_some]
+    if not len(chosen):
+        return pa.nulls(len(rows))
+    counts, values = _fixed(batch, chosen, run) if _is_fixed(run) else _varied(batch, chosen, run)
+    ends = np.zeros(len(rows) + 1, np.int32)
+    ends[1:][has_some] = counts
+    offsets = pa.array(np.cumsum(ends, dtype=np.int32), mask=np.append(~has_some, False))
+    return pa.ListArray.from_arrays(offsets, values)
+
+
+def _is_fixed(run: Records) -> bool:
+    """Whether all records are of one size, and numbers."""
+    return fixed_size(run.fields) is not None and all(spec.kind.size and not spec.flags for spec in run.fields)
+
+
+def _fixed(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
+    """(records of each message, all of them), read off the bytes."""
+    dtype = np.dtype([(spec.name, f">u{spec.kind.size}") for spec in run.fields])
+    counts = batch.decoded.value.size[rows] // dtype.itemsize
+    starts = batch.decoded.value.start[rows]
+    pieces = [
+        np.frombuffer(batch.data, dtype, count, start) if count else np.empty(0, dtype)
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
+    ]
+    table = np.concatenate(pieces)
+    kind = record_type(run)
+    columns = [
+        hex64(Numbers(table[field.name].astype(np.uint64))) if pa.types.is_string(field.type) else pa.array(table[field.name].astype("=u8"))
+        for field in kind
+    ]
+    return counts, pa.StructArray.from_arrays(
+        [column.cast(field.type) for column, field in zip(columns, kind, strict=True)], fields=list(kind)
+    )
+
+
+def _varied(batch: MessageBatch, rows: Rows, run: Records) -> tuple[Rows, Any]:
+    """The same for records of any size, which the messages' annotations have."""
+    kind = record_type(run)
+    names = {field.name for field in kind}
+    counts = np.zeros(len(rows), np.int64)
+    records: list[dict[str, Any]] = []
+    for place, row in enumerate(rows.tolist()):
+        found = [field for field in batch.annotate(row).fields if field.group == run.name]
+        counts[place] = len(found)
+        records += [{part.name: _value(part) for part in field.fields if part.name in names} for field in found]
+    return counts, pa.array(records, kind)
+
+
+def _value(field: FieldValue) -> Any:
+    if field.spec is not None and field.spec.flags and isinstance(field.value, int):
+        return bit_names(field.spec.flags, field.value)
+    is_key = field.spec is not None and field.spec.kind is Kind.KEY
+    return None if is_key and not isinstance(field.value, str) else field.value
