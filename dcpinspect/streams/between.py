@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import numpy as np
 import numpy.typing as npt
@@ -31,15 +31,20 @@ def rollback_gaps(streams: Table) -> list[Extra]:
     return found
 
 
-def resumed_gaps(streams: Table, clients: Mapping[int, str], links: Mapping[int, Link], is_lost: npt.NDArray[np.bool_]) -> list[Extra]:
+def resumed_gaps(
+    streams: Table, clients: Mapping[int, str], unnamed: Set[int], links: Mapping[int, Link], is_lost: npt.NDArray[np.bool_]
+) -> list[Extra]:
     """An accepted stream that starts above what the same client's stream before it had received.
 
-    ``clients``: who a connection belongs to; ``is_lost``: streams behind whose latest message something was not captured.
+    ``clients``: who a connection belongs to; ``unnamed``: connections of which nobody can tell; ``is_lost``: streams behind whose latest
+    message something was not captured.
     """
     found = []
     last: dict[tuple[str, int, int], int] = {}
+    strangers = _strangers(streams, unnamed, links)
     taken = (streams[:, s.S_ANSWER] == w.A_ACCEPTED) | (streams[:, s.S_SEEN] > 0)
-    for number in np.flatnonzero(taken).tolist():
+    order = np.argsort(streams[:, s.S_OPENED + s.AT_TIME], kind="stable")
+    for number in order[taken[order]].tolist():
         stream = streams[number]
         client = clients.get(int(stream[s.S_CONNECTION]))
         if client is None:
@@ -54,9 +59,23 @@ def resumed_gaps(streams: Table, clients: Mapping[int, str], links: Mapping[int,
             continue
         if not _is_over(old, int(stream[s.S_OPENED + s.AT_TIME]), links):
             continue
+        host = links[int(stream[s.S_CONNECTION])].client.rpartition(":")[0]
+        if strangers.get((host, key[1], key[2]), 0) > old[s.S_OPENED + s.AT_TIME]:
+            continue
         rows = (int(old[s.S_AT + s.AT_ROW]), int(stream[s.S_OPENED + s.AT_ROW]))
         end = min(int(stream[s.S_START]) + 1, s.GREATEST)
         found.append(Extra(number, int(old[s.S_POSITION]), end, w.RESUMED, rows, int(old[s.S_AT + s.AT_FRAME])))
+    return found
+
+
+def _strangers(streams: Table, unnamed: Set[int], links: Mapping[int, Link]) -> dict[tuple[str, int, int], int]:
+    """By host, vbucket and stream-id: when a client that nobody can tell, as its connection's start was not captured, last asked."""
+    found: dict[tuple[str, int, int], int] = {}
+    columns = [s.S_CONNECTION, s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_TIME]
+    for connection, vbucket, sid, time_ns in streams[:, columns].tolist():
+        if connection in unnamed and connection in links:
+            key = (links[connection].client.rpartition(":")[0], vbucket, sid)
+            found[key] = max(time_ns, found.get(key, time_ns))
     return found
 
 

@@ -39,19 +39,29 @@ class Flow:
         return self.outstanding is not None and bool(self.window) and self.outstanding >= (self.window or 0)
 
 
-def flow_of(row: Table, link: Link) -> Flow:
+def flow_of(row: Table, link: Link, session: Session) -> Flow:
     """``row``: the connection's in the kernel's table."""
     window, counted, acked = (int(row[column]) for column in (s.C_WINDOW, s.C_COUNTED, s.C_ACKED))
     losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
+    if session.waits_for("connection_buffer_size") and (losses or link.lost_at_end != (None, None) or not link.has_handshake):
+        window = -1  # the answer may have been lost
     whole = window >= 0 and losses == row[s.C_WINDOW_LOSSES] and link.lost_at_end == (None, None)
     return Flow(window if window >= 0 else None, counted, acked, counted - acked if whole and window > 0 else None)
 
 
+def is_named(session: Session) -> bool:
+    """Whether the connection has said who it is."""
+    return bool(session.name or session.agent)
+
+
 def client_of(link: Link, session: Session) -> str:
-    """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none."""
+    """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none.
+
+    Where neither was captured, nobody can tell whose connection it is: its number and a question mark stand for the name.
+    """
     host = link.client.rpartition(":")[0]
-    name = session.name.partition(":")[0] if session.name else session.agent or ""
-    return f"{host} {name}".rstrip()
+    name = session.name.partition(":")[0] if session.name else session.agent
+    return f"{host} {name}" if is_named(session) else f"{host} connection {link.number}?"
 
 
 def noop_interval(session: Session) -> float | None:
@@ -90,20 +100,11 @@ def verdict_of(link: Link, session: Session, row: Table, flow: Flow, stream_verd
 
 
 def _is_dead(link: Link, session: Session, row: Table) -> bool:
-    """Whether a noop was not answered, or the producer is silent although noops are on."""
+    """Whether a noop was not answered while the connection went on."""
     interval = noop_interval(session)
     limit = min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS
     losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
-    if row[s.C_NOOP_ROW] >= 0 and not losses and link.last_ns - int(row[s.C_NOOP_TIME]) > limit:
-        return True
-    last = max(int(row[s.C_PRODUCER_TIME]), int(row[s.C_NOOP_TIME]))
-    return bool(
-        interval is not None
-        and session.control("enable_noop") == "true"
-        and last
-        and not losses
-        and link.last_ns - last > 2 * int(interval * 1e9)
-    )
+    return bool(row[s.C_NOOP_ROW] >= 0 and not losses and link.last_ns - int(row[s.C_NOOP_TIME]) > limit)
 
 
 def connection_records(

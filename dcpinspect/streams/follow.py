@@ -5,11 +5,25 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import accept, copy_place, find_key, key_of, leave, losses_of, note, open_stream, route
+from dcpinspect.streams.lookup import (
+    FROM_LATEST,
+    accept,
+    copy_place,
+    find_key,
+    has_doubt,
+    key_of,
+    leave,
+    losses_of,
+    note,
+    open_stream,
+    route,
+)
 from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
 from dcpinspect.streams.seqnos import on_seqno, taint, touch
 
 SUCCESS, ROLLBACK = 0, 0x23
+BACK = 16
+"""Streams of one vbucket among which the one of a late request is sought."""
 
 
 @inline
@@ -32,33 +46,124 @@ def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Int
 
 
 @inline
+def is_late(i: int, messages: Ints, connections: Ints) -> bool:
+    """Whether a gap before message ``i`` held it back until later messages of the other side had been read."""
+    other = 1 - messages[s.M_DIRECTION, i]
+    return bool(connections[messages[s.M_CONNECTION, i], s.C_TIME + other] > messages[s.M_PLACE + s.AT_TIME, i])
+
+
+@inline
 def on_request(
-    i: int, seed: int, messages: Ints, extras: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints, counts: Ints
+    i: int,
+    seed: int,
+    messages: Ints,
+    extras: Ints,
+    connections: Ints,
+    slots: Ints,
+    keys: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    anomalies: Ints,
+    questions: Ints,
+    orphans: Ints,
+    counts: Ints,
 ) -> None:
     """A stream request opens a stream, whatever its answer will be."""
     c, x = messages[s.M_CONNECTION, i], messages[s.M_EXTRA, i]
     if connections[c, s.C_PRODUCER] < 0:
         connections[c, s.C_PRODUCER] = 1 - messages[s.M_DIRECTION, i]
     k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
-    st = open_stream(k, i, messages, keys, connections, streams, counts)
+    late = is_late(i, messages, connections)
+    r = find_orphan(i, messages, orphans) if late else -1
+    st = -1
+    if late and (r < 0 or orphans[r, s.R_STATUS] == SUCCESS):
+        st = implicit_stream(keys[k, s.K_LIVE], i, messages, streams)
+    is_new = st < 0
+    if is_new:
+        st = open_stream(k, i, messages, keys, connections, streams, counts)
+        keys[k, s.K_PENDING] = st
+        if late:
+            streams[st, s.S_LOSSES] = -1  # its answer may have been lost
+    copy_place(messages, i, streams, st, s.S_OPENED)
     for part in range(8):
         streams[st, s.S_START + part] = extras[x, part]
-    time_ns = messages[s.M_PLACE + s.AT_TIME, i]
-    streams[st, s.S_LATE] = connections[c, s.C_TIME + 1 - messages[s.M_DIRECTION, i]] > time_ns
-    keys[k, s.K_PENDING] = st
+    q = counts[s.N_QUESTIONS]
+    counts[s.N_QUESTIONS] = q + 1
+    questions[q, s.Q_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+    questions[q, s.Q_STREAM] = st
+    if r >= 0:
+        orphans[r, s.R_CONNECTION] = -1
+        copy_answer(st, r, orphans, streams)
+        live = keys[k, s.K_LIVE]
+        has_passed = live >= 0 and streams[live, s.S_LATEST + s.AT_TIME] > streams[st, s.S_ANSWERED + s.AT_TIME]
+        if is_new and streams[st, s.S_STATUS] == SUCCESS and has_passed:  # another stream was taken to be the next
+            streams[st, s.S_ANSWER] = w.A_ACCEPTED
+            streams[st, s.S_STATE] = w.LEFT
+            keys[k, s.K_PENDING] = -1
+        else:
+            take_answer(st, k, i, messages, connections, keys, streams, snapshots, anomalies, counts)
+        if is_new:
+            streams[st, s.S_SUSPENDED] = 1  # what has come since the answer was not taken for this stream's
+            streams[st, s.S_POSITION_LOSSES] = -1
 
 
 @inline
-def stream_of_request(row: int, streams: Ints, counts: Ints) -> int:
-    """The stream that the message of a row opened, or -1. Streams are in order of those rows."""
-    low, high = 0, counts[s.N_STREAMS]
+def implicit_stream(st: int, i: int, messages: Ints, streams: Ints) -> int:
+    """Of stream ``st`` and those before it, the first that may have begun with the request ``i``, which was not read by then; or -1."""
+    found = -1
+    for _ in range(BACK):
+        if st < 0:
+            break
+        if (
+            streams[st, s.S_FORM] == 0
+            and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]
+            and streams[st, s.S_LATEST + s.AT_TIME] > messages[s.M_PLACE + s.AT_TIME, i]
+        ):
+            found = st
+        st = streams[st, s.S_PREVIOUS]
+    return int(found)
+
+
+@inline
+def find_orphan(i: int, messages: Ints, orphans: Ints) -> int:
+    """The first answer after request ``i``, of its opaque, among those that found no request; or -1."""
+    found = -1
+    time_ns = messages[s.M_PLACE + s.AT_TIME, i]
+    for r in range(len(orphans)):
+        if (
+            orphans[r, s.R_CONNECTION] == messages[s.M_CONNECTION, i]
+            and orphans[r, s.R_OPAQUE] == messages[s.M_OPAQUE, i]
+            and orphans[r, s.R_PLACE + s.AT_TIME] > time_ns
+            and (found < 0 or orphans[r, s.R_PLACE + s.AT_ROW] < orphans[found, s.R_PLACE + s.AT_ROW])
+        ):
+            found = r
+    return found
+
+
+@inline
+def copy_answer(st: int, r: int, orphans: Ints, streams: Ints) -> None:
+    """What an answer says of stream ``st``."""
+    streams[st, s.S_STATUS] = orphans[r, s.R_STATUS]
+    streams[st, s.S_ROLLBACK] = orphans[r, s.R_ROLLBACK]
+    streams[st, s.S_LOG] = orphans[r, s.R_LOG]
+    for part in range(s.PLACE):
+        streams[st, s.S_ANSWERED + part] = orphans[r, s.R_PLACE + part]
+    if orphans[r, s.R_PLACE + s.AT_TIME] > streams[st, s.S_LATEST + s.AT_TIME]:
+        for part in range(s.PLACE):
+            streams[st, s.S_LATEST + part] = orphans[r, s.R_PLACE + part]
+
+
+@inline
+def stream_of_request(row: int, questions: Ints, counts: Ints) -> int:
+    """The stream that the request of a row asked for, or -1."""
+    low, high = 0, counts[s.N_QUESTIONS]
     while low < high:
         middle = (low + high) >> 1
-        if streams[middle, s.S_OPENED + s.AT_ROW] < row:
+        if questions[middle, s.Q_ROW] < row:
             low = middle + 1
         else:
             high = middle
-    return int(low) if low < counts[s.N_STREAMS] and streams[low, s.S_OPENED + s.AT_ROW] == row else -1
+    return int(questions[low, s.Q_STREAM]) if low < counts[s.N_QUESTIONS] and questions[low, s.Q_ROW] == row else -1
 
 
 @inline
@@ -73,6 +178,8 @@ def on_answer(
     streams: Ints,
     snapshots: Ints,
     anomalies: Ints,
+    questions: Ints,
+    orphans: Ints,
     counts: Ints,
 ) -> None:
     """The answer to a stream request."""
@@ -80,32 +187,67 @@ def on_answer(
     status = extras[x, s.X_STATUS]
     if connections[c, s.C_PRODUCER] < 0:
         connections[c, s.C_PRODUCER] = messages[s.M_DIRECTION, i]
-    st = stream_of_request(extras[x, s.X_REQUEST], streams, counts)
+    # kept for a request that is still to come; one that is there takes it from the same place
+    r = counts[s.N_ORPHANS] % len(orphans)
+    orphans[r, s.R_CONNECTION] = c
+    orphans[r, s.R_OPAQUE] = messages[s.M_OPAQUE, i]
+    orphans[r, s.R_STATUS] = status
+    orphans[r, s.R_ROLLBACK] = extras[x, s.X_ROLLBACK]
+    orphans[r, s.R_LOG] = extras[x, s.X_LOG]
+    copy_place(messages, i, orphans, r, s.R_PLACE)
+    st = stream_of_request(extras[x, s.X_REQUEST], questions, counts)
+    k = find_key(c, streams[st, s.S_VBUCKET], streams[st, s.S_SID], seed, slots, keys) if st >= 0 else -1
+    was_taken = st >= 0 and streams[st, s.S_STATE] != w.REQUESTED  # answered, or its messages came, and the answer before them
+    if st >= 0 and (was_taken or has_doubt(st, connections, streams)):
+        # its own answer may have been lost, and this one be that of the next request with the same opaque
+        pending = keys[k, s.K_PENDING]
+        is_before = pending > st and streams[pending, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]
+        if is_before and streams[pending, s.S_OPAQUE] == messages[s.M_OPAQUE, i]:
+            st = pending
+        elif was_taken:
+            st = -1
     if st < 0:
+        counts[s.N_ORPHANS] += 1
         if status == SUCCESS:
             connections[c, s.C_ORPHANS] += 1
         return
-    k = find_key(c, streams[st, s.S_VBUCKET], streams[st, s.S_SID], seed, slots, keys)
     connections[c, s.C_SLOWEST] = max(connections[c, s.C_SLOWEST], extras[x, s.X_RTT])
-    copy_place(messages, i, streams, st, s.S_ANSWERED)
-    copy_place(messages, i, streams, st, s.S_LATEST)
-    streams[st, s.S_STATUS] = status
-    streams[st, s.S_LOG] = extras[x, s.X_LOG]
+    orphans[r, s.R_CONNECTION] = -1
+    copy_answer(st, r, orphans, streams)
+    take_answer(st, k, i, messages, connections, keys, streams, snapshots, anomalies, counts)
+
+
+@inline
+def take_answer(
+    st: int,
+    k: int,
+    i: int,
+    messages: Ints,
+    connections: Ints,
+    keys: Ints,
+    streams: Ints,
+    snapshots: Ints,
+    anomalies: Ints,
+    counts: Ints,
+) -> None:
+    """What the answer of stream ``st`` makes of it; message ``i`` is the answer, or the request where that was read later."""
+    c = streams[st, s.S_CONNECTION]
+    status = streams[st, s.S_STATUS]
     if keys[k, s.K_PENDING] == st:
         keys[k, s.K_PENDING] = -1
     if status != SUCCESS:
         streams[st, s.S_ANSWER] = w.A_ROLLBACK if status == ROLLBACK else w.A_REFUSED
-        streams[st, s.S_ROLLBACK] = extras[x, s.X_ROLLBACK]
         if streams[st, s.S_STATE] == w.REQUESTED:
             streams[st, s.S_STATE] = w.NOT_ACCEPTED
-        if status == ROLLBACK and extras[x, s.X_ROLLBACK] > streams[st, s.S_START] and streams[st, s.S_FLAGS] & 0x40 == 0:
-            note(w.ROLLBACK_ABOVE, i, st, extras[x, s.X_ROLLBACK], streams[st, s.S_START], messages, streams, anomalies, counts)
+        rollback, start = streams[st, s.S_ROLLBACK], streams[st, s.S_START]
+        if status == ROLLBACK and rollback > start and streams[st, s.S_FLAGS] & FROM_LATEST == 0:
+            note(w.ROLLBACK_ABOVE, i, st, rollback, start, messages, streams, anomalies, counts)
         return
     streams[st, s.S_ANSWER] = w.A_ACCEPTED
     if streams[st, s.S_STATE] != w.REQUESTED:
         return
     live = keys[k, s.K_LIVE]
-    if live >= 0 and w.ACCEPTED <= streams[live, s.S_STATE] <= w.STREAMING and streams[live, s.S_LOSSES] == losses_of(c, connections):
+    if live >= 0 and w.ACCEPTED <= streams[live, s.S_STATE] <= w.STREAMING and not has_doubt(live, connections, streams):
         note(w.ALREADY_OPEN, i, st, live, 0, messages, streams, anomalies, counts)
     leave(k, keys, connections, streams, snapshots)
     keys[k, s.K_LIVE] = st
@@ -119,16 +261,23 @@ def on_close(i: int, kind: int, seed: int, messages: Ints, connections: Ints, sl
     """The client closes a stream, or hears that it is closed."""
     c = messages[s.M_CONNECTION, i]
     k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
-    st = keys[k, s.K_LIVE] if k >= 0 else -1
-    if st < 0:
+    if k < 0:
         return
-    state = streams[st, s.S_STATE]
+    st, pending = keys[k, s.K_LIVE], keys[k, s.K_PENDING]
     if kind == s.CLOSE:
-        if w.ACCEPTED <= state <= w.STREAMING:
+        if pending >= 0 and streams[pending, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]:
+            st = pending
+        if st < 0:
+            return
+        if w.ACCEPTED <= streams[st, s.S_STATE] <= w.STREAMING:
             streams[st, s.S_STATE] = w.CLOSING
         if streams[st, s.S_CLOSED_ROW] < 0:
             streams[st, s.S_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
-    elif state == w.CLOSING and messages[s.M_EXTRA, i] == SUCCESS and connections[c, s.C_END_ON_CLOSE] != 1:
+        if is_late(i, messages, connections):
+            streams[st, s.S_LOSSES] = -1  # the answer may have passed already
+        return
+    is_good = messages[s.M_EXTRA, i] == SUCCESS and connections[c, s.C_END_ON_CLOSE] != 1
+    if st >= 0 and is_good and w.ACCEPTED <= streams[st, s.S_STATE] <= w.CLOSING:
         streams[st, s.S_STATE] = w.DRAINING
         streams[st, s.S_REASON] = 1
         copy_place(messages, i, streams, st, s.S_FINISHED)
@@ -175,7 +324,7 @@ def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
             connections[c, s.C_ACKED] += x
     elif kind == s.NOOP:
         connections[c, s.C_NOOPS] += 1
-        connections[c, s.C_NOOP_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+        connections[c, s.C_NOOP_ROW] = -1 if is_late(i, messages, connections) else messages[s.M_PLACE + s.AT_ROW, i]
         connections[c, s.C_NOOP_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
     elif kind == s.NOOP_ANSWER:
         connections[c, s.C_NOOPS_ANSWERED] += 1
@@ -210,7 +359,7 @@ def on_unreadable(
 
 @kernel(
     "int64(int64, int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1],"
-    " int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])"
+    " int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])"
 )
 def follow_messages(
     start: int,
@@ -226,6 +375,8 @@ def follow_messages(
     anomalies: Ints,
     losses: Ints,
     seqnos: Ints,
+    questions: Ints,
+    orphans: Ints,
     counts: Ints,
 ) -> int:
     """Handles messages from column ``start`` on; returns the one it stopped before for want of room in a table, or their number.
@@ -242,6 +393,7 @@ def follow_messages(
             or len(anomalies) - counts[s.N_ANOMALIES] < s.ROOM
             or len(losses) - counts[s.N_LOSSES] < s.ROOM
             or len(seqnos) - counts[s.N_OSO] < s.ROOM
+            or len(questions) - counts[s.N_QUESTIONS] < s.ROOM
         ):
             return i
         kind = messages[s.M_KIND, i]
@@ -254,9 +406,9 @@ def follow_messages(
         connections[c, s.C_TIME + d] = max(connections[c, s.C_TIME + d], messages[s.M_PLACE + s.AT_TIME, i])
         if kind < s.END:
             if kind == s.REQUEST:
-                on_request(i, seed, messages, extras, connections, slots, keys, streams, counts)
+                on_request(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, questions, orphans, counts)
             elif kind == s.ANSWER:
-                on_answer(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, counts)
+                on_answer(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, questions, orphans, counts)
             elif kind == s.CLOSE or kind == s.CLOSE_ANSWER:
                 on_close(i, kind, seed, messages, connections, slots, keys, streams)
             else:
@@ -270,8 +422,12 @@ def follow_messages(
         connections[c, s.C_COUNTED] += messages[s.M_SIZE, i]
         connections[c, s.C_PRODUCER_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
         if kind == s.SET_STATE:
+            k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
+            if k >= 0 and keys[k, s.K_LIVE] >= 0:
+                streams[keys[k, s.K_LIVE], s.S_BYTES] += messages[s.M_SIZE, i]
+                copy_place(messages, i, streams, keys[k, s.K_LIVE], s.S_LATEST)
             continue
-        st = route(i, kind, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, counts)
+        st = route(i, kind, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, orphans, counts)
         if st < 0:
             continue
         touch(st, i, messages, connections, streams, snapshots)

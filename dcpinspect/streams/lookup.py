@@ -141,6 +141,23 @@ def is_backwards(st: int, i: int, kind: int, extras: Ints, messages: Ints, conne
 
 
 @inline
+def is_reopened(st: int, orphans: Ints, connections: Ints, streams: Ints, counts: Ints) -> bool:
+    """Whether a request with the opaque of stream ``st``, which was not captured, was accepted since the stream's latest message."""
+    c = streams[st, s.S_CONNECTION]
+    left = connections[c, s.C_ORPHANS] - streams[st, s.S_ORPHANS]
+    number = counts[s.N_ORPHANS]
+    least = max(0, number - len(orphans))
+    while left > 0 and number > least:
+        number -= 1
+        r = number % len(orphans)
+        if orphans[r, s.R_CONNECTION] == c and orphans[r, s.R_STATUS] == 0:
+            left -= 1
+            if orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]:
+                return True
+    return False
+
+
+@inline
 def route(
     i: int,
     kind: int,
@@ -153,6 +170,7 @@ def route(
     streams: Ints,
     snapshots: Ints,
     anomalies: Ints,
+    orphans: Ints,
     counts: Ints,
 ) -> int:
     """The stream that message ``i`` of a producer belongs to; -1 where it changes nothing.
@@ -184,8 +202,10 @@ def route(
         keys[k, s.K_PENDING] = -1
         accept(pending, i, messages, streams)
         return int(pending)
-    if runs and same and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots):
-        return int(live)
+    if runs and same:
+        is_other = is_reopened(live, orphans, connections, streams, counts)
+        if not is_other and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots):
+            return int(live)
     if not runs and not doubt:
         is_over = live >= 0
         if is_over or (connections[c, s.C_KNOWN] == 1 and connections[c, s.C_ORPHANS] == 0 and losses_of(c, connections) == 0):
@@ -195,6 +215,7 @@ def route(
     leave(k, keys, connections, streams, snapshots)
     st = open_stream(k, i, messages, keys, connections, streams, counts)
     streams[st, s.S_STATE] = w.STREAMING
+    streams[st, s.S_SUSPENDED] = 1
     keys[k, s.K_LIVE] = st
     return int(st)
 
@@ -208,7 +229,7 @@ def losses_of(c: int, connections: Ints) -> int:
 @inline
 def accept(st: int, i: int, messages: Ints, streams: Ints) -> None:
     """Stream ``st`` is granted, as message ``i`` shows."""
-    streams[st, s.S_STATE] = w.ACCEPTED
+    streams[st, s.S_STATE] = w.ACCEPTED if streams[st, s.S_CLOSED_ROW] < 0 else w.CLOSING
     streams[st, s.S_POSITION_LOSSES] = streams[st, s.S_LOSSES]  # of the time of the request
     if streams[st, s.S_FLAGS] & FROM_LATEST == 0:
         streams[st, s.S_HAS_POSITION] = 1
@@ -233,6 +254,7 @@ def leave(k: int, keys: Ints, connections: Ints, streams: Ints, snapshots: Ints)
         streams[st, s.S_STATE] = w.ENDED
     for n in (streams[st, s.S_SNAPSHOT], streams[st, s.S_IN_OSO]):
         if n >= 0 and snapshots[n, s.N_STATE] == w.OPEN:
-            snapshots[n, s.N_STATE] = w.NOT_KNOWN if is_lost or snapshots[n, s.N_TAINTED] else w.CUT
+            is_vague = is_lost or snapshots[n, s.N_TAINTED] or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT
+            snapshots[n, s.N_STATE] = w.NOT_KNOWN if is_vague else w.CUT
     streams[st, s.S_SNAPSHOT] = -1
     streams[st, s.S_IN_OSO] = -1

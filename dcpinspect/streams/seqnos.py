@@ -171,13 +171,17 @@ def on_seqno(
     within = has_range and snapshots[n, s.N_START] <= seqno <= snapshots[n, s.N_END]
     if has_range and not within and not suspended and fault < 0:
         note(w.OUTSIDE_SNAPSHOT, i, st, seqno, kind, messages, streams, anomalies, counts)
-    if has_position and (is_advanced or seqno - 1 > position):
+    # before the first marker of an implicit stream, and where an out-of-order snapshot may run, nobody knows what should have come
+    is_vague = n < 0 and suspended and (not is_known or connections[streams[st, s.S_CONNECTION], s.C_OSO] != 0)
+    is_jump = has_position and (is_advanced or seqno - 1 > position)
+    is_lost = streams[st, s.S_POSITION_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)
+    if is_jump and (is_lost or is_advanced or not is_vague):
         flags = 0
         if within:
             flags |= s.G_IN_RANGE
         if streams[st, s.S_POSITION_BY] == s.BY_EVENT and n >= 0 and streams[st, s.S_POSITION_IN] == n:
             flags |= s.G_BOTH_EVENTS
-        if n < 0 and (suspended or (not is_known and streams[st, s.S_MARKERS] == 0)):
+        if n < 0 and suspended:
             flags |= s.G_NO_MARKER
         if streams[st, s.S_POSITION_BY] == s.BY_START:
             flags |= s.G_FROM_START

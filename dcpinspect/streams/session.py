@@ -86,6 +86,10 @@ class Session:
     waiting: dict[int, Any] = field(default_factory=dict)
     """What requests without an answer asked, by row."""
 
+    def waits_for(self, key: str) -> bool:
+        """Whether a setting was asked for and no answer to it was read."""
+        return any(isinstance(asked, tuple) and asked[:1] == (key,) for asked in self.waiting.values())
+
     def control(self, key: str) -> str | None:
         """Value of a setting that was accepted, or None."""
         setting = self.controls.get(key)

@@ -55,10 +55,11 @@ def conventions(snapshots: Table, streams: Table) -> Table:
     return np.asarray(found, dtype=np.int64)
 
 
-def states(snapshots: Table, *, is_over: Mask, is_lost: Mask, is_replica: Mask) -> Table:
+def states(snapshots: Table, *, is_over: Mask, is_lost: Mask, is_replica: Mask, is_known: Mask) -> Table:
     """State of every snapshot.
 
-    By stream: whether it is over, whether something behind its latest message was lost, whether its vbucket is known to be a replica.
+    By stream: whether it is over, whether something behind its latest message was lost, whether its vbucket is known to be a replica,
+    whether all is known of its connection.
     """
     number = snapshots[:, s.N_STREAM]
     found = snapshots[:, s.N_STATE].copy()
@@ -67,6 +68,7 @@ def states(snapshots: Table, *, is_over: Mask, is_lost: Mask, is_replica: Mask) 
     found[runs & is_over[number]] = w.CUT
     found[runs & unsure] = w.NOT_KNOWN
     overlapped = (found == w.INCOMPLETE) & (snapshots[:, s.N_OVERLAPPED] != 0)
+    found[overlapped & ~is_known[number]] = w.NOT_KNOWN  # it may be a replica's
     found[overlapped & is_replica[number]] = w.CONTINUED
     return found
 

@@ -73,14 +73,13 @@ K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
     S_ANSWER, S_STATUS, S_ROLLBACK, S_LOG, S_PATIENCE, S_CLOSED_ROW, S_REASON,
     S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
-    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_LATE, STREAM,
-) = range(66)  # fmt: skip
+    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, STREAM,
+) = range(65)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
 since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
-may have begun an out-of-order snapshot. S_LATE: the request could be read only after later messages of the other side, which may hold
-its answer."""
+may have begun an out-of-order snapshot."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 
@@ -120,12 +119,20 @@ E_CODE, E_CONNECTION, E_DIRECTION, E_STREAM, E_A, E_B, E_SNAPSHOT, E_PLACE, _, _
 
 O_SNAPSHOT, O_SEQNO, OSO_COLUMNS = range(3)
 
-N_STREAMS, N_KEYS, N_SNAPSHOTS, N_GAPS, N_ANOMALIES, N_LOSSES, N_OSO, COUNTS = range(8)
+Q_ROW, Q_STREAM, QUESTION = range(3)
+"""Stream requests, in order of their rows, and the stream that each of them opened, or proved to have opened."""
+
+R_CONNECTION, R_OPAQUE, R_STATUS, R_ROLLBACK, R_LOG, R_PLACE, _, _, _, ORPHAN = range(10)
+"""An answer to a stream request that had not been read by then: requests may be held back by a gap before them."""
+ORPHANS = 2048
+"""Such answers remembered, the latest ones."""
+
+N_STREAMS, N_KEYS, N_SNAPSHOTS, N_GAPS, N_ANOMALIES, N_LOSSES, N_OSO, N_QUESTIONS, N_ORPHANS, COUNTS = range(10)
 
 ROOM = 8
 """Free rows in every table that are enough for any one message."""
 
-_SIZES = (STREAM, KEY, SNAPSHOT, GAP, ANOMALY, LOSS_COLUMNS, OSO_COLUMNS)
+_SIZES = (STREAM, KEY, SNAPSHOT, GAP, ANOMALY, LOSS_COLUMNS, OSO_COLUMNS, QUESTION)
 
 
 class State:
@@ -134,6 +141,7 @@ class State:
     def __init__(self) -> None:
         self.tables: list[Table] = [np.zeros((64, size), np.int64) for size in _SIZES]
         self.counts: Table = np.zeros(COUNTS, np.int64)
+        self.orphans: Table = np.full((ORPHANS, ORPHAN), -1, np.int64)
         self.connections: Table = np.zeros((0, CONNECTION), np.int64)
         self.slots: Table = np.full(256, -1, np.int64)
         # vbuckets and stream-ids are chosen by the peers: an unknown seed keeps them from choosing which ones collide

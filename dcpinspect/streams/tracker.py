@@ -16,7 +16,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
-from dcpinspect.streams.connections import client_of, connection_records, flow_of
+from dcpinspect.streams.connections import client_of, connection_records, flow_of, is_named
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import SKIP_DELETES, Gaps, StreamFacts, causes
 from dcpinspect.streams.links import Link
@@ -67,7 +67,7 @@ class Tracker:
         while start < count:
             if state.make_room():
                 refill_slots(0, state.seed, state.slots, state.tables[s.N_KEYS], int(state.counts[s.N_KEYS]))
-            streams, keys, snapshots, gaps, anomalies, losses, seqnos = state.tables
+            streams, keys, snapshots, gaps, anomalies, losses, seqnos, questions = state.tables
             start = int(
                 follow_messages(
                     count - start,
@@ -84,6 +84,8 @@ class Tracker:
                     anomalies,
                     losses,
                     seqnos,
+                    questions,
+                    state.orphans,
                     state.counts,
                 )
             )
@@ -102,12 +104,13 @@ class Tracker:
         by_number = {link.number: link for link in links}
         sessions, state = self.conversation.sessions, self.state
         streams, snapshots, losses = (state.rows(number) for number in (s.N_STREAMS, s.N_SNAPSHOTS, s.N_LOSSES))
-        flows = {link.number: flow_of(state.connections[link.number], link) for link in links}
+        flows = {link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session()) for link in links}
         clients = {link.number: client_of(link, sessions.get(link.number) or Session()) for link in links}
+        unnamed = {number for number in by_number if not is_named(sessions.get(number) or Session())}
         starved = {number: flow.is_full for number, flow in flows.items()}
         high_seqnos = _high_seqnos(sessions, clients)
         ends = _with_high_seqnos(Ends.of(streams, state.connections, by_number, starved), streams, clients, high_seqnos)
-        extras = [*rollback_gaps(streams), *resumed_gaps(streams, clients, by_number, ends.is_lost), *self._out_of_order.gaps]
+        extras = [*rollback_gaps(streams), *resumed_gaps(streams, clients, unnamed, by_number, ends.is_lost), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
         found = Gaps(kernel_gaps, extras, causes(kernel_gaps, snapshots, self._facts(streams)), streams, snapshots, losses)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
@@ -119,7 +122,14 @@ class Tracker:
         for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
         replicas = _replicas(streams, sessions, clients)
-        snapshot_states = states(snapshots, is_over=is_over(streams, ends), is_lost=ends.is_lost, is_replica=replicas)
+        known = (state.connections[:, s.C_KNOWN] == 1) & (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0)
+        snapshot_states = states(
+            snapshots,
+            is_over=is_over(streams, ends),
+            is_lost=ends.is_lost,
+            is_replica=replicas,
+            is_known=known[streams[:, s.S_CONNECTION]],
+        )
         return Tables(
             connections=connection_records(links, sessions, state.connections, flows, of_connection),
             streams=stream_table,

@@ -57,7 +57,7 @@ def vbucket_records(
                 np.unique(own[:, s.S_CONNECTION]).tolist(),
                 len(own),
                 _plain(newest[s.S_END]) if newest[s.S_FORM] else None,
-                _plain(received[:, s.S_FIRST].min()) if len(received) else None,
+                _plain(received[0, s.S_FIRST]) if len(received) else None,
                 _plain(received[-1, s.S_LAST]) if len(received) else None,
                 high.seqno if high is not None else None,
                 int(own[:, s.S_ITEMS].sum()),

@@ -24,6 +24,8 @@ Table = npt.NDArray[np.int64]
 
 PATIENCE_NS = 2_000_000_000
 """What is absent is reported after so long, or after ten times the slowest answer seen before."""
+_LONG = 10**15
+"""Longer times are not told apart: ten times as long is a number of 64 bits still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Ends:
     """When it was told."""
     now: Table
     """Time of the connection's latest packet."""
+    slowest: Table
+    """Longest time that the connection took to answer a stream request."""
 
     @staticmethod
     def of(streams: Table, connections: Table, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
@@ -58,8 +62,9 @@ class Ends:
         producer = np.maximum(connections[number, s.C_PRODUCER], 0)
         lost = (connections[number, s.C_LOSSES + producer] != streams[:, s.S_LOSSES]) | at_end[number, producer]
         full = np.array([starved.get(number, False) for number in range(len(connections))], dtype=np.bool_)
+        slowest = np.minimum(connections[number, s.C_SLOWEST], _LONG)
         none = np.full(len(streams), s.LEAST)
-        return Ends(closed[number], lost, full[number], none, np.zeros(len(streams), dtype=np.int64), now[number])
+        return Ends(closed[number], lost, full[number], none, np.zeros(len(streams), dtype=np.int64), now[number], slowest)
 
 
 def is_over(streams: Table, ends: Ends) -> Mask:
@@ -72,7 +77,7 @@ def answers(streams: Table, ends: Ends) -> Table:
     """Number of the answer of every stream; a request without one is unanswered where nothing could hide it."""
     found = streams[:, s.S_ANSWER].copy()
     waits = (streams[:, s.S_STATE] == w.REQUESTED) & (streams[:, s.S_FORM] > 0)
-    found[waits & ~ends.is_lost & (streams[:, s.S_LATE] == 0)] = w.A_UNANSWERED
+    found[waits & ~ends.is_lost] = w.A_UNANSWERED
     return found
 
 
@@ -85,7 +90,7 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
     runs = is_marked & (current[:, s.N_STATE] == w.OPEN)
     from_disk = runs & (types(current) == 1)
     in_oso = streams[:, s.S_IN_OSO] >= 0
-    patience = np.maximum(PATIENCE_NS, 10 * np.minimum(streams[:, s.S_PATIENCE], 10**15))
+    patience = np.maximum(PATIENCE_NS, 10 * np.minimum(streams[:, s.S_PATIENCE], _LONG))
     waited = ends.now - streams[:, s.S_OPENED + s.AT_TIME] > patience
     unanswered = answer == w.A_UNANSWERED
     never = unanswered & (waited | ends.is_closed)
@@ -94,11 +99,11 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
     unknown = unmarked | ends.is_lost | (state == w.LEFT) | (state == w.REQUESTED)
     last = np.where(streams[:, s.S_HAS_POSITION] != 0, streams[:, s.S_POSITION], s.LEAST)
     quiet_since = np.maximum(streams[:, s.S_LATEST + s.AT_TIME], ends.high_time)
-    behind = (ends.high_seqno > last) & (ends.now - quiet_since > patience)
+    behind = (ends.high_seqno > last) & (ends.now - quiet_since > np.maximum(PATIENCE_NS, 10 * ends.slowest))
     complete = (is_marked & np.isin(current[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED))) | (
         ~is_marked & (streams[:, s.S_MARKERS] > 0) & (streams[:, s.S_SUSPENDED] == 0)
     )
-    silent = (state == w.ACCEPTED) & (streams[:, s.S_MARKERS] == 0)
+    silent = np.isin(state, (w.ACCEPTED, w.CLOSING)) & (streams[:, s.S_MARKERS] == 0)
     order = [
         never,
         answer == w.A_REFUSED,
@@ -151,7 +156,7 @@ def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, 
     verdict = verdicts(streams, snapshots, answer, ends)
     asked, asked_range = streams[:, s.S_FORM] > 0, streams[:, s.S_FORM] == 1
     flags, flag_number = np.unique(streams[:, s.S_FLAGS], return_inverse=True)
-    flag_number = np.where(asked, flag_number.reshape(-1), len(flags))
+    flag_number = np.where(asked, flag_number.reshape(-1), -1)
     status = streams[:, s.S_STATUS]
     statuses, status_number = np.unique(status, return_inverse=True)
     rolled = (streams[:, s.S_ANSWER] == w.A_ROLLBACK) & (streams[:, s.S_ANSWERED + s.AT_ROW] > 0)
@@ -169,7 +174,7 @@ def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, 
         "vbucket_uuid": Numbers(streams[:, s.S_UUID].view(np.uint64), asked),
         "snapshot_start": Numbers(s.unbiased(streams[:, s.S_SNAPSHOT_START]), asked_range),
         "snapshot_end": Numbers(s.unbiased(streams[:, s.S_SNAPSHOT_END]), asked_range),
-        "request_flags": Worded(flag_number, [*(list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()), []]),
+        "request_flags": Worded(flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]),
         "filter": Worded(streams[:, s.S_FILTER], texts.filters),
         "answer": Worded(answer, w.ANSWERS),
         "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),

@@ -424,7 +424,8 @@ def order_segments(
         end = sides[i]
         if c >= 0:
             f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
-            if flags & SYN and begins_anew(flags, seq, ack, f, flows):
+            is_over = connections[c, CLOSED_HOW] != OPEN and flows[f, BASE] < 0 and flows[f ^ 1, BASE] < 0
+            if flags & SYN and (is_over or begins_anew(flags, seq, ack, f, flows)):
                 note_close(c, REPLACED, -1, packet, frame, file, time, connections)
                 for old in range(2 * c, 2 * c + 2):
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)

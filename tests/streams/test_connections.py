@@ -166,14 +166,6 @@ def test_a_noop_that_is_never_answered_is_the_end() -> None:
     assert connection(talk)["verdict"] == "noop-dead"
 
 
-def test_a_silent_producer_that_owes_noops_is_dead() -> None:
-    talk = opened(enable_noop="true", set_noop_interval="1")
-    talk.noop()
-    talk.wait(2.5)
-    talk.ask("noop")
-    assert connection(talk)["verdict"] == "noop-dead"
-
-
 def test_a_loss_up_to_the_end_leaves_the_connection_unknown() -> None:
     talk = opened()
     stream = talk.stream(7)

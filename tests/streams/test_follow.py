@@ -68,7 +68,7 @@ def test_nonsense_is_never_an_exception_and_both_forms_agree(seed: int, monkeypa
         monkeypatch.setattr(follow.follow_messages, "_compiled", None)
         monkeypatch.setattr(follow.follow_messages, "_sought", False)
         seen = Seen(captured)
-        found[form] = (seen.everything(), [seen.tracker.state.rows(number).tolist() for number in range(s.COUNTS)])
+        found[form] = (seen.everything(), [seen.tracker.state.rows(number).tolist() for number in range(s.N_ORPHANS)])
     assert found["interpreted"] == found["compiled"]
 
 

@@ -139,14 +139,26 @@ def test_a_marker_without_a_range_explains_nothing() -> None:
     assert only(talk)["cause"] == "unexplained"
 
 
-def test_before_the_first_event_of_an_implicit_stream_nothing_is_missing() -> None:
+def test_before_the_first_marker_of_an_implicit_stream_nobody_knows_what_is_missing() -> None:
     talk, stream = streaming()
     talk.begin()
     stream.mutation(40, "a")
     stream.mutation(42, "b")
+    stream.snapshot(50, 60, "memory", "checkpoint")
+    stream.mutation(52, "c")
     found = only(talk)
-    assert (found["after_seqno"], found["cause"]) == (40, "deduplicated")
-    assert "was not captured" in found["evidence"]
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (42, 52, "deduplicated")
+
+
+def test_where_a_marker_was_lost_what_is_missing_later_is_of_its_snapshot() -> None:
+    talk, stream = streaming(end=5)
+    stream.mutation(5, "a")
+    with talk.lost():
+        stream.snapshot(6, 20, "memory", "checkpoint")
+    for seqno in (6, 7, 9, 10, 11):
+        stream.mutation(seqno, "b")
+    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [(0, "deduplicated"), (7, "deduplicated")]
+    assert "was not captured" in tables(talk).gaps[1]["evidence"]
 
 
 def test_cached_documents_have_seqnos_in_no_order_and_no_gaps() -> None:

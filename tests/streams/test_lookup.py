@@ -172,3 +172,63 @@ def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_rea
         (2, 0, 0, None),
     ]
     assert seen.anomalies == []
+
+
+def late(talk: Told) -> list[tuple[object, ...]]:
+    """What the streams are where the client's side can be read only at the end of the capture."""
+    return [(one["requested_start"], one["answer"], one["items"], one["verdict"]) for one in tables(talk).streams]
+
+
+def test_a_request_that_is_read_late_is_that_of_the_stream_that_has_begun() -> None:
+    talk = opened()
+    talk.begin()
+    stream = talk.stream(7, start=4)
+    stream.snapshot(4, 6, "memory")
+    for seqno in (5, 6):
+        stream.mutation(seqno, "k")
+    for _ in range(4):
+        talk.noop()
+    assert late(talk) == [(4, "accepted", 2, "caught-up")]
+
+
+def test_a_refusal_is_of_no_stream_that_has_begun() -> None:
+    talk = opened()
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 6, "memory")
+    talk.begin()
+    for seqno in (1, 2, 3, 4):
+        stream.mutation(seqno, "k")
+    talk.stream(7, opaque=9, status=2)
+    stream.mutation(5, "k")
+    talk.stream(8)
+    assert late(talk)[:2] == [(None, "unknown", 5, "unknown-capture"), (0, "refused", 0, "refused")]
+
+
+def test_an_accepted_request_that_was_not_captured_ends_the_stream_with_its_opaque() -> None:
+    talk = opened()
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 6, "memory")
+    talk.begin()
+    for seqno in (1, 2, 3, 4):
+        stream.mutation(seqno, "k")
+    with talk.lost():
+        stream.close()
+        again = talk.stream_request(7, 9, start=4)
+    talk.stream_answer(again)
+    again.snapshot(4, 8, "memory")
+    again.mutation(8, "k")
+    found = [(one["stream"], one["items"], one["last_seqno"]) for one in tables(talk).streams]
+    assert found == [(1, 4, 4), (2, 1, 8)]
+
+
+def test_a_close_that_is_read_before_the_answer_to_the_request_is_a_close() -> None:
+    talk = opened()
+    other = talk.stream(6)
+    other.snapshot(0, 9, "memory")
+    with talk.lost():
+        other.mutation(1, "k")
+    # What follows the hole waits for what may still fill it; what the client says does not.
+    stream = talk.stream(7)
+    stream.close()
+    found = tables(talk).streams[1]
+    assert (found["answer"], found["verdict"], found["end_reason"]) == ("accepted", "ended", "closed")

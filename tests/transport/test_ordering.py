@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from dcpinspect.transport import ordering as o
 from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
+from dcpinspect.transport.reassembly import Reassembler
 from tests import builders
 from tests.builders import ACK, Conversation, Segment
+from tests.damage import PORT, Talk, batches
 
 
 def read(tmp_path: Path, segments: list[Segment], **options: int) -> builders.Reading:
@@ -202,3 +204,16 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
         assert (flows[:, o.PAYLOAD_BYTES] == flows[:, o.UNIQUE] + flows[:, o.DUPLICATE] + flows[:, o.LATE]).all()
         results.append((done, end, counters.tolist(), [table.tolist() for table in tables]))
     assert results[0] == results[1]
+
+
+def test_a_syn_after_the_end_of_a_connection_of_which_nothing_else_was_captured_begins_another() -> None:
+    old, new = Talk(), Talk(isn=(70_000, 90_000))
+    old.handshake()
+    old.close()
+    new.handshake()
+    new.send(0, b"x")
+    transport = Reassembler((PORT,))
+    for part in batches([*old.packets[3:], *new.packets]):
+        transport.feed(part)
+    assert [(one.number, one.starts) for one in transport.connections] == [(1, "mid-stream"), (2, "handshake")]
+    assert [life.closed for life in transport.lifetimes] == ["fin", ""]
