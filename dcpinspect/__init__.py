@@ -1,8 +1,40 @@
 """Reads Couchbase's Database Change Protocol from packet captures and explains it.
 
-Importing this package loads nothing else: ``dcpinspect --help`` and ``--version`` must answer at once.
+``dcpinspect.open`` is where Python begins. Importing this package loads nothing else: ``dcpinspect --help`` and ``--version`` must
+answer at once.
 """
 
-__all__ = ["__version__"]
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+    from typing import Literal
+
+    from dcpinspect.recording import Recording
+
+__all__ = ["__version__", "open"]
 
 __version__ = "0.1.0"
+
+
+def open(  # noqa: A001 - as in gzip.open: it is called with the name of the package
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    port: int | Literal["auto"] | Sequence[int | Literal["auto"]] | None = None,
+    keep: int = 2 << 30,
+) -> Recording:
+    """The messages of one or more captures, read as one in order of time: tables for Arrow, and any message with every field explained.
+
+    ``paths``: pcap and pcapng files, plain, gzip or zstd; a pipe; ``-`` for standard input. ``port``: a server port besides 11210 and
+    11207, several, or "auto": any that carries DCP. ``keep``: bytes of packets that are kept of a pipe, which can be read only once;
+    the oldest messages are forgotten with theirs.
+
+    Raises CaptureError when nothing can be read, UsageError for a port that is none. Both, as all errors of this package, are
+    ``dcpinspect.errors.DcpInspectError``; the text of each is one line that says what is wrong, where, and what to do.
+    """
+    from dcpinspect.recording import Recording  # deferred: NumPy, Arrow and the decoder, 0.4 s
+
+    return Recording(paths, port=port, keep=keep)

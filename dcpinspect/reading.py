@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def ahead(batches: Iterable[T]) -> Iterator[T]:
+def ahead(batches: Iterable[T]) -> Generator[T, None, None]:
     """The batches, each decoded by a thread while the caller works on the one before; kernels let both run."""
     from concurrent.futures import ThreadPoolExecutor  # deferred: it brings logging
 

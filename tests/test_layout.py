@@ -10,6 +10,7 @@ NO_MODULE = {
     "test_conftest": "the test support",
     "test_import_hygiene": "the package as a whole",
     "test_layout": "the tree of files",
+    "test_notebooks": "docs/*.ipynb",
     "test_readme": "README.md",
 }
 """Tests in tests/ itself that prove something else than one module. Those that play several modules together are in tests/scenarios."""

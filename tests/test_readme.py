@@ -66,16 +66,16 @@ def test_what_the_readme_shows_is_what_the_commands_print(installed: Path, reque
             assert printed == shown
 
 
-SESSIONS = [path.name for path in (ROOT / "docs").glob("*.md") if "```pycon" in path.read_text("utf-8")]
+SESSIONS = [path.relative_to(ROOT) for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")) if "```pycon" in path.read_text("utf-8")]
 
 
-@pytest.mark.parametrize("document", SESSIONS)
-def test_what_python_sessions_of_the_documents_show_is_what_python_prints(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("document", SESSIONS, ids=str)
+def test_what_python_sessions_of_the_documents_show_is_what_python_prints(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a document are one session; blanks at the ends of lines do not count."""
     monkeypatch.chdir(ROOT)
-    text = (ROOT / "docs" / document).read_text("utf-8")
+    text = (ROOT / document).read_text("utf-8")
     session = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    test = doctest.DocTestParser().get_doctest(session, {}, document, document, 0)
+    test = doctest.DocTestParser().get_doctest(session, {}, document.name, document.name, 0)
     told: list[str] = []
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=told.append).attempted
     assert told == []

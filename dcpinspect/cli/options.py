@@ -199,6 +199,7 @@ def column_names(text: str | None, config: Config | None = None) -> list[str] | 
         return None
     from dcpinspect.cli.config import COLUMN_SETS  # deferred, as above
     from dcpinspect.tables import presets
+    from dcpinspect.tables.schema import column_name
 
     given = [word.strip() for word in text.split(",") if word.strip()]
     if not given:
@@ -209,19 +210,10 @@ def column_names(text: str | None, config: Config | None = None) -> list[str] | 
         if given.count(word) > 1:
             raise UsageError(f"--columns {escape(text)}: {escape(word)} is there twice")
         if not word.startswith("@"):
-            names.append(_column(word, "--columns"))
+            names.append(column_name(word, "--columns"))
         elif word[1:] in sets:
-            names += [_column(name.strip(), f"--columns {word}") for name in sets[word[1:]].split(",")]
+            names += [column_name(name.strip(), f"--columns {word}") for name in sets[word[1:]].split(",")]
         else:
             close = did_you_mean(word[1:], sets) or f"; there are {', '.join(f'@{name}' for name in sorted(sets))}"
             raise UsageError(f"--columns {escape(word)}: no set of columns has this name{close}")
     return list(dict.fromkeys(names))
-
-
-def _column(name: str, option: str) -> str:
-    from dcpinspect.tables.schema import BY_NAME  # deferred, as above
-
-    if name not in BY_NAME:
-        close = did_you_mean(name, BY_NAME) or f"; there are {', '.join(BY_NAME)}"
-        raise UsageError(f"{option} {escape(name)}: messages have no such column{close}")
-    return name

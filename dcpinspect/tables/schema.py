@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
 from dcpinspect.protocol.fields import Field, Kind, Records
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.suggest import did_you_mean
 
 ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool", "records"]
 
@@ -119,3 +122,11 @@ SPECIFIC = _specific() + _lists()
 COLUMNS = BASE + SPECIFIC
 
 BY_NAME = {column.name: column for column in COLUMNS}
+
+
+def column_name(name: str, where: str) -> str:
+    """The name itself if a column has it; raises UsageError, with ``where`` it was given and what may have been meant."""
+    if name not in BY_NAME:
+        close = did_you_mean(name, BY_NAME) or f"; there are {', '.join(BY_NAME)}"
+        raise UsageError(f"{where} {escape(name)}: messages have no such column{close}")
+    return name

@@ -1,0 +1,288 @@
+"""Captures as Python has them: ``dcpinspect.open``.
+
+Tables go to Arrow, which pandas, Polars and DuckDB take from there. Any message can be had by its row: its bytes, and every field.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.capture.open import Problem
+from dcpinspect.capture.source import STDIN
+from dcpinspect.coverage import Coverage
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.export.json import Values, dump, message_object
+from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.reading import Reading, ahead
+from dcpinspect.render.field_table import field_table
+from dcpinspect.store.store import KEEP, Store
+from dcpinspect.suggest import did_you_mean
+from dcpinspect.tables.arrow import arrow_schema, record_batch
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.schema import COLUMNS, column_name
+
+_NESTED = 2048
+"""Levels of a document that is JSON, twice over: it may have 1024."""
+_TAKEN = 1 << 16
+"""Rows of a record batch of those that met a filter."""
+
+Name = str | os.PathLike[str]
+Port = int | Literal["auto"]
+
+
+class Annotation:
+    """One message with every field explained; ``str`` of it is the specification's field table."""
+
+    def __init__(self, batch: MessageBatch) -> None:
+        self._batch = batch
+
+    @property
+    def row(self) -> int:
+        """Number of the message in the recording, from 1."""
+        return int(self._batch.row[0])
+
+    @property
+    def data(self) -> bytes:
+        """The message as it was on the wire, header included; zeros where the capture lacks bytes."""
+        return self._batch.bytes_of(0)
+
+    @cached_property
+    def message(self) -> Message:
+        """All that can be said of the message: ``name``, ``generation``, ``key``, ``value``, ``problems``, ``fields`` and more."""
+        return self._batch.annotate(0)
+
+    @property
+    def fields(self) -> Sequence[FieldValue]:
+        """The fields in wire order, which hold every byte of the message; each has those inside it in its own ``fields``.
+
+        ``offset`` and ``size`` are in bytes from the start of the message.
+        """
+        return self.message.fields
+
+    def to_dict(self, *, fields: bool = True, values: Values = "full") -> dict[str, Any]:
+        """What ``dcpinspect read --format json`` prints of the message, as Python objects; ``dcpinspect schema message`` describes it.
+
+        ``fields``: with the field table. ``values``: how much of a document, "full", "none" or so many bytes.
+        """
+        text = dump(message_object(self._batch, 0, fields=fields, values=values))
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(before + _NESTED)
+        try:
+            found: dict[str, Any] = json.loads(text)  # keeps every digit of a document's numbers, which orjson does not
+        finally:
+            sys.setrecursionlimit(before)
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(field_table(self.message))
+
+    def __repr__(self) -> str:
+        return f"<{self.message.name}, row {self.row}, {len(self.data)} bytes>"
+
+
+class Recording:
+    """The messages of one or more captures; ``dcpinspect.open`` makes one. A context manager, for one thread.
+
+    Files are read again for each ``messages``, a batch at a time, so that memory does not grow with them. Whoever asks for a message
+    by its row has all of them kept in a folder for temporary files (``TMPDIR``), 80 bytes a message, until ``close``. What comes
+    from a pipe can be read once, so it is kept from the start.
+    """
+
+    def __init__(self, paths: Name | Sequence[Name], *, port: Port | Sequence[Port] | None = None, keep: int = KEEP) -> None:
+        self.paths = tuple(os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths))
+        if not self.paths:
+            raise UsageError("open: name at least one capture")
+        self._ports = _ports(port)
+        self._keep = keep
+        self._store: Store | None = None
+        self._filling: Iterator[int] = iter(())
+        self._done: Reading | None = None
+        self._is_closed = False
+        if any(name == STDIN or (Path(name).exists() and not Path(name).is_file()) for name in self.paths):
+            self._store = self._begun()
+        else:
+            with self._read():  # so that a wrong file is an error now
+                pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forgets all that was kept. What was made before stays."""
+        self._is_closed = True
+        if self._store is not None:
+            self._filling = iter(())
+            self._store.close()
+
+    # -- tables -----------------------------------------------------------------------------------------
+
+    def messages(self, columns: Iterable[str] | None = None, filter: str | None = None) -> Any:  # noqa: A002 - as the command calls it
+        """The table of messages as a ``pyarrow.RecordBatchReader``, in order of ``row``.
+
+        Iterate over it for record batches of some 10,000 rows while the captures are read; ``read_all()`` is a ``pyarrow.Table``,
+        ``read_pandas()`` a data frame; DuckDB and Polars take the reader as it is.
+
+        ``columns``: names, in the order wanted; all by default. ``dcpinspect read --columns`` lists them: times are UTC and also
+        nanoseconds since 1970 (``time_ns``, ``rtt_ns``), sizes and offsets are bytes, seqnos unsigned, CAS and UUIDs 0x-strings of 16
+        digits. ``filter``: SQL, as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``.
+
+        Raises UsageError for a column or a filter that is wrong, and, while it is read, CaptureError.
+        """
+        self._check()
+        names = _names(columns)
+        chosen = FilterRows(parse_filter(filter, name="filter")) if filter is not None else None
+        batches = self._streamed(names, chosen) if self._store is None else self._kept(self._store, names, chosen)
+        return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
+
+    def table(self, name: str) -> Any:
+        """Another table, as a ``pyarrow.Table``: connections, streams, snapshots, gaps or vbuckets. Raises UsageError."""
+        tables = self._whole(track=True).tables.by_name
+        if name not in tables:
+            raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, tables) or '; there are ' + ', '.join(tables)}")
+        return tables[name].arrow()
+
+    # -- one message ------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Messages in the captures; those of a pipe count also when they are not kept any more."""
+        return self._whole().messages
+
+    @property
+    def rows(self) -> range:
+        """The rows that ``bytes_of`` and ``annotate`` know: all, unless a pipe gave more than is kept."""
+        store = self._filled()
+        return range(store.first_row, store.rows + 1)
+
+    def bytes_of(self, row: int) -> bytes:
+        """The bytes of the message with this row, header included, as they were on the wire; zeros where the capture lacks some.
+
+        Raises IndexError when there is no such row, NotKeptError when it is kept no longer, and ChangedCaptureError when the file is
+        not what it was.
+        """
+        return self._filled().bytes_of(row)
+
+    def annotate(self, row: int) -> Annotation:
+        """The message with this row and every field of it. Raises as ``bytes_of``."""
+        return Annotation(self._filled().messages([row]))
+
+    # -- the captures -----------------------------------------------------------------------------------
+
+    @property
+    def coverage(self) -> Coverage:
+        """What became of every packet and every byte of TCP payload."""
+        return self._whole().coverage
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Damaged places of the files: file, offset in bytes, what is wrong. Holes in TCP streams are in ``coverage``."""
+        return self._whole().capture.problems
+
+    def _check(self) -> None:
+        if self._is_closed:
+            msg = "the recording is closed"
+            raise ValueError(msg)
+
+    def _read(self, *, track: bool = False, keeper: Store | None = None) -> Reading:
+        self._check()
+        ports, find = self._ports
+        return Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper)
+
+    def _begun(self) -> Store:
+        """A store that ``_filling`` fills, as far as it is asked to."""
+        store = Store(keep=self._keep)
+        try:
+            self._filling = self._fill(store, self._read(track=True, keeper=store))
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _fill(self, store: Store, reading: Reading) -> Iterator[int]:
+        with reading:
+            yield from store.fill(reading)
+        self._done = reading
+
+    def _filled(self) -> Store:
+        self._check()
+        self._store = self._store or self._begun()
+        for _ in self._filling:
+            pass
+        return self._store
+
+    def _whole(self, *, track: bool = False) -> Reading:
+        """A reading that came to the end."""
+        self._check()
+        if self._store is not None:
+            self._filled()
+        if self._done is None or (track and self._done.tracker is None):
+            with self._read(track=track) as reading:
+                for _ in reading:
+                    pass
+            self._done = reading
+        return self._done
+
+    def _streamed(self, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
+        """Of captures that can be read again."""
+        with self._read() as reading, closing(ahead(reading)) as batches:
+            for batch in batches:
+                rows = np.arange(len(batch))
+                if chosen is not None:
+                    rows = chosen.rows(batch, rows)
+                if len(rows):
+                    yield record_batch(batch, rows, names)
+        self._done = self._done or reading
+
+    def _kept(self, store: Store, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
+        """Of what is in the store, and of what comes to it on the way."""
+        row, is_more = 0, True
+        while is_more:
+            self._check()
+            until = store.rows
+            if chosen is None:
+                yield from store.batches(names, after=row)
+            else:
+                rows = store.matching(chosen, after=row)
+                yield from (store.take(rows[at : at + _TAKEN].astype(np.int64), names) for at in range(0, len(rows), _TAKEN))
+            row = until
+            is_more = next(self._filling, None) is not None
+
+
+def _names(columns: Iterable[str] | None) -> list[str]:
+    """The columns that are wanted. Raises UsageError."""
+    if columns is None:
+        return [column.name for column in COLUMNS]
+    if isinstance(columns, str):
+        raise UsageError(f"columns {escape(columns)!r}: give a list of names, as in ['name', 'vbucket']")
+    names = [column_name(name, "columns:") for name in columns]
+    if not names:
+        raise UsageError("columns: name at least one, as in ['name', 'vbucket']")
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"columns: {name} is there twice")
+    return names
+
+
+def _ports(given: Port | Sequence[Port] | None) -> tuple[list[int], bool]:
+    """The ports that are named, and whether others are to be found. Raises UsageError."""
+    values: Sequence[Any] = [] if given is None else [given] if isinstance(given, int | str) else given
+    for value in values:
+        if value != "auto" and not (type(value) is int and 0 < value < 65_536):
+            raise UsageError(f"port {escape(str(value))}: give a number from 1 to 65535, or 'auto'")
+    return [value for value in values if value != "auto"], "auto" in values

@@ -1,0 +1,42 @@
+"""The notebooks of the documents are run from top to bottom, and print what they show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbclient import NotebookClient
+from nbformat import from_dict, read, write
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.fixture
+def jupyter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of Jupyter's stays behind, and nothing of the user's is read."""
+    for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+
+
+def outputs(notebook: Any) -> list[Any]:
+    """What stands below each cell."""
+    return [[dict(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+
+
+@pytest.mark.usefixtures("jupyter")
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.ipynb")), ids=lambda path: path.name)
+def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.FixtureRequest) -> None:
+    notebook = read(path, as_version=4)
+    shown, metadata = outputs(notebook), dict(notebook.metadata)
+    client = NotebookClient(notebook, timeout=120, record_timing=False, resources={"metadata": {"path": str(path.parent)}})
+    client.execute()
+    notebook.metadata = from_dict(metadata)  # not the version of Python that ran it
+    if request.config.getoption("--update-golden"):
+        write(notebook, path)
+    else:
+        assert outputs(notebook) == shown
+
+
+def test_there_is_a_notebook() -> None:
+    assert (DOCS / "python.ipynb").exists()

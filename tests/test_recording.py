@@ -1,0 +1,319 @@
+"""``dcpinspect.open``: the same messages as ``dcpinspect read``, as tables and one by one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import dcpinspect
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli.main import main
+from dcpinspect.errors import CaptureError, ChangedCaptureError, DcpInspectError, NotKeptError, PlacedError, UsageError
+from dcpinspect.protocol.encode import encode
+from dcpinspect.tables.arrow import arrow_schema
+from dcpinspect.tables.schema import COLUMNS
+from tests import builders
+from tests.peers.truth import SAMPLES
+
+TOUR = SAMPLES / "tour.pcapng"
+NAMES = [column.name for column in COLUMNS]
+
+
+@pytest.fixture(autouse=True)
+def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where spools are made, and must be gone from in the end."""
+    folder = tmp_path / "spools"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    """What ``dcpinspect read`` prints as JSON."""
+    capsys.readouterr()
+    assert main(["read", "--format", "ndjson", *arguments]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def piped(folder: Path, data: bytes) -> Path:
+    """A pipe that has these bytes written to it."""
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    threading.Thread(target=lambda: pipe.write_bytes(data), daemon=True).start()
+    return pipe
+
+
+@pytest.mark.parametrize("name", ["tour.pcapng", "capture-loss.pcap", "rollback.pcap"])
+def test_an_annotation_is_the_json_of_read(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = read(capsys, str(SAMPLES / name))
+    with dcpinspect.open(SAMPLES / name) as recording:
+        assert len(recording) == len(expected)
+        assert recording.rows == range(1, len(expected) + 1)
+        for row in recording.rows:
+            annotation = recording.annotate(row)
+            assert annotation.to_dict() == expected[row - 1]
+            assert annotation.data == recording.bytes_of(row)
+
+
+def test_an_annotation_has_the_options_of_the_json(capsys: pytest.CaptureFixture[str]) -> None:
+    (expected,) = read(capsys, str(TOUR), "--filter", "row = 169", "--no-fields", "--values", "4")
+    with dcpinspect.open(TOUR) as recording:
+        assert recording.annotate(169).to_dict(fields=False, values=4) == expected
+
+
+def test_an_annotation_tells_its_fields_and_prints_as_the_field_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", str(TOUR), "--filter", "row = 162", "-V"]) == 0
+    printed = capsys.readouterr().out
+    with dcpinspect.open(TOUR) as recording:
+        marker = recording.annotate(162)
+        assert repr(marker) == "<dcp_snapshot_marker, row 162, 77 bytes>"
+        assert all(f"    {line}".rstrip() in printed.splitlines() for line in str(marker).splitlines())
+        assert [(field.name, field.offset, field.value) for field in marker.fields if field.name == "end_seqno"] == [("end_seqno", 33, 19)]
+        assert (marker.row, marker.message.generation) == (162, "v2.2")
+
+
+def test_numbers_and_depth_of_a_document_are_kept(tmp_path: Path) -> None:
+    documents = [b"[" * 1024 + b"]" * 1024, b'{"n":%d,"x":0.1}' % (10**30)]
+    server = b"".join(encode("dcp_mutation", key="k", value=value, datatype=1) for value in documents)
+    limit = sys.getrecursionlimit()
+    with dcpinspect.open(builders.capture(tmp_path / "a.pcap", server=server)) as recording:
+        assert recording.annotate(1).to_dict()["value"]["encoding"] == "json"
+        assert recording.annotate(2).to_dict()["value"]["json"] == {"n": 10**30, "x": 0.1}
+    assert sys.getrecursionlimit() == limit
+
+
+CONDITIONS = [None, "vbucket = 417 and name like 'dcp_m%'", "opcode = 80", "row = 1000000"]
+
+
+@pytest.mark.parametrize("is_kept", [False, True], ids=["streamed", "kept"])
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_messages_are_those_of_read(condition: str | None, is_kept: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = read(capsys, str(TOUR), *(["--filter", condition] if condition else []))
+    with dcpinspect.open(TOUR) as recording:
+        if is_kept:
+            recording.bytes_of(1)
+        reader = recording.messages(["row", "name", "by_seqno", "datatype", "cas"], filter=condition)
+        assert reader.schema == arrow_schema(["row", "name", "by_seqno", "datatype", "cas"])
+        table = reader.read_all()
+        assert table.num_rows == len(expected)
+        for found, record in zip(table.to_pylist(), expected, strict=True):
+            assert found == {name: record.get(name) for name in found} | ({} if "by_seqno" in record else {"by_seqno": found["by_seqno"]})
+
+
+def test_all_columns_come_unless_some_are_named() -> None:
+    with dcpinspect.open(TOUR) as recording:
+        streamed = recording.messages().read_all()
+        recording.annotate(1)
+        assert streamed.schema.names == NAMES
+        assert recording.messages().read_all().equals(streamed)
+
+
+def test_batches_come_while_a_capture_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.reading.open_capture", partial(open_capture, batch_bytes=4000))
+    with dcpinspect.open(SAMPLES / "snapshots.pcap") as recording:
+        sizes = [batch.num_rows for batch in recording.messages(["row"])]
+        assert len(sizes) > 3
+        assert sum(sizes) == len(recording) == 167
+        recording.bytes_of(1)
+        assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(range(1, 168))
+
+
+def test_a_reader_that_is_left_frees_its_file() -> None:
+    recording = dcpinspect.open(TOUR)
+    reader = recording.messages(["row"])
+    assert reader.read_next_batch().num_rows
+    del reader
+    recording.close()
+    # an open file would be a ResourceWarning, which fails the tests
+
+
+def test_duckdb_takes_the_messages_as_they_are() -> None:
+    with dcpinspect.open(TOUR) as recording:
+        messages = recording.messages(["connection", "length"])
+        assert messages.schema.names == ["connection", "length"]
+        (found,) = duckdb.connect().execute("select count(*), sum(length) from messages").fetchall()
+        assert found == (len(recording), sum(len(recording.bytes_of(row)) for row in recording.rows))
+
+
+def test_several_captures_are_one_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [SAMPLES / "tour.pcapng", SAMPLES / "rollback.pcap"]
+    expected = read(capsys, *map(str, paths), "--filter", "name = 'dcp_open'")
+    with dcpinspect.open(paths) as recording:
+        assert len(recording) == 450 + 161
+        rows = recording.messages(["row"], filter="name = 'dcp_open'").read_all()["row"].to_pylist()
+        assert [recording.annotate(row).to_dict() for row in rows] == expected
+
+
+@pytest.mark.parametrize("is_compressed", [False, True])
+def test_a_pipe_can_be_asked_anything_any_number_of_times(is_compressed: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = read(capsys, str(TOUR))
+    data = TOUR.read_bytes()
+    pipe = piped(tmp_path, gzip.compress(data) if is_compressed else data)
+    with dcpinspect.open(pipe) as recording:
+        first = next(iter(recording.messages(["row"])))
+        assert first.column("row")[0].as_py() == 1
+        for _ in range(2):
+            assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(range(1, 451))
+        assert recording.annotate(169).to_dict() == expected[168] | {"file": str(pipe)}
+        assert recording.table("streams").num_rows == 20
+        assert len(recording) == 450
+        assert recording.coverage.packets["used"] > 400
+
+    code = "import dcpinspect\nr = dcpinspect.open('-')\nprint(len(r), r.annotate(1).message.name, next(r.messages()).num_rows)"
+    with TOUR.open("rb") as file:
+        done = subprocess.run([sys.executable, "-c", code], stdin=file, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("450 hello 450\n", "")
+
+
+def test_of_a_pipe_no_more_is_kept_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.reading.open_capture", partial(open_capture, batch_bytes=20_000))
+    monkeypatch.setattr("dcpinspect.store.store.PART_ROWS", 16)
+    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(600, value=lambda _: bytes(1000))))
+    with dcpinspect.open(piped(tmp_path, path.read_bytes()), keep=200_000) as recording:
+        assert len(recording) == 600
+        assert recording.rows.stop == 601
+        assert 300 < recording.rows.start < 560
+        assert recording.annotate(600).message.name == "dcp_mutation"
+        assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(recording.rows)
+        with pytest.raises(NotKeptError, match="row 1 is not kept any more"):
+            recording.annotate(1)
+
+
+def test_other_tables_are_those_of_the_streams() -> None:
+    with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
+        streams = recording.table("streams").to_pylist()
+        assert [one["vbucket"] for one in streams if one["answer"] == "rollback"] == [7, 9, 10]
+        assert {name: recording.table(name).num_rows > 0 for name in ("connections", "snapshots", "gaps", "vbuckets")} == {
+            "connections": True,
+            "snapshots": True,
+            "gaps": True,
+            "vbuckets": True,
+        }
+        assert len(recording) == 161
+
+
+@pytest.mark.parametrize("port", [31_000, [31_000], "auto", [9, "auto"]])
+def test_ports_are_those_of_read(port: Any, tmp_path: Path) -> None:
+    one = builders.Conversation(server=("10.0.0.2", 31_000))
+    one.handshake()
+    one.stream(True, encode("hello", opaque=1))
+    one.stream(False, encode("hello", "response", opaque=1))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+    for given, messages in ((None, 0), (port, 2)):
+        with dcpinspect.open(path, port=given) as recording:
+            assert len(recording) == messages
+
+
+def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((SAMPLES / "capture-loss.pcap").read_bytes()[:-7])
+    with dcpinspect.open(path) as recording:
+        assert [problem.what for problem in recording.problems] == [
+            "the last record is cut short (7 bytes of it are there)"
+        ] or recording.problems
+        assert sum(one.holes for one in recording.coverage.directions) == 5
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: dcpinspect.open("nowhere.pcap"), CaptureError, "nowhere.pcap: cannot be opened (No such file or directory)"),
+        (lambda: dcpinspect.open(SAMPLES), CaptureError, "is a directory; name the capture files in it"),
+        (lambda: dcpinspect.open(__file__), CaptureError, "is not a capture (begins with 22 22 22 60)"),
+        (lambda: dcpinspect.open([]), UsageError, "open: name at least one capture"),
+        (lambda: dcpinspect.open(TOUR, port=70_000), UsageError, "port 70000: give a number from 1 to 65535, or 'auto'"),
+        (lambda: dcpinspect.open(TOUR, port="any"), UsageError, "port any: give a number from 1 to 65535, or 'auto'"),  # type: ignore[arg-type]
+        (lambda: dcpinspect.open(TOUR, port=True), UsageError, "port True: give a number from 1 to 65535, or 'auto'"),
+        (
+            lambda: dcpinspect.open(TOUR).messages(["vbuckt"]),
+            UsageError,
+            "columns: vbuckt: messages have no such column; did you mean vbucket",
+        ),
+        (lambda: dcpinspect.open(TOUR).messages("name"), UsageError, "columns 'name': give a list of names, as in ['name', 'vbucket']"),
+        (lambda: dcpinspect.open(TOUR).messages(["name", "name"]), UsageError, "columns: name is there twice"),
+        (lambda: dcpinspect.open(TOUR).messages([]), UsageError, "columns: name at least one"),
+        (lambda: dcpinspect.open(TOUR).messages(filter="vbuckt = 1"), PlacedError, "filter: "),
+        (lambda: dcpinspect.open(TOUR).table("stream"), UsageError, "table stream: there is none; did you mean streams"),
+        (lambda: dcpinspect.open(TOUR).table("x"), UsageError, "table x: there is none; there are connections, streams, snapshots, gaps"),
+    ],
+)
+def test_a_wrong_call_is_one_clear_line(call: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert says in str(caught.value)
+    assert isinstance(caught.value, DcpInspectError)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("row", [0, -1, 451])
+def test_a_row_that_does_not_exist_is_an_index_error(row: int) -> None:
+    with dcpinspect.open(TOUR) as recording, pytest.raises(IndexError, match=f"row {row}: rows are 1 to 450"):
+        recording.annotate(row)
+
+
+def test_a_file_that_shrinks_while_it_is_open_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    path = Path(shutil.copy(TOUR, tmp_path))
+    with dcpinspect.open(path) as recording:
+        assert len(recording.bytes_of(440)) == 24
+        os.truncate(path, 2000)
+        with pytest.raises(ChangedCaptureError, match=r"has shrunk from .* to 2,000 bytes since it was read; open it again"):
+            recording.bytes_of(440)
+
+
+def test_a_closed_recording_says_so() -> None:
+    recording = dcpinspect.open(TOUR)
+    reader = recording.messages(["row"])
+    recording.annotate(1)
+    kept = recording.messages(["row"])
+    recording.close()
+    recording.close()
+    for ask in (
+        lambda: recording.annotate(1),
+        lambda: len(recording),
+        recording.messages,
+        lambda: recording.table("gaps"),
+        kept.read_all,
+        reader.read_all,
+    ):
+        with pytest.raises(ValueError, match="the recording is closed"):
+            ask()
+
+
+def test_what_was_made_before_stays_after_closing() -> None:
+    with dcpinspect.open(TOUR) as recording:
+        annotation = recording.annotate(169)
+        table = recording.messages(["row", "key"]).read_all()
+    assert annotation.to_dict()["key"] == "datatype::3"
+    assert table.slice(168, 1).to_pylist() == [{"row": 169, "key": "datatype::3"}]
+
+
+def test_a_program_that_forgets_to_close_leaves_nothing(spools: Path) -> None:
+    code = f"import dcpinspect\nr = dcpinspect.open({str(TOUR)!r})\nprint(r.annotate(169).row)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(spools)}, capture_output=True, text=True, check=True
+    )
+    assert (done.stdout, done.stderr) == ("169\n", "")
+
+
+def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
+    with dcpinspect.open(builders.capture(tmp_path / "empty.pcap")) as recording:
+        assert recording.messages().read_all().equals(pa.Table.from_batches([], arrow_schema(NAMES)))
+        assert (len(recording), recording.rows) == (0, range(1, 1))
+        assert recording.table("streams").num_rows == 0
+        with pytest.raises(IndexError, match="row 1: there are no messages"):
+            recording.annotate(1)
