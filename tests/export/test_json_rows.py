@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpinspect.export import json_rows
+from dcpinspect.export import json_rows, json_run
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.export.json_rows import JsonRows
 from dcpinspect.kernel import Kernel
@@ -92,7 +92,7 @@ def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes],
 
 
 def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_rows, "OUT_BYTES", 1000)
+    monkeypatch.setattr(json_run, "OUT_BYTES", 1000)
     messages = [encode("dcp_mutation", collection=0, key="k", value="x" * size) for size in (0, 100, 5000, 10)]
     (batch,) = conversation(tmp_path / "long.pcap", messages)
     fast, ordinary = both_ways(batch, fields=True)
