@@ -21,7 +21,7 @@ import pyarrow as pa
 from dcpinspect.capture.open import Problem
 from dcpinspect.capture.source import STDIN
 from dcpinspect.coverage import Coverage
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.json import Values, dump, message_object
 from dcpinspect.protocol.message import FieldValue, Message
@@ -102,17 +102,19 @@ class Recording:
     from a pipe can be read once, so it is kept from the start.
     """
 
-    def __init__(self, paths: Name | Sequence[Name], *, port: Port | Sequence[Port] | None = None, keep: int = KEEP) -> None:
+    def __init__(self, paths: Name | Sequence[Name], *, port: Port | Sequence[Port] | None = None, keep: int | None = None) -> None:
         self.paths = tuple(os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths))
         if not self.paths:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)
-        self._keep = keep
+        self._keep = KEEP if keep is None else keep
         self._store: Store | None = None
         self._filling: Iterator[int] = iter(())
-        self._done: Reading | None = None
+        self._opened: Reading | None = None  # the last one that was begun
+        self._done: Reading | None = None  # one that came to its end
         self._is_closed = False
-        if any(name == STDIN or (Path(name).exists() and not Path(name).is_file()) for name in self.paths):
+        self._is_pipe = any(name == STDIN or (Path(name).exists() and not Path(name).is_file()) for name in self.paths)
+        if self._is_pipe:
             self._store = self._begun()
         else:
             with self._read():  # so that a wrong file is an error now
@@ -127,8 +129,9 @@ class Recording:
     def close(self) -> None:
         """Forgets all that was kept. What was made before stays."""
         self._is_closed = True
+        if self._opened is not None:
+            self._opened.capture.close()
         if self._store is not None:
-            self._filling = iter(())
             self._store.close()
 
     # -- tables -----------------------------------------------------------------------------------------
@@ -201,8 +204,12 @@ class Recording:
 
     def _read(self, *, track: bool = False, keeper: Store | None = None) -> Reading:
         self._check()
+        if self._is_pipe and self._opened is not None:
+            what = "reading was interrupted, and what came before cannot be read again"
+            raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
         ports, find = self._ports
-        return Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper)
+        self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper)
+        return self._opened
 
     def _begun(self) -> Store:
         """A store that ``_filling`` fills, as far as it is asked to."""
@@ -215,16 +222,21 @@ class Recording:
         return store
 
     def _fill(self, store: Store, reading: Reading) -> Iterator[int]:
-        with reading:
-            yield from store.fill(reading)
+        try:
+            with reading:
+                yield from store.fill(reading)
+        except BaseException:  # a part of the messages must not pass for all of them
+            self._store = None
+            store.close()
+            raise
         self._done = reading
 
     def _filled(self) -> Store:
         self._check()
-        self._store = self._store or self._begun()
+        store = self._store = self._store or self._begun()
         for _ in self._filling:
             pass
-        return self._store
+        return store
 
     def _whole(self, *, track: bool = False) -> Reading:
         """A reading that came to the end."""
@@ -251,8 +263,8 @@ class Recording:
 
     def _kept(self, store: Store, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
         """Of what is in the store, and of what comes to it on the way."""
-        row, is_more = 0, True
-        while is_more:
+        row = 0
+        while True:
             self._check()
             until = store.rows
             if chosen is None:
@@ -261,7 +273,8 @@ class Recording:
                 rows = store.matching(chosen, after=row)
                 yield from (store.take(rows[at : at + _TAKEN].astype(np.int64), names) for at in range(0, len(rows), _TAKEN))
             row = until
-            is_more = next(self._filling, None) is not None
+            if next(self._filling, None) is None and store.rows == row:
+                return
 
 
 def _names(columns: Iterable[str] | None) -> list[str]:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -177,6 +178,64 @@ def test_a_pipe_can_be_asked_anything_any_number_of_times(is_compressed: bool, t
     with TOUR.open("rb") as file:
         done = subprocess.run([sys.executable, "-c", code], stdin=file, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("450 hello 450\n", "")
+
+
+def test_a_pipe_that_nobody_asks_about_is_freed(tmp_path: Path) -> None:
+    dcpinspect.open(piped(tmp_path, TOUR.read_bytes())).close()
+    # an open file would be a ResourceWarning, which fails the tests
+
+
+def test_messages_that_come_while_others_are_iterated_over_come_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.reading.open_capture", partial(open_capture, batch_bytes=4000))
+    with dcpinspect.open(piped(tmp_path, TOUR.read_bytes())) as recording:
+        rows = []
+        for batch in recording.messages(["row"]):
+            rows += batch.column("row").to_pylist()
+            assert recording.annotate(450).row == 450  # reads to the end
+        assert rows == list(range(1, 451))
+
+
+def test_a_file_whose_reading_was_interrupted_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    with dcpinspect.open(TOUR) as recording:
+        with monkeypatch.context() as patch:
+            patch.setattr("dcpinspect.store.store.Store._append", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                recording.annotate(1)
+        assert recording.rows == range(1, 451)
+        assert recording.messages(["row"]).read_all().num_rows == 450
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_pipe_whose_reading_was_interrupted_is_not_taken_for_whole(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    stop = threading.Event()
+
+    def write() -> None:
+        with pipe.open("wb") as file:
+            file.write(TOUR.read_bytes()[:30_000])
+            file.flush()
+            stop.wait()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with dcpinspect.open(pipe) as recording:
+        before = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                len(recording)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        for ask in (lambda: len(recording), lambda: recording.annotate(1), lambda: recording.messages(["row"]).read_all()):
+            with pytest.raises(CaptureError, match=r"pipe: reading was interrupted, .*; record it to a file, and open that"):
+                ask()
+    stop.set()
+    writer.join()
 
 
 def test_of_a_pipe_no_more_is_kept_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
