@@ -16,14 +16,17 @@ from dcpinspect.export.formats import ARROW_STREAM, Format, format_of
 if TYPE_CHECKING:
     from dcpinspect.export.atomic import AtomicFile
 
-STDOUT = "-"
+STDOUT = ("-", "/dev/stdout")
+"""Names of standard output."""
 
 
 def choose_format(format_: Format | None, path: str | None) -> Format:
     """The format asked for, by name or by the file's name. Raises UsageError."""
     if format_ is not None:
         return format_
-    return Format.TEXT if path is None or path == STDOUT else format_of(path)
+    if path == "":
+        raise UsageError("--output: is empty; name a file, or - for standard output")
+    return Format.TEXT if path is None or path in STDOUT else format_of(path)
 
 
 @contextmanager
@@ -34,7 +37,7 @@ def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterat
     written to, one of the ``captures`` among it.
     """
     with interrupts.deferred():
-        if path is None or path == STDOUT:
+        if path is None or path in STDOUT:
             if format_.is_binary and sys.stdout.isatty():
                 raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
             yield Output(None)
@@ -60,7 +63,7 @@ def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterat
 def refuse_to_overwrite(path: str, captures: Sequence[str]) -> None:
     """Raises UsageError when ``path`` is one of the captures."""
     for capture in captures:
-        if capture != STDOUT and os.path.isfile(path) and os.path.isfile(capture) and os.path.samefile(path, capture):
+        if os.path.isfile(path) and os.path.isfile(capture) and os.path.samefile(path, capture):
             raise UsageError(f"{escape(path)}: is the capture that is read; name another file")
 
 

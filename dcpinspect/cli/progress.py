@@ -22,7 +22,7 @@ def wants_progress(output: str | None) -> bool:
     """
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return False
-    if output is not None and output != "-":
+    if output is not None and output not in ("-", "/dev/stdout"):
         return True
     return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
 

@@ -33,8 +33,8 @@ def packets_written(
         return
     if is_redacted:
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
-    if path == STDOUT:
-        raise UsageError("--write -: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
+    if path in STDOUT:
+        raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
     if output == path:
         raise UsageError("--write and --output name the same file")
     refuse_to_overwrite(path, captures)

@@ -9,6 +9,8 @@ import stat
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import escape
 
+_DESCRIPTORS = ("/dev/", "/proc/")
+"""Where names stand for files that somebody has open."""
 BUFFER = 1 << 20
 """Bytes that are written at once."""
 
@@ -16,8 +18,8 @@ BUFFER = 1 << 20
 class AtomicFile:
     """A file being written: under a temporary name in the folder of ``path``, renamed by ``commit``.
 
-    A device, a pipe or a terminal under that name is written to as it is. Opening raises UsageError, writing and committing raise
-    OutputError; ``discard`` leaves nothing.
+    A device, a pipe or a terminal under that name is written to as it is, and so is what ``/dev/fd`` names. Opening raises
+    UsageError, writing and committing raise OutputError; ``discard`` leaves nothing.
     """
 
     def __init__(self, path: str) -> None:
@@ -40,9 +42,9 @@ class AtomicFile:
         if mode is not None and stat.S_ISDIR(mode):
             raise UsageError(f"{escape(self.path)}: is a directory; name a file in it")
         try:
-            if mode is not None and not stat.S_ISREG(mode):
-                return os.open(self._target, os.O_WRONLY)
-            if mode is not None and not os.access(self._target, os.W_OK):
+            if mode is not None and (not stat.S_ISREG(mode) or self.path.startswith(_DESCRIPTORS)):
+                return os.open(self.path, os.O_WRONLY)
+            if mode is not None and not os.access(self._target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise UsageError(f"{escape(self.path)}: is write-protected; name another file")
             temporary = os.path.join(os.path.dirname(self._target), f".dcpinspect-{secrets.token_hex(8)}.part")
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)

@@ -152,6 +152,20 @@ def test_a_file_has_no_colours_and_whole_lines_whatever_the_terminal(tmp_path: P
     assert max(map(len, text.splitlines())) > 110
 
 
+def test_the_device_of_standard_output_is_standard_output(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dcpinspect", "read", str(TOUR), "-n", "1", "-f", "csv", "--columns", "row", "-o", "/dev/stdout"]
+    with (tmp_path / "x").open("ab") as file:
+        file.write(b"before\n")
+        file.flush()
+        subprocess.run(command, stdout=file, check=True)
+    assert (tmp_path / "x").read_bytes() == b'before\n"row"\n1\n'
+
+
+def test_a_file_without_a_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", str(TOUR), "-o", ""]) == 2
+    assert capsys.readouterr().err == "dcpinspect: --output: is empty; name a file, or - for standard output\n"
+
+
 def test_a_capture_is_not_overwritten(tmp_path: Path) -> None:
     capture = tmp_path / "x.pcapng"
     capture.write_bytes(b"x")

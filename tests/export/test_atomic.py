@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import stat
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,3 +123,44 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path, name:
     with pytest.raises(UsageError) as caught:
         AtomicFile(str(tmp_path / name))
     assert str(caught.value).endswith(says)
+
+
+def test_a_file_that_somebody_has_open_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    with path.open("wb") as opened:
+        before = os.fstat(opened.fileno()).st_ino
+        file = AtomicFile(f"/dev/fd/{opened.fileno()}")
+        file.write(b"new")
+        file.commit()
+    assert (path.read_bytes(), path.stat().st_ino, os.listdir(tmp_path)) == (b"new", before, ["x"])
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Root may write everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65_534)
+    yield
+    os.seteuid(user)
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder in which only its owner may write, where others may go, with a file in it that nobody may write."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    (folder / "x").write_bytes(b"before")
+    (folder / "x").chmod(0o444)
+    folder.chmod(0o555)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.usefixtures("nobody")
+def test_what_may_not_be_written_is_refused_and_stays(closed_folder: Path) -> None:
+    for name, says in (("x", "/x: is write-protected; name another file"), ("new", "/new: cannot be written (Permission denied); name a ")):
+        with pytest.raises(UsageError) as caught:
+            AtomicFile(str(closed_folder / name))
+        assert says in str(caught.value)
+    assert (closed_folder / "x").read_bytes() == b"before"
