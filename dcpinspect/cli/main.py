@@ -34,6 +34,7 @@ COMMANDS = {
     "vbuckets": "Print how every vbucket is, client by client.",
     "snapshots": "Print every snapshot, and whether it was received whole.",
     "gaps": "Print the seqnos that were not delivered, and why.",
+    "timeline": "Tell the story of one vbucket, seqno by seqno and event by event.",
     "connections": "Print who is connected, what was negotiated, how it is.",
     "sql": "Ask captures a query in SQL.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dcpinspect.streams.contracts import ALL
+from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, SNAPSHOTS, STREAMS
+from dcpinspect.streams.story import EVENTS
 from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
 
 _U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
@@ -70,9 +71,46 @@ def _of(column: RecordColumn) -> dict[str, Any]:
     return {"anyOf": [form, {"type": "null"}], "description": column.doc}
 
 
+def timeline_schema() -> dict[str, Any]:
+    """The schema of a timeline: one vbucket's part of the tables, and what happened in order."""
+    own = {f"{table.name}s": {"type": "array", "items": _inner(table)} for table in (STREAMS, SNAPSHOTS, GAPS)}
+    shown = ("connection", "client", "server", "name", "verdict", "closed_by")
+    connection = {column.name: _of(column) for column in CONNECTIONS.columns if column.name in shown}
+    event = {
+        "row": {"type": "integer", "description": "row of the message that shows it, or after which it was"},
+        "time": {"anyOf": [_KINDS["time"], {"type": "null"}], "description": "of that message; null for a gap"},
+        "connection": {"type": "integer"},
+        "sid": {"type": ["integer", "null"]},
+        "stream": {"type": "integer"},
+        "event": {"enum": list(EVENTS)},
+        "text": {"type": "string"},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The timeline of a vbucket, as dcpinspect exports it",
+        "type": "object",
+        "properties": {
+            "schema": {"const": "dcpinspect.timeline/1"},
+            "vbucket": {"type": "integer"},
+            "connections": {"type": "array", "items": {"type": "object", "properties": connection, "required": list(connection)}},
+            **own,
+            "events": {"type": "array", "items": {"type": "object", "properties": event, "required": list(event)}},
+        },
+        "required": ["schema", "vbucket", "connections", *own, "events"],
+    }
+
+
+def _inner(table: RecordTable) -> dict[str, Any]:
+    return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
+
+
+SCHEMAS = {**{table.name: table_schema(table) for table in ALL}, "timeline": timeline_schema()}
+"""By the names of their files."""
+
+
 if __name__ == "__main__":
     import orjson
 
-    for one in ALL:
-        path = Path(__file__).parent / "schemas" / f"{one.name}.json"
-        path.write_bytes(orjson.dumps(table_schema(one), option=orjson.OPT_INDENT_2) + b"\n")
+    for name, schema in SCHEMAS.items():
+        path = Path(__file__).parent / "schemas" / f"{name}.json"
+        path.write_bytes(orjson.dumps(schema, option=orjson.OPT_INDENT_2) + b"\n")

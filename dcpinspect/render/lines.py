@@ -72,13 +72,13 @@ class Lines:
             return self._clipped(
                 f"{int(batch.row[index]):>7} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
                 f" {int(batch.connection[index]):>2}{ARROWS[direction]} {title:<{NARROW_TITLE}}"
-                f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {_summary(batch, index)}"
+                f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {summary(batch, index)}"
             )
         text = (
             f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
             f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<{_TITLE_WIDTH}}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
-            f" {int(batch.length[index]):>8}  {_summary(batch, index)}"
+            f" {int(batch.length[index]):>8}  {summary(batch, index)}"
         )
         return self._clipped(text)
 
@@ -90,7 +90,7 @@ class Lines:
             return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds:09}"
         since = self._first if self._time_format == "relative" else self._last
         self._last = time_ns
-        return _seconds(time_ns - (since or 0))
+        return seconds_text(time_ns - (since or 0))
 
     def start_at(self, time_ns: int) -> None:
         """Count relative times from here, the first packet of the capture."""
@@ -98,7 +98,8 @@ class Lines:
             self._first = self._last = time_ns
 
 
-def _seconds(nanoseconds: int) -> str:
+def seconds_text(nanoseconds: int) -> str:
+    """Seconds with six digits."""
     sign = "-" if nanoseconds < 0 else ""
     seconds, rest = divmod(abs(nanoseconds), 1_000_000_000)
     return f"{sign}{seconds}.{rest // 1000:06}"
@@ -125,7 +126,8 @@ def _seqno(batch: MessageBatch, index: int) -> str:
     return "" if seqno is None else str(seqno)
 
 
-def _summary(batch: MessageBatch, index: int) -> str:
+def summary(batch: MessageBatch, index: int) -> str:
+    """What the line of a message says besides its columns; safe for a terminal."""
     decoded = batch.decoded
     parts: list[str] = []
     sid = decoded.sid.at(index)

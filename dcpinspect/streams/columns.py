@@ -62,7 +62,7 @@ class MessageColumns:
     def tables(self, batch: MessageBatch) -> tuple[Table, Table]:
         """(messages, extras): a column a message, a row what some of them have besides."""
         facts = self._conversation.feed(batch)
-        kind, is_headless = _kinds(batch)
+        kind, is_headless = kinds(batch)
         kind[[row for row, _, _ in facts]] = s.FACT
         rows = np.flatnonzero(kind > 0)
         kind = kind[rows]
@@ -156,7 +156,7 @@ class MessageColumns:
         return table, at[chosen]
 
 
-def _kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
+def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     """(kind of every message, messages of which the capture lacks so much that nobody knows which stream they are of)."""
     decoded = batch.decoded
     kind: Rows = np.where(decoded.is_response, _ANSWERS[decoded.opcode], _REQUESTS[decoded.opcode])

@@ -51,7 +51,7 @@ class RecordSelection:
         keep = np.ones(len(records), dtype=np.bool_)
         for name, ranges in (("vbucket", self.vbuckets), ("connection", self.connections)):
             if ranges:
-                keep &= [_is_among(value, ranges) for value in records.values(_holder(records, name))]
+                keep &= np.array([_is_among(value, ranges) for value in records.values(_holder(records, name))], dtype=np.bool_)
         if self.filter is not None:
             table = records.arrow()
             columns = [table.column(name).combine_chunks() for name in self.filter.columns]

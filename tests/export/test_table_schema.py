@@ -9,19 +9,18 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from dcpinspect.export.table_schema import table_schema
+from dcpinspect.export.table_schema import SCHEMAS, table_schema
 from dcpinspect.reading import Reading
 from dcpinspect.streams.contracts import ALL
-from dcpinspect.tables.records import RecordTable
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
 
-@pytest.mark.parametrize("table", ALL, ids=lambda table: table.name)
-def test_the_shipped_schema_is_the_schema(table: RecordTable) -> None:
-    shipped = (files("dcpinspect.export") / "schemas" / f"{table.name}.json").read_text("utf-8")
-    assert json.loads(shipped) == table_schema(table), "run python -m dcpinspect.export.table_schema"
-    jsonschema.Draft202012Validator.check_schema(table_schema(table))
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_shipped_schema_is_the_schema(name: str) -> None:
+    shipped = (files("dcpinspect.export") / "schemas" / f"{name}.json").read_text("utf-8")
+    assert json.loads(shipped) == SCHEMAS[name], "run python -m dcpinspect.export.table_schema"
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
 
 
 @pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap", "upr.pcap"])

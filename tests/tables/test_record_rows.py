@@ -84,3 +84,8 @@ def test_times_are_compared_to_the_nanosecond() -> None:
 @pytest.mark.parametrize("table", BY_TABLE.values(), ids=BY_TABLE)
 def test_every_table_has_columns_to_filter_by(table: Any) -> None:
     assert "vbucket" in filter_columns(table) or "connection" in filter_columns(table)
+
+
+def test_a_condition_on_a_table_without_rows_leaves_none() -> None:
+    records = Records(GAPS, {column.name: [] for column in GAPS.columns}, 0)
+    assert len(RecordSelection(vbuckets=(range(5, 6),), connections=(range(1, 2),)).of(records)) == 0

@@ -1,0 +1,290 @@
+"""``dcpinspect timeline``: the story of one vbucket, drawn along its seqnos and told event by event."""
+
+from __future__ import annotations
+
+import tempfile
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.report import report
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.export.formats import Format
+
+if TYPE_CHECKING:
+    from dcpinspect.cli.output import Output
+    from dcpinspect.protocol.columns import Rows
+    from dcpinspect.reading import Reading
+    from dcpinspect.render.events import Noted
+    from dcpinspect.render.lines import Lines
+    from dcpinspect.render.timeline import Scale
+    from dcpinspect.streams.items import VbucketItems
+    from dcpinspect.streams.story import StreamStory
+    from dcpinspect.tables.messages import MessageBatch
+
+USERS = {"messages": (Format.TEXT,), "width": (Format.TEXT,), "ascii_": (Format.TEXT,), "seqnos": (Format.TEXT,)}
+"""The formats that do something with an option, by its parameter; all do with those that are not here."""
+
+MOST_NOTED = 10_000
+"""System events and changes of state that are told; more are counted."""
+IN_MEMORY = 16 << 20
+"""Bytes of message lines that are kept in memory; more of them go to a temporary file."""
+WIDEST = 1000
+
+
+def timeline(
+    context: typer.Context,
+    captures: options.Captures,
+    vbucket: Annotated[int, typer.Option("--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False)],
+    connection: options.Connections = None,
+    seqnos: Annotated[str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only; without, all.")] = None,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="With the vbucket's messages, as read prints them, under each event.")
+    ] = False,
+    width: Annotated[
+        int | None, typer.Option("--width", metavar="COLUMNS", help="Draw for lines of this width; without, as the terminal has.")
+    ] = None,
+    ascii_: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
+    format_: options.OutputFormat = None,
+    output: options.OutputFile = None,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
+    port: options.Port = None,
+    stats: options.Stats = False,
+) -> int:
+    """Tell the story of one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
+    # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.reading import Reading
+    from dcpinspect.render.timeline import NARROWEST
+    from dcpinspect.streams.items import VbucketItems
+    from dcpinspect.streams.story import stories
+    from dcpinspect.tables.select import number_ranges
+
+    format_ = choose_format(format_, output)
+    if format_ not in (Format.TEXT, Format.JSON):
+        raise UsageError(f"--format {format_}: a timeline is text or one JSON object; streams, snapshots and gaps are tables in any format")
+    options.refuse_unused(context, format_, USERS)
+    if width is not None and not NARROWEST <= width <= WIDEST:
+        raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
+    span = _seqnos(seqnos) if seqnos is not None else None
+    connections = number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else ()
+    redactor = options.redactor(redact, redact_salt)
+    extra_ports, find_ports = options.ports(port)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+        items = VbucketItems(vbucket, connections)
+        with opened(output, format_, captures) as out, _Gathered(messages, width or out.width()) as gathered:
+            is_whole = False
+            try:
+                for batch in interrupts.between(reading):
+                    gathered.take(batch.redacted(redactor), items.feed(batch), reading)
+                is_whole = True
+            finally:  # Ctrl-C: what was read until then
+                found = stories(reading.tables, vbucket, connections, items)
+                if is_whole and not found and reading.messages:
+                    _refuse(reading, vbucket, connection)
+                told = _Told(reading, vbucket, found, gathered, items)
+                if format_ is Format.JSON:
+                    told.write_json(out)
+                elif found:
+                    told.write(out, width=width or out.width(), is_ascii=ascii_, span=span)
+                out.is_complete = True
+        return report(reading, stats=stats)
+
+
+def _seqnos(text: str) -> range:
+    first, dash, last = text.partition("-")
+    if (
+        dash
+        and all(word.isascii() and word.isdecimal() and len(word) <= 20 for word in (first, last))
+        and int(first) <= int(last) < 1 << 64
+    ):
+        return range(int(first), int(last) + 1)
+    raise UsageError(f"--seqnos {escape(text)}: write the first and the last seqno, as in 100-2000")
+
+
+def _refuse(reading: Reading, vbucket: int, connection: str | None) -> None:
+    known = sorted(set(reading.tables.streams.values("vbucket")))
+    if vbucket in known:
+        raise UsageError(
+            f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"
+        )
+    there = f"there are {_ranges(known)}" if known else "there is no stream at all"
+    raise UsageError(f"--vbucket {vbucket}: no stream of this vbucket was captured; {there}")
+
+
+def _ranges(numbers: Sequence[int], most: int = 20) -> str:
+    """``1-5, 9``: sorted numbers in few words."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    told = [f"{low}-{high}" if low < high else str(low) for low, high in spans[:most]]
+    return ", ".join([*told, "…"] if len(spans) > most else told)
+
+
+class _Gathered:
+    """What is taken from the messages while they are read: system events, changes of state, and lines if they are wanted."""
+
+    def __init__(self, with_lines: bool, width: int | None) -> None:
+        """``width``: of lines."""
+        self.noted: list[Noted] = []
+        self.left_out = 0
+        """System events and changes of state that were not kept."""
+        self._rows = array("q")
+        self.with_lines = with_lines
+        self._width = width
+        self._lines: Lines | None = None
+        self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - closed by __exit__
+
+    def __enter__(self) -> _Gathered:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def take(self, batch: MessageBatch, rows: Rows, reading: Reading) -> None:
+        """``rows``: which messages of the batch are of the vbucket."""
+        from dcpinspect.protocol.opcodes import Opcode
+        from dcpinspect.render.events import Noted
+        from dcpinspect.render.lines import Lines, summary
+
+        decoded = batch.decoded
+        own = rows[~decoded.is_response[rows]]
+        letters = {int(Opcode.DCP_SYSTEM_EVENT): "S", int(Opcode.DCP_SET_VBUCKET_STATE): "V"}
+        for opcode, letter in letters.items():
+            for row in own[decoded.opcode[own] == opcode].tolist():
+                if len(self.noted) >= MOST_NOTED:
+                    self.left_out += 1
+                    continue
+                sid = decoded.sid.at(row)
+                name = "system event" if letter == "S" else "state of the vbucket"
+                place = int(batch.row[row]), int(batch.time_ns[row]), int(batch.connection[row]), -1 if sid is None else sid
+                self.noted.append(Noted(*place, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"))
+        if self.with_lines:
+            if self._lines is None:
+                self._lines = Lines(width=None if self._width is None else self._width - 4)
+                self._lines.start_at(reading.first_time_ns or 0)
+            for row in rows.tolist():
+                self._file.write(f"{self._lines.line(batch, row)}\n".encode())
+                self._rows.append(int(batch.row[row]))
+
+    def messages(self) -> Iterator[tuple[int, str]]:
+        """Row and line of each message, in order."""
+        self._file.seek(0)
+        for row, line in zip(self._rows, self._file, strict=True):
+            yield row, "    " + line.decode().rstrip("\n")
+
+
+class _Told:
+    """The story, ready to be written."""
+
+    def __init__(self, reading: Reading, vbucket: int, streams: Sequence[StreamStory], gathered: _Gathered, items: VbucketItems) -> None:
+        from dcpinspect.render.events import events
+
+        self._vbucket = vbucket
+        self._streams = streams
+        self._gathered = gathered
+        self._first_ns = reading.first_time_ns
+        table = reading.tables.connections
+        of_streams = {story.key[0] for story in streams}
+        names = [column.name for column in table.table.columns]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*(table.values(name) for name in names), strict=True)]
+        self._connections = {row["connection"]: row for row in rows if row["connection"] in of_streams}
+        closed = {number: row["closed_by"] or "" for number, row in self._connections.items()}
+        self._noted = _by_stream(streams, gathered.noted)
+        self._events = events(streams, self._noted, closed, items.last_rows)
+
+    def write_json(self, output: Output) -> None:
+        """One object."""
+        from dcpinspect.export.json_table import plain_json
+
+        shown = ("connection", "client", "server", "name", "verdict", "closed_by")
+        told = {
+            "schema": "dcpinspect.timeline/1",
+            "vbucket": self._vbucket,
+            "connections": [{name: row[name] for name in shown} for row in self._connections.values()],
+            "streams": [record for story in self._streams for record in story.row.records()],
+            "snapshots": [record for story in self._streams for record in story.snapshots.records()],
+            "gaps": [record for story in self._streams for record in story.gaps.records()],
+            "events": [event.record() for event in self._events],
+        }
+        output.put(plain_json(told) + b"\n")
+
+    def write(self, output: Output, *, width: int | None, is_ascii: bool, span: range | None) -> None:
+        """The picture, then the events."""
+        from dcpinspect.render import timeline as drawing
+
+        glyphs = drawing.ASCII if is_ascii else drawing.UNICODE
+        paint = output.painter()
+
+        def put(text: str, style: str = "") -> None:
+            output.put(paint(drawing.ascii_only(text) if is_ascii else text, style) + "\n")
+
+        scale = drawing.scale_of(self._streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
+        put(self._heading(scale), "bold")
+        for number, row in self._connections.items():
+            name = f"  {escape(row['name'])}" if row["name"] else ""
+            put(f"connection {number}  {row['client']} → {row['server']}{name}")
+            own = [place for place, story in enumerate(self._streams) if story.key[0] == number]
+            marks = [[(one.seqno, one.letter) for one in self._noted.get(place, ()) if one.seqno is not None] for place in own]
+            for line in drawing.picture([self._streams[place] for place in own], scale, marks, width=width, glyphs=glyphs):
+                put(line)
+        for line in ("", *drawing.legend(glyphs), ""):
+            put(line)
+        self._write_events(put, width)
+        if self._gathered.left_out:
+            put(f"{self._gathered.left_out} more system events and changes of state are not shown")
+
+    def _heading(self, scale: Scale) -> str:
+        parts = [
+            f"vb {self._vbucket}",
+            _counted(len(self._connections), "connection"),
+            _counted(len(self._streams), "stream"),
+            f"seqnos {scale.first}–{scale.last}",
+            f"a cell is {_counted(scale.step, 'seqno')}",
+        ]
+        return " · ".join(parts)
+
+    def _write_events(self, put: Callable[[str, str], None], width: int | None) -> None:
+        """An event a line; where messages are wanted, each follows the event that it shows, or that it came after."""
+        from dcpinspect.render.events import HEADING, event_line, folded
+
+        put(HEADING, "bold")
+        messages = self._gathered.messages()
+        waiting = next(messages, None)
+        for event in self._events if self._gathered.with_lines else folded(self._events):
+            while waiting is not None and waiting[0] < event.row:
+                put(waiting[1], "")
+                waiting = next(messages, None)
+            put(event_line(event, self._first_ns, width=width), _STYLES.get(event.kind, ""))
+        while waiting is not None:
+            put(waiting[1], "")
+            waiting = next(messages, None)
+
+
+_STYLES = {"request": "bold", "first-seen": "bold", "stream-end": "bold", "connection-closed": "bold"}
+
+
+def _by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping[int, Sequence[Noted]]:
+    """What was noted, by the place of its stream: the latest on its connection and stream-id that was opened by then."""
+    found: dict[int, list[Noted]] = {}
+    for one in noted:
+        places = [
+            place
+            for place, story in enumerate(streams)
+            if story.key[:2] == (one.connection, one.sid) and story.stream["open_row"] <= one.row
+        ]
+        if places:
+            found.setdefault(places[-1], []).append(one)
+    return found
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

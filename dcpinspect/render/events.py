@@ -1,0 +1,177 @@
+"""What happened to one vbucket, in order, a line an event: requests with their answers, snapshots, gaps with their evidence, ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from dcpinspect.escape import clip, escape
+from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.render.lines import seconds_text
+from dcpinspect.render.timeline import answered
+from dcpinspect.streams.story import StreamStory
+
+_OVER = ("ended", "rolled-back", "refused")
+"""Verdicts that an event of their own tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened."""
+
+    row: int
+    """Row of the message that shows it, or after which it was."""
+    place: int
+    """Order among events of one row."""
+    connection: int
+    stream: int
+    sid: int | None
+    kind: str
+    """One of ``story.EVENTS``."""
+    text: str
+    """Safe for a terminal."""
+    time_ns: int | None = None
+    gap: Mapping[str, Any] | None = None
+    """The row of the table of gaps."""
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        from dcpinspect.tables.records import time_text
+
+        return {
+            "row": self.row,
+            "time": None if self.time_ns is None else time_text(self.time_ns),
+            "connection": self.connection,
+            "sid": self.sid,
+            "stream": self.stream,
+            "event": self.kind,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A message that is an event of its own."""
+
+    row: int
+    time_ns: int
+    connection: int
+    sid: int
+    """-1 for none."""
+    seqno: int | None
+    letter: str
+    """S for a system event, V for a change of the vbucket's state."""
+    text: str
+
+
+def events(
+    streams: Sequence[StreamStory], noted: Mapping[int, Sequence[Noted]], closed: Mapping[int, str], last_rows: Mapping[int, int]
+) -> list[Event]:
+    """Everything in order of rows.
+
+    ``noted``: messages of each stream, by its place; ``closed``: who closed each connection, empty where nobody knows; ``last_rows``: of
+    the latest message of the vbucket on each connection.
+    """
+    found: list[Event] = []
+    for place, story in enumerate(streams):
+        found += _of_stream(story, noted.get(place, ()), closed, last_rows)
+    return sorted(found, key=lambda event: (event.row, event.place))
+
+
+def _of_stream(story: StreamStory, noted: Sequence[Noted], closed: Mapping[int, str], last_rows: Mapping[int, int]) -> Iterator[Event]:
+    stream = story.stream
+    of: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
+    is_asked = stream["requested_start"] is not None
+    yield Event(stream["open_row"], 0, *of, "request" if is_asked else "first-seen", _request(stream, story), stream["first_time"])
+    for row in _rows(story.snapshots):
+        yield Event(row["row"], 2, *of, "snapshot", _snapshot(row), row["time"])
+    for row in _rows(story.gaps):
+        yield Event(row["rows"][-1], 1, *of, "gap", _gap(row), None, row)
+    for one in noted:
+        yield Event(one.row, 3, *of, {"S": "system-event", "V": "vbucket-state"}[one.letter], one.text, one.time_ns)
+    end = f"after seqno {stream['last_seqno']}" if stream["last_seqno"] is not None else "before any seqno"
+    last = max(last_rows.get(of[0], 0), stream["open_row"])
+    if stream["end_reason"] == "connection-closed":
+        by = closed.get(of[0])
+        yield Event(last, 4, *of, "connection-closed", f"connection closed{f' by the {by}' if by else ''}, {end}")
+    elif stream["end_row"] is not None:
+        reason = escape(stream["end_reason"] or "reason unknown")
+        yield Event(stream["end_row"], 4, *of, "stream-end", f"stream end: {reason}, {end}")
+    elif stream["verdict"] not in _OVER:
+        yield Event(last, 5, *of, "state", f"{stream['verdict']}, {end}")
+
+
+def _rows(records: Any) -> list[dict[str, Any]]:
+    names = [column.name for column in records.table.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*(records.values(name) for name in names), strict=True)]
+
+
+def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
+    if stream["requested_start"] is None:
+        return "first seen here: its request was not captured"
+    end = stream["requested_end"]
+    parts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
+    if stream["vbucket_uuid"]:
+        parts.append(f"uuid 0x{stream['vbucket_uuid']:016x}")
+    if stream["snapshot_start"] or stream["snapshot_end"]:
+        parts.append(f"snapshot {stream['snapshot_start']}-{stream['snapshot_end']}")
+    parts += stream["request_flags"]
+    if stream["filter"] is not None:
+        parts.append(escape(orjson.dumps(stream["filter"])))
+    return f"request {', '.join(parts)}: {answered(story)}"
+
+
+def _snapshot(row: Mapping[str, Any]) -> str:
+    flags = [flag for flag in row["flags"] if flag != row["type"]]
+    span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
+    kind = "out-of-order" if row["type"] == "oso" else row["type"]
+    came = (
+        "nothing came" if row["first_seqno"] is None else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
+    )
+    told = [f"{kind} snapshot{span}", *flags, f"convention {row['convention']}" if row["convention"] else ""]
+    return f"{', '.join(part for part in told if part)}: {row['state']}, {came}"
+
+
+def _gap(row: Mapping[str, Any]) -> str:
+    return f"{_missing(row['after_seqno'] + 1, row['before_seqno'] - 1)} did not come, {row['cause']}: {row['evidence']}"
+
+
+def _missing(first: int, last: int) -> str:
+    return f"seqno {first}" if first == last else f"seqnos {first} to {last}"
+
+
+def folded(found: Sequence[Event]) -> Iterator[Event]:
+    """The events, runs of gaps of one stream and cause as one."""
+    for _, group in groupby(
+        found, key=lambda event: (event.connection, event.sid, event.stream, event.gap and event.gap["cause"], event.gap is None and event)
+    ):
+        run = list(group)
+        first, last = run[0].gap, run[-1].gap
+        if first is None or last is None or len(run) == 1:
+            yield from run
+            continue
+        width = sum(event.gap["width"] for event in run if event.gap is not None)
+        span = f"{width} seqnos between {first['after_seqno']} and {last['before_seqno']} did not come"
+        same = all(event.gap is not None and event.gap["evidence"] == first["evidence"] for event in run)
+        text = f"{len(run)} gaps, {span}, {first['cause']}: {first['evidence']}{'' if same else ', …'}"
+        yield Event(run[0].row, run[0].place, run[0].connection, run[0].stream, run[0].sid, "gap", text)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+HEADING = f"{'Row':>9} {'Time':>13} Con  Stream  Event"
+
+
+def event_line(event: Event, first_ns: int | None, *, width: int | None) -> str:
+    """``first_ns``: time of the first packet, from which times count."""
+    time = "" if event.time_ns is None or first_ns is None else seconds_text(event.time_ns - first_ns)
+    sid = "" if event.sid is None else f"/{event.sid}"
+    stream = f"#{event.stream}{sid}"
+    text = f"{event.row:>9} {time:>13} {event.connection:>3}  {stream:<6}  {event.text}"
+    return text if width is None else clip(text, width)

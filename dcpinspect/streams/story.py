@@ -1,0 +1,170 @@
+"""One vbucket's part of the tables, stream by stream: what its timeline is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.streams import items as i
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.tracker import Tables
+from dcpinspect.tables.record_rows import RecordSelection
+from dcpinspect.tables.records import Records
+
+EVENTS = ("request", "first-seen", "snapshot", "gap", "system-event", "vbucket-state", "stream-end", "connection-closed", "state")
+"""What can happen to a stream; state: how it is when the capture ends."""
+
+Seqnos = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Snapshots of a stream that have a range, in order."""
+
+    first: Seqnos
+    last: Seqnos
+    """As promised; of an out-of-order snapshot, and of a marker without range, what came."""
+    received: Seqnos
+    """Greatest seqno that came, ``last`` for those that are complete; where none came, one less than ``first``, or 0."""
+    type: npt.NDArray[np.int64]
+    """Number among ``words.SNAPSHOT_TYPES``."""
+    has_history: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStory:
+    """What is known of one stream."""
+
+    row: Records
+    """Its row in the table of streams."""
+    stream: Mapping[str, Any]
+    """The same as plain values."""
+    snapshots: Records
+    """Its rows in the table of snapshots."""
+    gaps: Records
+    bars: Bars
+    after: Seqnos
+    """Of each gap, as ``before``."""
+    before: Seqnos
+    cause: npt.NDArray[np.int64]
+    """Number among ``words.CAUSES``."""
+    item_first: Seqnos
+    """Events, one an entry, or several that lie between two seqnos."""
+    item_last: Seqnos
+    item_count: npt.NDArray[np.int64]
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Connection, stream-id (-1 for none), ordinal."""
+        sid = self.stream["sid"]
+        return self.stream["connection"], -1 if sid is None else sid, self.stream["stream"]
+
+    def seqnos(self) -> Iterable[int]:
+        """Seqnos that a picture of it has to hold."""
+        stream = self.stream
+        known = [stream["requested_start"], stream["rollback_seqno"], stream["first_seqno"], stream["last_seqno"]]
+        yield from (seqno for seqno in known if seqno is not None)
+        for low, high in ((self.bars.first, self.bars.last), (self.after, self.before)):
+            if len(low):
+                yield int(low.min())
+                yield int(high.max()) - (high is self.before)
+
+
+def stories(tables: Tables, vbucket: int, connections: Sequence[range], items: i.VbucketItems) -> list[StreamStory]:
+    """The streams of a vbucket on these connections (all without), in order of their opening; ``items`` was fed with the whole reading."""
+    wanted = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
+    streams, snapshots, gaps = (wanted.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
+    rows = _plain_rows(streams)
+    keys = _keys(streams)
+    snapshots_of, gaps_of = _by_stream(snapshots), _by_stream(gaps)
+    entries = items.table
+    stream_of_entry = _streams_of(entries, rows)
+    order = np.argsort(stream_of_entry, kind="stable")
+    borders = np.searchsorted(stream_of_entry[order], np.arange(len(rows) + 1))
+    found = []
+    for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
+        own_snapshots, own_gaps = snapshots.take(snapshots_of.get(key, _NONE)), gaps.take(gaps_of.get(key, _NONE))
+        own = entries[order[borders[number] : borders[number + 1]]]
+        found.append(
+            StreamStory(
+                row=streams.take(np.array([number])),
+                stream=row,
+                snapshots=own_snapshots,
+                gaps=own_gaps,
+                bars=_bars(own_snapshots),
+                after=_numbers(own_gaps, "after_seqno")[0],
+                before=_numbers(own_gaps, "before_seqno")[0],
+                cause=_codes(own_gaps, "cause", w.CAUSES),
+                item_first=s.unbiased(own[:, i.I_FIRST]),
+                item_last=s.unbiased(own[:, i.I_LAST]),
+                item_count=own[:, i.I_COUNT],
+            )
+        )
+    return found
+
+
+_NONE = np.empty(0, dtype=np.int64)
+
+
+def _plain_rows(records: Records) -> list[dict[str, Any]]:
+    columns = [records.values(column.name) for column in records.table.columns]
+    names = [column.name for column in records.table.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _keys(records: Records) -> list[tuple[int, int, int]]:
+    sids = [-1 if sid is None else sid for sid in records.values("sid")]
+    return list(zip(records.values("connection"), sids, records.values("stream"), strict=True))
+
+
+def _by_stream(records: Records) -> dict[tuple[int, int, int], npt.NDArray[np.int64]]:
+    places: dict[tuple[int, int, int], list[int]] = {}
+    for place, key in enumerate(_keys(records)):
+        places.setdefault(key, []).append(place)
+    return {key: np.array(own, dtype=np.int64) for key, own in places.items()}
+
+
+def _streams_of(entries: i.Table, rows: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
+    """Number of the stream that each entry belongs to: the latest that received anything and was opened by then; -1 for none."""
+    found = np.full(len(entries), -1, dtype=np.int64)
+    pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
+    for connection, sid in pairs:
+        streams = [
+            number
+            for number, row in enumerate(rows)
+            if row["connection"] == connection and (-1 if row["sid"] is None else row["sid"]) == sid and row["items"]
+        ]
+        if streams:
+            own = (entries[:, i.I_CONNECTION] == connection) & (entries[:, i.I_SID] == sid)
+            opened = np.array([rows[number]["open_row"] for number in streams])
+            place = np.searchsorted(opened, entries[own, i.I_ROW], side="right") - 1
+            found[own] = np.where(place >= 0, np.array(streams)[place], -1)
+    return found
+
+
+def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:
+    column = records.columns[name]
+    assert isinstance(column, Numbers)
+    return column.values.astype(np.uint64), np.ones(len(records), dtype=np.bool_) if column.valid is None else column.valid
+
+
+def _codes(records: Records, name: str, words: Sequence[str]) -> npt.NDArray[np.int64]:
+    return np.array([words.index(word) for word in records.values(name)], dtype=np.int64)
+
+
+def _bars(snapshots: Records) -> Bars:
+    (start, has_range), (end, _) = _numbers(snapshots, "start_seqno"), _numbers(snapshots, "end_seqno")
+    (low, has_seqno), (high, _) = _numbers(snapshots, "first_seqno"), _numbers(snapshots, "last_seqno")
+    first, last = np.where(has_range, start, low), np.where(has_range, end, high)
+    is_complete = np.array([str(state).startswith("complete") for state in snapshots.values("state")], dtype=np.bool_)
+    none = first - np.minimum(first, np.uint64(1))
+    received = np.where(is_complete, last, np.where(has_seqno, high, none))
+    drawn = (has_range | has_seqno) & (first <= last)
+    history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
+    return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type", w.SNAPSHOT_TYPES)[drawn], history[drawn])

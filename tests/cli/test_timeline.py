@@ -1,0 +1,101 @@
+"""``dcpinspect timeline``: the picture and the story of one vbucket, and what it says of bad usage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.export.table_schema import timeline_schema
+from tests.peers.truth import SAMPLES
+
+ROLLBACK = str(SAMPLES / "rollback.pcap")
+TOUR = str(SAMPLES / "tour.pcapng")
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["timeline", *arguments]) in (0, 3)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("sample", "vbucket"), [("rollback.pcap", 7), ("tour.pcapng", 9), ("capture-loss.pcap", 103), ("tour.pcapng", 33)])
+def test_the_timeline_of_a_sample(
+    sample: str, vbucket: int, capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]
+) -> None:
+    text = shown(capsys, str(SAMPLES / sample), "--vbucket", str(vbucket))
+    golden(f"timeline/{Path(sample).stem}-{vbucket}.txt", text)
+
+
+def test_messages_stand_under_their_events_as_read_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, ROLLBACK, "--vbucket", "7", "--messages")
+    told = [line for line in text.splitlines() if line.startswith(" " * 8)]
+    assert main(["read", ROLLBACK, "--vbucket", "7"]) == 0
+    read = capsys.readouterr().out.splitlines()[1:]
+    assert [line.removeprefix("    ") for line in text.splitlines() if line.removeprefix("    ") in read] == read
+    rows = [int(line.split()[0]) for line in told if line.split()[0].isdecimal() and "." in line.split()[1]]
+    assert rows == sorted(rows)
+
+
+def test_one_connection_some_seqnos_any_width_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, ROLLBACK, "--vbucket", "7", "--connection", "2", "--seqnos", "45-60", "--ascii", "--width", "90", "--messages")
+    assert text.isascii()
+    assert all(len(line) <= 90 for line in text.splitlines() if not line.startswith(("d dedup", "Q request")))
+    assert text.splitlines()[0] == "vb 7 - 1 connection - 2 streams - seqnos 45-60 - a cell is 1 seqno"
+    assert "connection 1" not in text
+
+
+def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
+    for sample, vbucket in ((ROLLBACK, "7"), (TOUR, "9"), (TOUR, "417")):
+        told = json.loads(shown(capsys, sample, "--vbucket", vbucket, "--format", "json"))
+        jsonschema.validate(told, timeline_schema())
+        for table in ("streams", "snapshots", "gaps"):
+            assert main([table, sample, "--vbucket", vbucket, "--format", "json"]) == 0
+            own = json.loads(capsys.readouterr().out)
+            assert sorted(map(json.dumps, told[table])) == sorted(map(json.dumps, own))
+        assert [event["row"] for event in told["events"]] == sorted(event["row"] for event in told["events"])
+        assert sum(event["event"] == "gap" for event in told["events"]) == len(told["gaps"])
+
+
+def test_names_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, TOUR, "--vbucket", "417", "--messages", "--redact")
+    assert "datatype::0" not in text
+    assert "0x8:datatype::0" in shown(capsys, TOUR, "--vbucket", "417", "--messages")
+
+
+def test_a_file_has_whole_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "told.txt"
+    assert main(["timeline", ROLLBACK, "--vbucket", "7", "-o", str(path), "--format", "text"]) == 0
+    assert path.read_text("utf-8") == shown(capsys, ROLLBACK, "--vbucket", "7")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--vbucket", "5"], "--vbucket 5: no stream of this vbucket was captured; there are 7-10"),
+        (["--vbucket", "7", "--connection", "9"], "--connection 9: no stream of vbucket 7 is on it; streams --vbucket 7 lists all"),
+        (["--vbucket", "7", "--seqnos", "9-5"], "--seqnos 9-5: write the first and the last seqno, as in 100-2000"),
+        (["--vbucket", "7", "--seqnos", "0-18446744073709551616"], "--seqnos 0-18446744073709551616: write the first"),
+        (["--vbucket", "7", "--width", "9"], "--width 9: write a number from 60 to 1000"),
+        (["--vbucket", "7", "--format", "csv"], "--format csv: a timeline is text or one JSON object"),
+        (["--vbucket", "7", "--format", "json", "--messages"], "--messages: json does not use it"),
+        (["--vbucket", "70000"], "Invalid value for '--vbucket'"),
+        ([], "Missing option '--vbucket'"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["timeline", ROLLBACK, *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"dcpinspect: {says}")
+    assert err.count("\n") == 1
+
+
+def test_a_capture_without_dcp_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.pcap"
+    path.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
+    assert main(["timeline", str(path), "--vbucket", "7"]) == 0
+    assert capsys.readouterr() == ("", f"dcpinspect: {path}: no packets\n")

@@ -1,0 +1,65 @@
+"""Events of one vbucket: all of them, seqno by seqno, or together where there are too many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dcpinspect.engine import Engine
+from dcpinspect.streams import items as i
+from dcpinspect.streams import state as s
+from dcpinspect.streams.items import VbucketItems
+from tests.damage import PORT, batches
+from tests.streams.told import Told, opened, packets
+
+
+def gathered(talk: Told, *, most: int = i.MOST, sizes: tuple[int, ...] = (), connections: tuple[range, ...] = ()) -> VbucketItems:
+    engine, found = Engine(["told.pcap"], ports=(PORT,)), VbucketItems(7, connections, most=most)
+    for batch in [*(engine.feed(part) for part in batches(packets(talk), sizes)), engine.finish()]:
+        if batch is not None:
+            found.feed(batch)
+    return found
+
+
+def conversation(seqnos: int) -> Told:
+    talk = opened()
+    first, other = talk.stream(7), talk.stream(8)
+    first.snapshot(0, seqnos, "memory")
+    other.snapshot(0, 5, "memory")
+    for seqno in range(1, seqnos + 1, 2):
+        first.mutation(seqno, "a")
+    other.mutation(5, "b")
+    first.end("closed")
+    second = talk.stream(7, start=seqnos)
+    second.snapshot(seqnos, seqnos + 2, "memory")
+    second.deletion(seqnos + 2, "a")
+    return talk
+
+
+@pytest.mark.parametrize("sizes", [(), (1, 2, 3)])
+def test_every_event_of_the_vbucket_is_there_with_the_requests_before_it(sizes: tuple[int, ...]) -> None:
+    table = gathered(conversation(9), sizes=sizes).table
+    assert (s.unbiased(table[:, i.I_FIRST]).tolist(), s.unbiased(table[:, i.I_LAST]).tolist()) == ([1, 3, 5, 7, 9, 11],) * 2
+    assert table[:, i.I_COUNT].tolist() == [1] * 6
+    assert table[:, i.I_REQUESTS].tolist() == [1] * 5 + [2]
+    assert set(table[:, i.I_CONNECTION].tolist()) == {1}
+    assert set(table[:, i.I_SID].tolist()) == {-1}
+
+
+def test_connections_that_nobody_asked_for_are_left_out() -> None:
+    assert len(gathered(conversation(9), connections=(range(2, 5),)).table) == 0
+    assert len(gathered(conversation(9), connections=(range(1, 2),)).table) == 6
+
+
+def test_too_many_events_are_told_together_and_never_those_of_two_streams() -> None:
+    whole, few = gathered(conversation(99)), gathered(conversation(99), most=16)
+    table = few.table
+    assert len(table) <= 16
+    for requests in (1, 2):
+        own, all_of_it = (one[one[:, i.I_REQUESTS] == requests] for one in (table, whole.table))
+        assert own[:, i.I_COUNT].sum() == len(all_of_it)
+        assert (own[:, i.I_FIRST].min(), own[:, i.I_LAST].max()) == (all_of_it[:, i.I_FIRST].min(), all_of_it[:, i.I_LAST].max())
+        for entry in own.tolist():
+            inside = (all_of_it[:, i.I_FIRST] >= entry[i.I_FIRST]) & (all_of_it[:, i.I_FIRST] <= entry[i.I_LAST])
+            assert np.count_nonzero(inside) == entry[i.I_COUNT]
+    assert few.last_rows == whole.last_rows
