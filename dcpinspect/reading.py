@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.coverage import Coverage
@@ -13,6 +13,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
+    from dcpinspect.streams.elsewhere import Shown
     from dcpinspect.streams.tracker import Tables, Tracker
 
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class Reading:
         """Capture time of the first packet, once one was read."""
         self.messages = 0
         """Messages delivered so far."""
+        self._options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
+        self._is_repeatable = self.capture.size is not None
         self.tracker: Tracker | None = None
         if track:
             self.track()
@@ -64,7 +67,7 @@ class Reading:
         """Keep ``tables`` from now on, which is before the first batch."""
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
-        self.tracker = Tracker()
+        self.tracker = Tracker(remembers=not self._is_repeatable)
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +87,22 @@ class Reading:
             msg = "this reading does not track streams"
             raise ValueError(msg)
         names = [file.name for file in self.capture.files]
-        return self.tracker.tables(self.engine.links, names if len(names) > 1 else ())
+        return self.tracker.tables(self.engine.links, names if len(names) > 1 else (), self._shown(self.tracker))
+
+    def _shown(self, tracker: Tracker) -> Shown | None:
+        """What a second look at the files gives of the events by which streams are compared."""
+        wanted = tracker.wanted if self._is_repeatable else None
+        if wanted is None:
+            return None
+        from dcpinspect.streams.elsewhere import Shown  # deferred: few readings need it
+
+        shown = Shown(wanted)
+        with Reading([file.name for file in self.capture.files], **self._options) as again:
+            for batch in again:
+                if int(batch.row[0]) > wanted.last_row:
+                    break
+                shown.feed(batch)
+        return shown
 
     def __iter__(self) -> Iterator[MessageBatch]:
         for packets in self.capture:

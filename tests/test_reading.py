@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -11,6 +13,8 @@ from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading, ahead
 from dcpinspect.tables.messages import MessageBatch
 from tests import builders
+from tests.builders import Recorded
+from tests.streams.told import opened, packets
 
 
 def test_messages_are_counted_as_they_are_delivered(tmp_path: Path) -> None:
@@ -73,3 +77,35 @@ def test_an_error_while_decoding_ahead_reaches_the_caller() -> None:
 
     with pytest.raises(CaptureError, match="is broken"):
         list(ahead(broken()))
+
+
+def lacking() -> list[Recorded]:
+    """Two clients of one vbucket, of whom one never got a document that the other did."""
+    talks = [opened(f"{name}:1", port=port) for name, port in (("has", 50_000), ("lacks", 50_001))]
+    for talk in talks:
+        stream = talk.stream(7)
+        stream.snapshot(0, 4, "memory")
+        for seqno in (1, 2, 4) if talk is talks[1] else (1, 2, 3, 4):
+            stream.mutation(seqno, f"k{seqno}")
+    return [Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets(*talks)]
+
+
+def test_streams_of_files_are_compared_by_reading_again(tmp_path: Path) -> None:
+    path = tmp_path / "two.pcap"
+    path.write_bytes(builders.pcap(lacking()))
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        (gap,) = reading.tables.gaps.records()
+    assert (gap["cause"], gap["evidence"].partition(",")[0]) == ("unexplained", "connection 1 was sent 3 in row 10")
+
+
+def test_streams_of_pipes_are_compared_by_what_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = Thread(target=path.write_bytes, args=(builders.pcap(lacking()),))
+    writer.start()
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        (gap,) = reading.tables.gaps.records()
+    writer.join()
+    assert gap["cause"] == "unexplained"

@@ -5,7 +5,7 @@ A jump in seqnos alone is never an error: servers de-duplicate, filter and skip 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,14 +15,12 @@ from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import GAPS
+from dcpinspect.streams.disputes import Told
 from dcpinspect.streams.snapshots import DISK, HISTORY
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
 
 Table = npt.NDArray[np.int64]
-
-SKIP_DELETES = 0x200
-"""Open flag: deletions of the first backfill are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +82,26 @@ def _has(flags: Table, bit: int) -> Mask:
 class Gaps:
     """All gaps of a reading, with their causes, in order of the row that ends them."""
 
-    def __init__(self, gaps: Table, extras: Sequence[Extra], cause: Table, streams: Table, snapshots: Table, losses: Table) -> None:
+    def __init__(
+        self,
+        gaps: Table,
+        extras: Sequence[Extra],
+        cause: Table,
+        streams: Table,
+        snapshots: Table,
+        losses: Table,
+        told: Mapping[int, Told],
+    ) -> None:
+        """``told``: by number of the gap, what another stream says of it."""
         self._gaps = gaps
         self._extras = extras
         self._streams = streams
         self._snapshots = snapshots
         self._losses = losses
+        self._told = told
+        for number, tale in told.items():
+            if tale.cause >= 0:
+                cause[number] = tale.cause
         after = np.concatenate((gaps[:, s.G_AFTER], np.array([gap.after for gap in extras], dtype=np.int64)))
         before = np.concatenate((gaps[:, s.G_BEFORE], np.array([gap.before for gap in extras], dtype=np.int64)))
         row = np.concatenate((gaps[:, s.G_BEFORE_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
@@ -127,6 +139,9 @@ class Gaps:
         gap = self._gaps[number]
         cause = int(self.cause[place])
         first, last = int(gap[s.G_AFTER_ROW]), int(gap[s.G_BEFORE_ROW])
+        tale = self._told.get(number)
+        if tale is not None and tale.cause >= 0:
+            return [tale.row, last]
         snapshot = int(gap[s.G_SNAPSHOT])
         marker = int(self._snapshots[snapshot, s.N_PLACE + s.AT_ROW]) if snapshot >= 0 else first
         if cause == w.LOSS:
@@ -144,6 +159,19 @@ class Gaps:
         number = int(self._order[place])
         if number >= len(self._gaps):
             return self._extra_evidence(self._extras[number - len(self._gaps)])
+        tale = self._told.get(number)
+        if tale is not None and tale.cause >= 0:
+            return self._tale(tale)
+        return self._own_evidence(place, number) + ("" if tale is None else "; other streams not compared")
+
+    def _tale(self, tale: Told) -> str:
+        connection = self._streams[tale.stream, s.S_CONNECTION]
+        shown = f"connection {connection} was sent {_plain(tale.seqno)} in row {tale.row}"
+        if tale.cause == w.INVISIBLE:
+            return f"{shown}: what this client is not shown"
+        return f"{shown}, and here neither that nor a later version came before the snapshot was complete"
+
+    def _own_evidence(self, place: int, number: int) -> str:
         gap = self._gaps[number]
         cause = int(self.cause[place])
         rows = f"rows {gap[s.G_AFTER_ROW]} and {gap[s.G_BEFORE_ROW]}"
@@ -158,7 +186,8 @@ class Gaps:
         if cause == w.FILTERED and not self._has_filter(gap):
             return "the connection was opened without deletions of the first backfill"
         if cause == w.FILTERED:
-            return f"the request in row {self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]} asks for some collections only"
+            asked = self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]
+            return f"the request in row {asked} asks for some collections only: filtered, or de-duplicated"
         if gap[s.G_SNAPSHOT] < 0:
             return f"no marker lies between {rows}: both are of one snapshot, whose marker was not captured"
         return self._in_snapshot(gap, cause)

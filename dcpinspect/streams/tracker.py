@@ -17,8 +17,10 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of, is_named
+from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, subscription
+from dcpinspect.streams.elsewhere import Recent, Shown, Wanted
 from dcpinspect.streams.follow import follow_messages
-from dcpinspect.streams.gaps import SKIP_DELETES, Gaps, StreamFacts, causes
+from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.oso import OutOfOrder
@@ -51,7 +53,9 @@ class Tables:
 class Tracker:
     """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not with messages."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembers: bool = False) -> None:
+        """``remembers``: the latest events, to compare streams by; where the messages cannot be read again."""
+        self._recent = Recent() if remembers else None
         self.state = s.State()
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
@@ -60,6 +64,8 @@ class Tracker:
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading."""
+        if self._recent is not None:
+            self._recent.feed(batch)
         self._meet(batch)
         messages, extras = self._columns.tables(batch)
         state = self.state
@@ -92,12 +98,13 @@ class Tracker:
             self._out_of_order.take(state.rows(s.N_OSO), state.rows(s.N_SNAPSHOTS))
             state.counts[s.N_OSO] = 0
 
-    def tables(self, links: Sequence[Link], files: Sequence[str] = ()) -> Tables:
-        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin."""
-        found = self._tables(links)
+    def tables(self, links: Sequence[Link], files: Sequence[str] = (), shown: Shown | None = None) -> Tables:
+        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin;
+        ``shown``: what was found of the events that are ``wanted``."""
+        found = self._tables(links, shown)
         return found if not files else Tables(**{name: table.with_file(files) for name, table in found.by_name.items()})
 
-    def _tables(self, links: Sequence[Link]) -> Tables:
+    def _tables(self, links: Sequence[Link], shown: Shown | None) -> Tables:
         for link in links:
             if link.number > self._met:
                 self._meet_one(link.number, known=link.has_handshake)
@@ -112,7 +119,12 @@ class Tracker:
         ends = _with_high_seqnos(Ends.of(streams, state.connections, by_number, starved), streams, clients, high_seqnos)
         extras = [*rollback_gaps(streams), *resumed_gaps(streams, clients, unnamed, by_number, ends.is_lost), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
-        found = Gaps(kernel_gaps, extras, causes(kernel_gaps, snapshots, self._facts(streams)), streams, snapshots, losses)
+        cause = causes(kernel_gaps, snapshots, self._facts(streams))
+        disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams))
+        if shown is None and self._recent is not None and disputes.pairs:
+            shown = self._recent.shown(disputes.wanted())
+        told = disputes.settled(shown, self._subscriptions(disputes, streams))
+        found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
         texts = Texts(self.conversation.filters, self.conversation.logs)
@@ -137,6 +149,32 @@ class Tracker:
             gaps=found.records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
         )
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """Events that would tell more about gaps, in ``tables``; None when none would."""
+        gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
+        cause = causes(gaps, snapshots, self._facts(streams))
+        disputes = Disputes(gaps, cause, streams, snapshots, self._branches(streams))
+        return disputes.wanted() if disputes.pairs else None
+
+    def _branches(self, streams: Table) -> Table:
+        """The newest uuid that the server named to each stream, 0 where it named none."""
+        newest = [int.from_bytes(log[:8], "big", signed=True) if len(log) >= 8 else 0 for log in self.conversation.logs]
+        return np.array([*newest, 0], dtype=np.int64)[streams[:, s.S_LOG]]  # number -1, no log, finds the last one
+
+    def _subscriptions(self, disputes: Disputes, streams: Table) -> dict[int, Subscription]:
+        gaps = self.state.rows(s.N_GAPS)
+        found = {}
+        for number in {int(gaps[gap, s.G_STREAM]) for gap, _ in disputes.pairs}:
+            stream = streams[number]
+            connection = int(stream[s.S_CONNECTION])
+            of = self.state.connections[connection]
+            is_whole = bool(of[s.C_KNOWN]) and not of[s.C_LOSSES] and not of[s.C_LOSSES + 1]
+            filter_ = self.conversation.filters[stream[s.S_FILTER]] if stream[s.S_FILTER] >= 0 else None
+            asked = stream[s.S_FORM] > 0
+            found[number] = subscription(self.conversation.sessions[connection], filter_, asked=bool(asked), is_whole=is_whole)
+        return found
 
     def _meet(self, batch: MessageBatch) -> None:
         handshakes = batch.endpoints.has_handshake

@@ -96,9 +96,9 @@ def packets(*talks: Told) -> list[Packet]:
 class Seen:
     """What a tracker made of packets."""
 
-    def __init__(self, captured: Sequence[Packet], sizes: Sequence[int] = ()) -> None:
+    def __init__(self, captured: Sequence[Packet], sizes: Sequence[int] = (), *, remembers: bool = True) -> None:
         """``sizes``: packets of each batch; without, one batch."""
-        engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+        engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers)
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:
                 self.tracker.feed(batch)

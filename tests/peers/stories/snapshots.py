@@ -13,6 +13,8 @@ from tests.peers.script import Conversation, Story, Stream
 from tests.peers.stories.world import BUCKET, FRUIT, VEGETABLE, login, order
 
 UUID = 0x5A45_0000_0000_0001
+FLUSHED_UUID = 0x5A45_0000_0000_0002
+"""The bucket was flushed before the mirror came: what it reads is another history."""
 
 _Steps = Iterator[None]
 """A stream's part of the story, step by step."""
@@ -163,7 +165,7 @@ def legacy_mirror() -> Conversation:
     talk.sasl_plain("mirror", login("mirror"))
     talk.select_bucket(BUCKET)
     talk.open("mirror", "producer")
-    stream = talk.stream(13, log=[(UUID, 0)], end=1100)
+    stream = talk.stream(13, log=[(FLUSHED_UUID, 0)], end=1100)
     stream.snapshot(0, 1000, "disk", "checkpoint")
     for seqno in range(100, 1001, 100):
         stream.mutation(seqno, f"counter::{seqno}", order(seqno, 1), rev=seqno)

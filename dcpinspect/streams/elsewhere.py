@@ -1,0 +1,225 @@
+"""Events of streams that somebody needs a second time: which change was each seqno, of which key, in which row.
+
+Nothing of this is kept while messages pass. Files are read again, and only for the seqnos on which two streams of a vbucket disagree;
+of what cannot be read twice the latest events are remembered.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.kernel import Ints, Octets, kernel
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.session import CollectionsState
+from dcpinspect.streams import state as s
+from dcpinspect.tables.messages import MessageBatch
+
+Table = npt.NDArray[np.int64]
+Interval = tuple[int, int]
+"""Biased seqnos, both included."""
+
+T_ROW, T_CONNECTION, T_VBUCKET, T_SID, T_SEQNO, T_OPCODE, T_COLLECTION, T_ENDED, T_KEY, EVENT = range(10)
+"""Columns of a table of events. T_SEQNO: biased. T_COLLECTION: -1 where it is not known. T_ENDED: the collection that the event ends,
+or -1. T_KEY: a hash of the key, -1 where the capture lacks part of it."""
+
+RECENT = 1 << 20
+"""Events remembered of what cannot be read twice: 80 MB."""
+MOST = 1 << 19
+"""Events looked at to compare streams; where there are more to compare, the rest is not compared."""
+
+_END_COLLECTION = 1
+_PRIME = (1 << 31) - 1
+_SECRETS = tuple(2 + secrets.randbelow(_PRIME - 2) for _ in range(2))  # keys are chosen by clients: nobody shall choose which ones collide
+
+_IS_EVENT = np.zeros(256, dtype=np.bool_)
+_IS_EVENT[
+    [
+        Opcode.DCP_MUTATION,
+        Opcode.DCP_DELETION,
+        Opcode.DCP_EXPIRATION,
+        Opcode.DCP_SYSTEM_EVENT,
+        Opcode.DCP_PREPARE,
+        Opcode.DCP_COMMIT,
+        Opcode.DCP_ABORT,
+    ]
+] = True
+
+
+@kernel("void(octets[::1], int64[::1], int64[::1], int64, int64, int64[::1])")
+def hash_keys(data: Octets, start: Ints, size: Ints, one: int, two: int, out: Ints) -> None:
+    """Polynomial hashes over the prime 2**31 - 1 at two secret points, of the bytes [start, start + size): linear in their number."""
+    for i in range(len(start)):
+        high, low = 1, 1
+        for at in range(start[i], start[i] + size[i]):
+            byte = int(data[at]) + 1
+            high = (high * one + byte) % 2147483647
+            low = (low * two + byte) % 2147483647
+        out[i] = (high << 31) | low
+
+
+def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) -> Table:
+    """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them."""
+    decoded = batch.decoded
+    seqnos = decoded.numbers.get("by_seqno")
+    if seqnos is None:
+        return np.empty((0, EVENT), dtype=np.int64)
+    is_event = _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
+    if seqnos.valid is not None:
+        is_event &= seqnos.valid
+    rows = np.flatnonzero(is_event)
+    sid = decoded.sid.values[rows].astype(np.int64)
+    if decoded.sid.valid is not None:
+        sid[~decoded.sid.valid[rows]] = -1
+    if keys is not None and len(rows):
+        chosen = np.isin(stream_keys(batch.connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
+        rows, sid = rows[chosen], sid[chosen]
+    table = np.empty((len(rows), EVENT), dtype=np.int64)
+    if not len(rows):
+        return table
+    table[:, T_ROW] = batch.row[rows]
+    table[:, T_CONNECTION] = batch.connection[rows]
+    table[:, T_VBUCKET] = decoded.specific[rows]
+    table[:, T_SID] = sid
+    table[:, T_SEQNO] = s.biased(seqnos.values[rows])
+    table[:, T_OPCODE] = decoded.opcode[rows]
+    table[:, T_COLLECTION] = _collections(batch, rows)
+    event = decoded.numbers.get("event")
+    ends = table[:, T_OPCODE] == Opcode.DCP_SYSTEM_EVENT
+    if event is not None:
+        ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
+    table[:, T_ENDED] = np.where(ends, table[:, T_COLLECTION], -1)
+    start, size = decoded.key.start[rows], np.maximum(decoded.key.size[rows], 0)
+    hashed = np.empty(len(rows), dtype=np.int64)
+    hash_keys(len(rows), batch.data, np.ascontiguousarray(start), np.ascontiguousarray(size), _SECRETS[0], _SECRETS[1], hashed)
+    table[:, T_KEY] = hashed
+    if len(batch.missing.row):
+        table[np.isin(rows, batch.missing.row), T_KEY] = -1
+    return table
+
+
+def _collections(batch: MessageBatch, rows: Rows) -> Rows:
+    known = batch.decoded.collection_id
+    values: Rows = known.values[rows].astype(np.int64)
+    if known.valid is not None:
+        without = np.where(batch.decoded.collections[rows] == CollectionsState.OFF, 0, -1)
+        values = np.where(known.valid[rows], values, without)
+    return values
+
+
+def stream_keys(connection: Table, vbucket: Table, sid: Table) -> Table:
+    """One number for connection, vbucket and stream-id (-1 for none)."""
+    return (connection << 34) | (vbucket << 17) | (sid + 1)
+
+
+class Wanted:
+    """Which seqnos of which streams somebody needs."""
+
+    def __init__(self, streams: Table, intervals: Mapping[int, Sequence[Interval]]) -> None:
+        """``intervals``: by number of the stream, in any order, overlapping or not."""
+        self._intervals = {number: _merged(found) for number, found in intervals.items()}
+        numbers = np.array(sorted(self._intervals), dtype=np.int64)
+        of = streams[numbers]
+        self.keys: Table = stream_keys(of[:, s.S_CONNECTION], of[:, s.S_VBUCKET], of[:, s.S_SID])
+        self.first_row = int(of[:, s.S_OPENED + s.AT_ROW].min()) if len(of) else 0
+        self.last_row = int(of[:, s.S_LATEST + s.AT_ROW].max()) if len(of) else 0
+        self._streams = [
+            (number, key, int(row[s.S_OPENED + s.AT_ROW]), int(row[s.S_LATEST + s.AT_ROW]))
+            for number, key, row in zip(numbers.tolist(), self.keys.tolist(), of, strict=True)
+        ]
+
+    def of(self, events: Table) -> list[tuple[int, Table]]:
+        """(stream, its events among these), as far as they are wanted."""
+        if not len(events):
+            return []
+        key = stream_keys(events[:, T_CONNECTION], events[:, T_VBUCKET], events[:, T_SID])
+        row, seqno = events[:, T_ROW], events[:, T_SEQNO]
+        low, high = int(row[0]), int(row[-1])
+        present = set(np.unique(key).tolist())
+        found = []
+        for number, of_stream, first, last in self._streams:
+            if of_stream in present and first <= high and last >= low:
+                lows, highs = self._intervals[number]
+                place = np.searchsorted(lows, seqno, side="right") - 1
+                inside = (place >= 0) & (seqno <= highs[np.maximum(place, 0)])
+                chosen = inside & (key == of_stream) & (row >= first) & (row <= last)
+                if chosen.any():
+                    found.append((number, events[chosen]))
+        return found
+
+
+def _merged(intervals: Sequence[Interval]) -> tuple[Table, Table]:
+    """First and last of intervals, sorted and apart."""
+    pairs = np.array(sorted(set(intervals)), dtype=np.int64)
+    last = np.maximum.accumulate(pairs[:, 1])
+    starts = np.flatnonzero(np.concatenate(([True], pairs[1:, 0] > last[:-1])))
+    ends = np.concatenate((starts[1:] - 1, [len(pairs) - 1]))
+    return pairs[starts, 0], last[ends]
+
+
+class Shown:
+    """The wanted events, as far as they were found."""
+
+    def __init__(self, wanted: Wanted, *, since: int = 0) -> None:
+        """``since``: events before this row cannot be had."""
+        self.wanted = wanted
+        self.since = since
+        self.is_full = False
+        """There were more than anyone looks at."""
+        self._parts: dict[int, list[Table]] = {}
+        self._count = 0
+
+    def take(self, events: Table) -> None:
+        """What there is of them among these events."""
+        for number, found in self.wanted.of(events):
+            self._count += len(found)
+            self.is_full |= self._count > MOST
+            if self.is_full:
+                return
+            self._parts.setdefault(number, []).append(found)
+
+    def feed(self, batch: MessageBatch) -> None:
+        """The same for a batch of messages that are read again."""
+        if not self.is_full:
+            self.take(events_of(batch, self.wanted.keys))
+
+    def of(self, stream: int) -> Table:
+        """The events of a stream in order of seqno."""
+        parts = self._parts.get(stream)
+        if parts is None:
+            return np.empty((0, EVENT), dtype=np.int64)
+        table = np.concatenate(parts)
+        return table[np.argsort(table[:, T_SEQNO], kind="stable")]
+
+
+class Recent:
+    """The latest events of a reading that cannot be repeated."""
+
+    def __init__(self, most: int = RECENT) -> None:
+        self._most = most
+        self._parts: deque[Table] = deque()
+        self._count = 0
+        self._since = 0
+
+    def feed(self, batch: MessageBatch) -> None:
+        """The next messages."""
+        part = events_of(batch)
+        self._parts.append(part)
+        self._count += len(part)
+        while self._count > self._most:
+            old = self._parts.popleft()
+            self._count -= len(old)
+            if len(old):
+                self._since = int(old[-1, T_ROW]) + 1
+
+    def shown(self, wanted: Wanted) -> Shown:
+        """What is remembered of the wanted events."""
+        shown = Shown(wanted, since=self._since)
+        for part in self._parts:
+            shown.take(part)
+        return shown

@@ -1,0 +1,229 @@
+"""What another stream of the same branch shows of the seqnos that a stream lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tests.peers.script import Stream
+from tests.streams.told import Seen, Told, opened, packets, tables
+
+LOG = [(0xABCD, 0)]
+
+
+def pair(
+    *, mine: dict[str, Any] | None = None, names: Sequence[str] = ("shows", "lacks"), controls: dict[str, str] | None = None
+) -> tuple[tuple[Told, Stream], tuple[Told, Stream]]:
+    """Two clients, each with a stream of vbucket 7: one that shows what there is, with sync writes, and one that lacks something."""
+    shows = opened(f"{names[0]}:1", "include-delete-times", port=50_000, enable_sync_writes="true")
+    lacks = opened(f"{names[1]}:1", "include-delete-times", port=50_001, **(controls or {}))
+    return (shows, shows.stream(7, log=LOG)), (lacks, lacks.stream(7, log=LOG, **(mine or {})))
+
+
+def changes(stream: Stream, end: int, *kinds: str, start: int = 0, without: Sequence[int] = ()) -> None:
+    """A snapshot of mutations, each of another key, except for some seqnos."""
+    stream.snapshot(start, end, *(kinds or ("memory", "checkpoint")))
+    for seqno in range(max(start, 1), end + 1):
+        if seqno not in without:
+            stream.mutation(seqno, f"k{seqno}")
+
+
+def gap(*talks: Told, **options: Any) -> dict[str, Any]:
+    """The one gap on the last connection."""
+    found = [record for record in Seen(packets(*talks), **options).gaps if record["connection"] == len(talks)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_prepares_and_aborts_are_invisible_to_who_has_no_sync_writes() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 5, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.prepare(2, "b", {})
+    shows.abort(2, 3, "b")
+    shows.mutation(4, "d")
+    shows.mutation(5, "e")
+    changes(lacks, 5, without=[2, 3])
+    found = gap(one, two)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 4, "invisible")
+    assert found["evidence"] == "connection 1 was sent 2 in row 11: what this client is not shown"
+    assert found["rows"][0] == 11
+
+
+def test_a_run_that_holds_more_than_what_is_invisible_is_explained_as_without_the_other_stream() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 5, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.prepare(2, "b", {})
+    shows.mutation(4, "d")
+    shows.mutation(5, "e")
+    changes(lacks, 5, without=[2, 3])
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+def test_system_events_are_invisible_to_who_has_no_collections() -> None:
+    (one, shows), _ = pair()
+    shows.snapshot(0, 3, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.system_event(2, "create-scope", "s", manifest_uid=2, scope_id=8)
+    shows.mutation(3, "c")
+    two = Told("old:1", port=50_001)
+    two.hello("old/1.0", "JSON")
+    two.open("old:1", "producer")
+    changes(two.stream(7, log=LOG), 3, without=[2])
+    assert gap(one, two)["cause"] == "invisible"
+
+
+def later_marker(stream: Stream, without: Sequence[int] = ()) -> None:
+    changes(stream, 2)
+    changes(stream, 6, start=3, without=without)
+
+
+def test_a_document_that_another_stream_got_and_this_one_never_is_missing() -> None:
+    (one, shows), (two, lacks) = pair()
+    later_marker(shows)
+    later_marker(lacks, without=[4])
+    found = gap(one, two)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 5, "unexplained")
+    assert found["evidence"] == (
+        "connection 1 was sent 4 in row 14, and here neither that nor a later version came before the snapshot was complete"
+    )
+    assert found["rows"][0] == 14
+
+
+@pytest.mark.parametrize("kinds", [("memory", "checkpoint"), ("disk", "checkpoint")])
+def test_it_is_missing_in_a_backfill_where_the_other_snapshot_reaches_as_far(kinds: tuple[str, ...]) -> None:
+    (one, shows), (two, lacks) = pair()
+    changes(shows, 6, *kinds)
+    changes(lacks, 6, *kinds, without=[4])
+    assert gap(one, two)["cause"] == "unexplained"
+
+
+def a_later_version_came(_: Stream, lacks: Stream) -> None:
+    changes(lacks, 2)
+    lacks.snapshot(3, 6, "memory", "checkpoint")
+    for seqno, key in ((3, "k3"), (5, "k5"), (6, "k4")):
+        lacks.mutation(seqno, key)
+
+
+def the_snapshot_is_not_complete(_: Stream, lacks: Stream) -> None:
+    changes(lacks, 2)
+    lacks.snapshot(3, 9, "memory", "checkpoint")
+    for seqno in (3, 5, 6):
+        lacks.mutation(seqno, f"k{seqno}")
+
+
+def something_of_the_snapshot_was_lost(_: Stream, lacks: Stream) -> None:
+    changes(lacks, 2)
+    lacks.snapshot(3, 7, "memory", "checkpoint")
+    for seqno in (3, 5):
+        lacks.mutation(seqno, f"k{seqno}")
+    assert isinstance(lacks.conversation, Told)
+    with lacks.conversation.lost():
+        lacks.mutation(6, "k4")
+    lacks.mutation(7, "k7")
+
+
+@pytest.mark.parametrize("says", [a_later_version_came, the_snapshot_is_not_complete])
+def test_it_is_not_missing_while_a_later_version_may_stand_for_it(says: Callable[[Stream, Stream], None]) -> None:
+    (one, shows), (two, lacks) = pair()
+    later_marker(shows)
+    says(shows, lacks)
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+def test_it_is_not_missing_where_the_later_version_may_have_been_lost() -> None:
+    (one, shows), (two, lacks) = pair()
+    later_marker(shows)
+    something_of_the_snapshot_was_lost(shows, lacks)
+    causes = {record["cause"] for record in tables(one, two).gaps}
+    assert causes == {"deduplicated", "capture-loss"}
+
+
+def test_a_document_whose_deletion_was_purged_is_not_missing() -> None:
+    (one, shows), (two, lacks) = pair()
+    changes(shows, 4)
+    shows.snapshot(5, 6, "memory", "checkpoint")
+    shows.deletion(5, "k2")
+    shows.mutation(6, "k6")
+    # The backfill finds neither the document nor, after the purge, its deletion.
+    changes(lacks, 6, "disk", "checkpoint", without=[2, 5])
+    assert {record["cause"] for record in tables(one, two).gaps} == {"deduplicated"}
+
+
+def test_a_deletion_that_was_purged_is_not_missing() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 3, "disk", "checkpoint")
+    shows.mutation(1, "k1")
+    shows.deletion(2, "k2")
+    shows.mutation(3, "k3")
+    changes(lacks, 3, "disk", "checkpoint", without=[2])
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+def test_documents_of_a_collection_that_was_dropped_are_not_missing() -> None:
+    (one, shows), (two, lacks) = pair()
+    for stream, has_document in ((shows, True), (lacks, False)):
+        stream.snapshot(0, 4, "disk", "checkpoint")
+        stream.mutation(1, "k1")
+        if has_document:
+            stream.mutation(2, "k2", collection=8)
+        stream.system_event(3, "end-collection", manifest_uid=3, scope_id=0, collection_id=8)
+        stream.mutation(4, "k4")
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+@pytest.mark.parametrize(
+    ("mine", "cause"),
+    [
+        ({"value": {"collections": ["9"]}}, "filtered"),
+        ({"value": {"scope": "0"}}, "filtered"),
+        ({"value": {"collections": ["0", "9"]}}, "unexplained"),
+    ],
+    ids=["another collection", "a scope, of collections unknown", "its collection"],
+)
+def test_it_is_missing_only_where_it_was_asked_for(mine: dict[str, Any], cause: str) -> None:
+    (one, shows), (two, lacks) = pair(mine=mine)
+    later_marker(shows)
+    later_marker(lacks, without=[4])
+    assert gap(one, two)["cause"] == cause
+
+
+def test_a_collection_that_its_user_may_not_see_is_not_missing() -> None:
+    (one, shows), (two, lacks) = pair()
+    for stream in (shows, lacks):
+        changes(stream, 2)
+        stream.snapshot(3, 5, "memory", "checkpoint")
+        stream.mutation(3, "k3")
+        if stream is shows:
+            stream.mutation(4, "k4", collection=8)
+        stream.mutation(5, "k5")
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+def test_another_branch_tells_nothing() -> None:
+    (one, shows), (two, lacks) = pair(mine={})
+    other = opened("lacks:2", port=50_002).stream(7, log=[(0xEEEE, 0)])
+    later_marker(shows)
+    later_marker(other, without=[4])
+    assert isinstance(other.conversation, Told)
+    assert gap(one, other.conversation)["cause"] == "deduplicated"
+    del two, lacks
+
+
+def test_what_nobody_can_look_up_is_said_not_to_be_compared() -> None:
+    (one, shows), (two, lacks) = pair()
+    later_marker(shows)
+    later_marker(lacks, without=[4])
+    found = gap(one, two, remembers=False)
+    assert found["cause"] == "deduplicated"
+    assert found["evidence"].endswith("; other streams not compared")
+
+
+def test_streams_that_agree_are_not_looked_at() -> None:
+    (one, shows), (two, lacks) = pair()
+    later_marker(shows, without=[4])
+    later_marker(lacks, without=[4])
+    assert Seen(packets(one, two), remembers=False).tracker.wanted is None

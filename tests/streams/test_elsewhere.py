@@ -1,0 +1,151 @@
+"""Events looked at a second time: only those that are wanted, from batches read again or from the latest ones remembered."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.engine import Engine
+from dcpinspect.streams import elsewhere
+from dcpinspect.streams import state as s
+from dcpinspect.streams.elsewhere import (
+    T_COLLECTION,
+    T_CONNECTION,
+    T_ENDED,
+    T_KEY,
+    T_OPCODE,
+    T_ROW,
+    T_SEQNO,
+    T_SID,
+    T_VBUCKET,
+    Recent,
+    Shown,
+    Wanted,
+    events_of,
+    hash_keys,
+)
+from dcpinspect.tables.messages import MessageBatch
+from tests.damage import PORT, batches
+from tests.streams.told import Told, opened, packets
+
+
+def read(talk: Told, *sizes: int) -> list[MessageBatch]:
+    engine = Engine(["told.pcap"], ports=(PORT,))
+    found = [*(engine.feed(part) for part in batches(packets(talk), sizes)), engine.finish()]
+    return [batch for batch in found if batch is not None]
+
+
+def streams(*rows: tuple[int, int, int, int, int]) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """(connection, vbucket, sid, first row, last row) as the tracker's table of streams."""
+    table = np.zeros((len(rows), s.STREAM), np.int64)
+    for place, (connection, vbucket, sid, first, last) in enumerate(rows):
+        table[place, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]] = connection, vbucket, sid
+        table[place, s.S_OPENED + s.AT_ROW], table[place, s.S_LATEST + s.AT_ROW] = first, last
+    return table
+
+
+def seqno(number: int) -> int:
+    return number + s.LEAST
+
+
+def some() -> Told:
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, value={"sid": 3})
+    stream.snapshot(0, 6, "disk", "checkpoint")
+    stream.mutation(1, "a")
+    stream.deletion(2, "a", collection=9)
+    stream.system_event(3, "end-collection", manifest_uid=2, scope_id=0, collection_id=9)
+    stream.send("dcp_commit", framed=False, collection=0, key="a", prepared_seqno=1, commit_seqno=4)
+    stream.seqno_advanced(6)
+    return talk
+
+
+def test_an_event_has_its_seqno_collection_and_key() -> None:
+    (batch,) = read(some())
+    events = events_of(batch)
+    assert events[:, [T_CONNECTION, T_VBUCKET]].tolist() == [[1, 7]] * 4
+    assert events[:, T_SID].tolist() == [3, 3, 3, -1]
+    assert [number - s.LEAST for number in events[:, T_SEQNO].tolist()] == [1, 2, 3, 4]
+    assert events[:, T_OPCODE].tolist() == [0x57, 0x58, 0x5F, 0x62]
+    assert events[:, T_COLLECTION].tolist() == [0, 9, 9, 0]
+    assert events[:, T_ENDED].tolist() == [-1, -1, 9, -1]
+    keys = events[:, T_KEY].tolist()
+    assert keys[0] == keys[1] == keys[3] != keys[2]
+    assert events[:, T_ROW].tolist() == sorted(events[:, T_ROW].tolist())
+
+
+def test_a_key_that_is_not_there_as_a_whole_is_no_key() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "a", {"long": "x" * 200})
+    cut = [packet.cut(150) for packet in packets(talk)]
+    engine = Engine(["told.pcap"], ports=(PORT,))
+    (batch,) = [found for found in (engine.feed(next(batches(cut))), engine.finish()) if found is not None]
+    assert events_of(batch)[:, T_KEY].tolist() == [-1]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_both_forms_hash_alike_and_different_keys_differently(keys: list[bytes]) -> None:
+    size = np.array([len(key) for key in keys], np.int64)
+    start = np.cumsum(size) - size
+    data = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
+    out = [np.zeros(len(keys), np.int64) for _ in range(2)]
+    hash_keys.interpreted(data, start, size, 12_345_678, 87_654_321, out[0])
+    hash_keys.compiled(data, start, size, 12_345_678, 87_654_321, out[1])
+    assert out[0].tolist() == out[1].tolist()
+    assert len(set(out[0].tolist())) == len(set(keys))
+    assert (out[0] >= 0).all()
+
+
+@pytest.mark.parametrize("sizes", [(), (3,) * 20])
+def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) -> None:
+    found = read(some(), *sizes)
+    rows = [int(row) for batch in found for row in events_of(batch)[:, T_ROW]]
+    table = streams((1, 7, 3, rows[0], rows[-1]), (1, 8, 3, 1, 99), (1, 7, 3, rows[-1] + 1, 99), (2, 7, 3, 1, 99))
+    wanted = Wanted(table, {number: [(seqno(2), seqno(2)), (seqno(2), seqno(3)), (seqno(50), seqno(60))] for number in range(4)})
+    shown = Shown(wanted)
+    for batch in found:
+        shown.feed(batch)
+    assert [(shown.of(number)[:, T_SEQNO] - s.LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
+    assert (wanted.first_row, wanted.last_row) == (1, 99)
+
+
+def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, (1 << 64) - 1, "memory")
+    for number in (1, 1 << 63, (1 << 64) - 1):
+        stream.send("dcp_mutation", collection=0, key="k", by_seqno=number, rev_seqno=1)
+    (batch,) = read(talk)
+    shown = Shown(Wanted(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, seqno(1)), (seqno(1 << 63), s.GREATEST)]}))
+    shown.feed(batch)
+    assert s.unbiased(shown.of(0)[:, T_SEQNO]).tolist() == [1, 1 << 63, (1 << 64) - 1]
+
+
+def test_more_than_anyone_looks_at_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "MOST", 2)
+    (batch,) = read(some())
+    shown = Shown(Wanted(streams((1, 7, 3, 1, 99)), {0: [(s.LEAST, s.GREATEST)]}))
+    shown.feed(batch)
+    assert shown.is_full
+
+
+def test_the_latest_events_are_remembered_and_from_which_row_on() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 40, "memory")
+    for number in range(1, 41):
+        stream.mutation(number, "k")
+    wanted = Wanted(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, s.GREATEST)]})
+    everything, recent = Recent(), Recent(most=10)
+    for batch in read(talk, *(2,) * 60):
+        everything.feed(batch)
+        recent.feed(batch)
+    assert len(everything.shown(wanted).of(0)) == 40
+    assert everything.shown(wanted).since == 0
+    shown = recent.shown(wanted)
+    assert (shown.of(0)[:, T_SEQNO] - s.LEAST).tolist() == list(range(31, 41))
+    assert shown.since == int(shown.of(0)[0, T_ROW])
