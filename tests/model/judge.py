@@ -53,7 +53,7 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     rng = random.Random(seed)
     left = damaged(capture, damage, rng)
     sizes = [rng.randrange(1, 40) for _ in range(100)] if damage == "in pieces" else []
-    found = read(left, sizes)
+    found = read(left, sizes, remembers=damage == "in pieces")
     if DAMAGES.index(damage) <= DAMAGES.index("cut"):
         return left, all_differences(truth(left, found.heard), found.tables)
     heard = read(capture).heard

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from dcpinspect.engine import Engine
+from dcpinspect.streams.elsewhere import Shown
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import FIN, RST, SYN
 from tests.damage import PORT, Packet, batches
 from tests.model.facts import End, Heard, Record
 from tests.model.packets import Laid
-from tests.model.tape import Tape
+from tests.model.tape import Said, Tape
 
 _FLAGS = 47
 """Where the TCP flags are in a packet that ``damage.Talk`` wrote."""
@@ -64,33 +66,74 @@ class Read:
     """The records of each table, by its name."""
 
 
-def read(capture: Capture, sizes: Sequence[int] = ()) -> Read:
-    """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole messages have the tape's bytes."""
-    engine, tracker = Engine(["model.pcap"], ports=(PORT,)), Tracker()
-    offsets, said = capture.laid.offsets, capture.tape.said
-    by_place = {(one.connection, 0 if one.to_server else 1, offsets[place]): one for place, one in enumerate(said)}
-    bases: dict[tuple[int, int], int] = {}
-    for place in capture.places:
-        packet = capture.laid.packets[place]
-        if packet.size or packet.begins:  # without a SYN, offsets count from the first bytes
-            bases.setdefault((capture.laid.connection_of[place], packet.flow[2]), packet.offset)
-    heard: list[Heard] = []
+@dataclass(slots=True)
+class _Found:
+    """A message as it was found."""
+
+    connection: int
+    direction: int
+    offset: int
+    data: bytes
+    row: int
+    time_ns: int
+    is_whole: bool
+
+
+def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True) -> Read:
+    """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole messages have the tape's bytes.
+
+    ``remembers``: as from a pipe; else the events by which streams are compared are read again.
+    """
+    engine, tracker = Engine(["model.pcap"], ports=(PORT,)), Tracker(remembers=remembers)
+    found: list[_Found] = []
     for part in (*batches(capture.packets, sizes), None):
         batch = engine.finish() if part is None else engine.feed(part)
         if batch is None:
             continue
         tracker.feed(batch)
-        known = _connections(engine, capture)
-        for index in range(len(batch)):
-            number, direction = known[int(batch.connection[index]) - 1], int(batch.direction[index])
-            one = by_place.get((number, direction, int(batch.stream_offset[index]) + bases[number, direction]))
-            if one is None:
-                continue  # what a heuristic took for a message
-            is_whole = not batch.missing.of(index)
-            assert not is_whole or batch.bytes_of(index) == one.data, f"row {batch.row[index]} is not {one}"
-            heard.append(Heard(one, int(batch.row[index]), int(batch.time_ns[index]), is_whole))
-    tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
-    return Read(heard, _connections(engine, capture), tables)
+        columns = (batch.connection, batch.direction, batch.stream_offset, batch.row, batch.time_ns)
+        for index, (connection, direction, offset, row, time_ns) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+            data = batch.bytes_of(index)
+            found.append(_Found(connection, direction, offset, data, row, time_ns, is_whole=not batch.missing.of(index)))
+    known = _connections(engine, capture)
+    shown = None if remembers or tracker.wanted is None else _again(capture, Shown(tracker.wanted))
+    tables = {name: made.records() for name, made in tracker.tables(engine.links, shown=shown).by_name.items()}
+    return Read(_recognised(capture, found, known), known, tables)
+
+
+def _again(capture: Capture, shown: Shown) -> Shown:
+    engine = Engine(["model.pcap"], ports=(PORT,))
+    for part in (*batches(capture.packets), None):
+        batch = engine.finish() if part is None else engine.feed(part)
+        if batch is not None:
+            shown.feed(batch)
+    return shown
+
+
+def _recognised(capture: Capture, found: Sequence[_Found], known: Sequence[int]) -> list[Heard]:
+    """The messages as those of the tape; what a heuristic took for a message is left out."""
+    started = {(capture.laid.connection_of[p], capture.laid.packets[p].flow[2]) for p in capture.places if capture.laid.packets[p].begins}
+    by_offset: dict[tuple[int, int, int], Said] = {}
+    by_data: dict[tuple[int, int, bytes], list[int]] = defaultdict(list)
+    for place, one in enumerate(capture.tape.said):
+        direction, offset = 0 if one.to_server else 1, capture.laid.offsets[place]
+        by_offset[one.connection, direction, offset] = one
+        by_data[one.connection, direction, one.data].append(offset)
+    # Without a SYN, offsets count from the first bytes that were read, wherever these are on the tape.
+    votes: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+    for message in found:
+        flow = known[message.connection - 1], message.direction
+        votes[flow].update(offset - message.offset for offset in by_data[*flow, message.data])
+    out = []
+    for message in found:
+        flow = known[message.connection - 1], message.direction
+        base = 0 if flow in started or not votes[flow] else votes[flow].most_common(1)[0][0]
+        said = by_offset.get((*flow, base + message.offset))
+        if said is None:
+            continue
+        assert not message.is_whole or message.data == said.data, f"row {message.row} is not {said}"
+        out.append(Heard(said, message.row, message.time_ns, message.is_whole))
+    return out
 
 
 def _connections(engine: Engine, capture: Capture) -> list[int]:

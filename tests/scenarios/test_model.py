@@ -13,7 +13,7 @@ import pytest
 from tests.model.dice import Dice, shrunk
 from tests.model.expect import Tables
 from tests.model.facts import Heard
-from tests.model.judge import conversation, truth
+from tests.model.judge import complaint, conversation, truth
 from tests.model.play import play
 from tests.model.reading import Capture, read
 
@@ -102,3 +102,19 @@ def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None
     # The first generation's marker has no range, so nothing can be said about what is missing in it.
     assert [gap for gap in gaps if gap["cause"] == "unexplained" and gap["_snapshot"].end is not None] == []
     assert [gap for gap in gaps if gap["cause"] == "resumed"] == []
+
+
+@pytest.mark.parametrize("damage", ["whole", "in pieces", "cut"])
+@pytest.mark.parametrize("seed", range(25))
+def test_the_tables_of_a_capture_are_those_of_the_conversation(damage: str, seed: int) -> None:
+    wrong = complaint(damage, seed)
+    assert wrong is None, wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, 3000, 100))
+@pytest.mark.parametrize("damage", ["whole", "in pieces", "cut"])
+def test_thousands_of_conversations(damage: str, first: int) -> None:
+    for seed in range(first, first + 100):
+        wrong = complaint(damage, seed, times=3)
+        assert wrong is None, f"seed {seed}, {damage}\n{wrong}"
