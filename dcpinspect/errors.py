@@ -38,6 +38,7 @@ class PlacedError(UsageError):
     """A text that was given, such as a filter, has a mistake at a known place."""
 
     def __init__(self, name: str, what: str, text: str, at: int) -> None:
+        """``name`` says which text it is, escaped as ``what`` is; ``text`` is escaped here."""
         self.what = what
         """What is wrong, as a clause."""
         self.text = text
@@ -45,7 +46,7 @@ class PlacedError(UsageError):
         self.at = at
         """The character of the text where the mistake is, from 0."""
         self.details = _pointed_at(text, at)
-        super().__init__(f"{escape(name)}: {what}")
+        super().__init__(f"{name}: {what}")
 
 
 _SHOWN = 72

@@ -63,8 +63,8 @@ def test_of_a_long_text_the_part_around_the_place_is_shown(at: int, character: s
 
 
 def test_a_placed_error_is_one_line_beside_its_picture() -> None:
-    error = PlacedError("[filters] \x1b", "no such column", "row\n= 1", 0)
-    assert (str(error), error.what, error.text, error.at) == ("[filters] \\x1b: no such column", "no such column", "row\n= 1", 0)
+    error = PlacedError("[filters] slow", "no such column", "row\n= 1", 0)
+    assert (str(error), error.what, error.text, error.at) == ("[filters] slow: no such column", "no such column", "row\n= 1", 0)
 
 
 def test_exit_statuses() -> None:

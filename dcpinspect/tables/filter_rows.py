@@ -38,7 +38,10 @@ class FilterRows:
             self._database = connect(threads=1)  # a batch is computed in less time than threads take to start
         table = pa.RecordBatch.from_arrays([*columns, pa.array(numbers)], names=[*self.filter.columns, "place"])
         self._database.register("batch", table)
-        kept: Rows = self._database.execute(self._query).fetchnumpy()["place"]
+        try:
+            kept: Rows = self._database.execute(self._query).fetchnumpy()["place"]
+        except RuntimeError as error:
+            raise KeyboardInterrupt from error  # as which it came, before DuckDB took it
         self._database.unregister("batch")
         return np.sort(kept)
 
