@@ -236,6 +236,8 @@ class Query:
 
     def result(self) -> Rows:
         """The rows of the last statement, those before it done. Raises UsageError for what DuckDB refuses, at its place if known."""
+        if any("\ud800" <= character <= "\udfff" for character in self._text):  # bytes that were no UTF-8
+            raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = '\\xff'::blob")
         statements = self._told(self._text, lambda: self._database.extract_statements(self._text))
         if not statements:
             raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
@@ -261,6 +263,10 @@ class Query:
 
     def _explained(self, text: str, error: Exception) -> UsageError:
         """An error of DuckDB in a line, with the place in the text that it speaks of."""
+        if isinstance(error, duckdb.OutOfMemoryException):
+            return UsageError(
+                f"query: it needs more than {MEMORY} of memory at once, for a list or text that cannot wait on disk; ask for less"
+            )
         what, place = _parts(error)
         if place is None and isinstance(error, duckdb.Error):
             prefix = "explain "
@@ -282,10 +288,15 @@ def _parts(error: Exception) -> tuple[str, int | None]:
         what, place = details["exception_message"], details.get("position")
     except (ValueError, KeyError, TypeError):
         what, place = text.partition(" Error: ")[2] or text, None
-    what = what.replace(
-        "file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"
-    )
+    for theirs, ours in _OUR_WORDS:
+        what = re.sub(theirs, ours, what)
     return one_line(what), int(place) if place is not None else None
+
+
+_OUR_WORDS = (
+    ("file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"),
+    (r'\s*Use "SET .*', ""),  # nothing can be set
+)
 
 
 class Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -198,6 +199,25 @@ def test_rows_come_while_a_table_is_read() -> None:
         assert len(pulled) < 1_000
 
 
+def test_what_must_be_in_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "MEMORY", "50MiB")
+    assert str(refusal("select list(i) from range(20000000) t(i)")) == (
+        "query: it needs more than 50MiB of memory at once, for a list or text that cannot wait on disk; ask for less"
+    )
+
+
+def test_times_are_utc_wherever_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert ask("select time::varchar t, date_trunc('day', time)::varchar d from messages where row = 1") == [
+            {"t": "2024-04-06 12:01:00.577974+00", "d": "2024-04-06 00:00:00+00"}
+        ]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_what_is_sorted_may_exceed_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "MEMORY", "80MiB")
     text = "select max(n) n from (select row_number() over (order by md5(i::varchar)) n from range(1500000) t(i))"
@@ -341,6 +361,9 @@ def test_what_duckdb_refuses_is_told_at_its_place(text: str, place: str, says: s
         ("copy messages to '/x.csv'", 'query: Cannot access file "/x.csv" - queries reach the tables of the captures, and nothing else'),
         ("set threads = 1", "query: Cannot change configuration option "),
         ("select $1", "query: "),
+        ("select 'caf\udce9'", "query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = '\\xff'::blob"),
+        ("select " + "1+" * 5000 + "1", "query: Max expression depth limit of 1000 exceeded."),
+        ("select " + "(" * 20, "query: "),
         ("select * from captures", 'query: Table with name captures does not exist!'),
     ],
 )  # fmt: skip

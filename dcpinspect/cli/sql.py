@@ -58,7 +58,11 @@ def sql(
         opened(output, format_, paths) as out,
         progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
     ):
-        write_table(query.result(), format_, out, guard=csv_guard)
+        try:
+            write_table(query.result(), format_, out, guard=csv_guard)
+        except KeyboardInterrupt:
+            out.is_complete = False  # a part of a result is none
+            raise
     status = report(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
     if captures.is_stopped:
         raise KeyboardInterrupt

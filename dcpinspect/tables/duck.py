@@ -22,5 +22,6 @@ def connect(**settings: str | int) -> duckdb.DuckDBPyConnection:
             **{name: str(value) for name, value in settings.items()},
         }
     )
+    connection.execute("set TimeZone = 'UTC'")
     connection.execute("set lock_configuration = true")
     return connection

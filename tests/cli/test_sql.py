@@ -144,6 +144,11 @@ def test_standard_input_is_a_capture() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b'"n"\n450\n', b"")
 
 
+def test_standard_output_has_a_name_too() -> None:
+    done = run(TOUR, "select 1 as one", "--format", "csv", "-o", "/dev/stdout")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b'"one"\n1\n', b"")
+
+
 def test_standard_input_is_the_query() -> None:
     done = run(TOUR, "-", "--format", "csv", input=b"select count(*) n\nfrom messages\n")
     assert (done.returncode, done.stdout, done.stderr) == (0, b'"n"\n450\n', b"")
