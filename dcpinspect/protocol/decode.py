@@ -100,8 +100,8 @@ class Decoded:
         self.has_magic: Mask = _MAGICS[self.magic]
         """False: the first byte starts no message."""
         self._is_divided: Mask = (value_size >= 0) & self.has_magic
-        self._extras_at = start + HEADER_SIZE + self.framing_size
-        key_at = self._extras_at + self.extras_size
+        self.extras_at = start + HEADER_SIZE + self.framing_size
+        key_at = self.extras_at + self.extras_size
         self._key = Slices(key_at, np.where(self._is_divided & (key_size > 0), key_size, -1))
         self.value = Slices(key_at + key_size, np.where(self._is_divided, value_size, 0))
         self._problem = np.zeros(len(start), dtype=np.uint8)
@@ -209,7 +209,7 @@ class Decoded:
             distinctions = self._distinctions(header, rows)
             for part in [rows] if distinctions is None else [rows[split] for split in _split(np.arange(len(rows)), distinctions)]:
                 one = int(part[0])
-                extras = self._data[self._extras_at[one] : self._extras_at[one] + extras_size].tobytes()
+                extras = self._data[self.extras_at[one] : self.extras_at[one] + extras_size].tobytes()
                 yield self._noted(Group(part, choose(header, extras, int(self.value.size[one]))))
 
     def _distinctions(self, header: Header, rows: Rows) -> Rows | None:
@@ -228,7 +228,7 @@ class Decoded:
         is_fixed = np.append(sizes, -1)[place] == value_size
         distinction = np.where(is_fixed, place + 2, np.where(value_size > 0, 1, 0)).astype(np.int64)
         for offset, size in sorted(wanted):
-            _, inverse = np.unique(numbers_at(self._data, self._extras_at[rows] + offset, size), return_inverse=True)
+            _, inverse = np.unique(numbers_at(self._data, self.extras_at[rows] + offset, size), return_inverse=True)
             _, distinction = np.unique(distinction * (len(inverse) + 1) + inverse, return_inverse=True)
         return distinction
 
@@ -252,7 +252,7 @@ class Decoded:
             layout = group.choice.layout
             if layout is None or not group.choice.extras_fit:
                 continue
-            self._add_places(places, layout, layout.extras, group.rows, self._extras_at)
+            self._add_places(places, layout, layout.extras, group.rows, self.extras_at)
             size = layout.value_size
             if group.choice.value_fits and size:
                 full = group.rows[self.value.size[group.rows] == size]
@@ -295,7 +295,7 @@ class Decoded:
             state = CollectionsState.ON if bool((granted == COLLECTIONS).any()) else CollectionsState.OFF
             facts.append(Fact(row, int(connection[row]), state))
         opened = np.flatnonzero(client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits)
-        flags = numbers_at(self._data, self._extras_at[opened] + 4, 4).tolist()
+        flags = numbers_at(self._data, self.extras_at[opened] + 4, 4).tolist()
         facts += [
             Fact(row, int(connection[row]), underlying_datatype=bool(flag & 0x40)) for row, flag in zip(opened.tolist(), flags, strict=True)
         ]

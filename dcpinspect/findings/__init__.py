@@ -1,0 +1,1 @@
+"""What is wrong, whose fault it is and what to do: rules over messages, streams and connections."""

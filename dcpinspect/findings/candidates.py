@@ -1,0 +1,22 @@
+"""What rules over the columns of a batch hand to the collector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.message import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Messages of a batch that break a rule."""
+
+    rule: str
+    rows: Rows
+    words: Callable[[int], str] | None = None
+    """What to say of one of them; None: what the division into fields says."""
+    severity: Severity | None = None
+    """None: that of the rule."""
+    seqnos: Callable[[int], tuple[int, ...]] | None = None

@@ -1,0 +1,209 @@
+"""Occurrences put together: one finding for one thing, however often and on however many vbuckets it happened.
+
+Memory grows with (rule, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.finding import Finding, Occurrence, Place
+from dcpinspect.findings.rule import SEVERITIES, Rule
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+
+SHOWN = 3
+"""Occurrences of a finding whose messages are named, besides the last one."""
+MANY_VBUCKETS = 4
+"""From so many vbuckets on, what they share is one finding."""
+
+Key = tuple[str, str | None, int, int | None, int | None]
+"""Rule, cause, connection, vbucket, stream-id."""
+
+_VBUCKETLESS = np.zeros(256, dtype=np.bool_)
+_VBUCKETLESS[:] = True
+_VBUCKETLESS[[*range(Opcode.DCP_ADD_STREAM, Opcode.DCP_SET_VBUCKET_STATE + 1)]] = False
+_VBUCKETLESS[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = False
+
+
+def place_of(batch: MessageBatch, index: int) -> Place:
+    """Where a message of a batch is."""
+    return Place(
+        int(batch.row[index]),
+        int(batch.connection[index]),
+        DIRECTIONS[int(batch.direction[index])],
+        int(batch.stream_offset[index]),
+        int(batch.last_file[index]),
+        int(batch.last_frame[index]),
+        int(batch.time_ns[index]),
+    )
+
+
+@dataclass(slots=True)
+class _Heap:
+    """Occurrences of one key so far."""
+
+    first: Occurrence
+    shown: list[tuple[Place, ...]] = field(default_factory=list)
+    last: tuple[Place, ...] = ()
+    count: int = 0
+    last_time_ns: int = 0
+
+    def add(self, occurrence: Occurrence) -> None:
+        if len(self.shown) < SHOWN:
+            self.shown.append(occurrence.places)
+        else:
+            self.last = occurrence.places
+        self.count += occurrence.count
+        times = [place.time_ns for place in occurrence.places]
+        self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Evidence, each message once."""
+        return tuple(dict.fromkeys(place for places in (*self.shown, self.last) for place in places))
+
+
+class Collector:
+    """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        """``rules``: those that are wanted; occurrences of others are dropped."""
+        self._rules = rules
+        self._heaps: dict[Key, _Heap] = {}
+
+    def add(self, occurrence: Occurrence) -> None:
+        """One occurrence."""
+        if occurrence.rule not in self._rules:
+            return
+        key = (occurrence.rule, occurrence.cause, occurrence.connection, occurrence.vbucket, occurrence.sid)
+        heap = self._heaps.get(key)
+        if heap is None:
+            heap = self._heaps[key] = _Heap(occurrence)
+        heap.add(occurrence)
+
+    def add_rows(self, batch: MessageBatch, found: Candidates) -> None:
+        """All of these messages of a batch: counted in bulk, explained where they are shown."""
+        rule = self._rules.get(found.rule)
+        if rule is None or not len(found.rows):
+            return
+        rows = found.rows
+        vbucket = np.where(_has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1)
+        sids = batch.decoded.sid.take(rows)
+        sid = sids.values.astype(np.int64) if sids.valid is None else np.where(sids.valid, sids.values.astype(np.int64), -1)
+        keys, inverse = np.unique(np.stack([batch.connection[rows], vbucket, sid]), axis=1, return_inverse=True)
+        order = np.argsort(inverse.reshape(-1), kind="stable")
+        bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(keys.shape[1] + 1))
+        for number in range(keys.shape[1]):
+            self._add_same(batch, found, rule, rows[order[bounds[number] : bounds[number + 1]]], keys[:, number].tolist())
+
+    def _add_same(self, batch: MessageBatch, found: Candidates, rule: Rule, rows: Rows, key: list[int]) -> None:
+        connection, vbucket, sid = key
+        known = self._heaps.get((rule.id, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None))
+        room = SHOWN - (len(known.shown) if known is not None else 0)
+        chosen = rows[: max(room, 0)].tolist()
+        if len(rows) > len(chosen):
+            chosen.append(int(rows[-1]))
+        for index in chosen:
+            row = int(index)
+            occurrence = Occurrence(
+                rule.id,
+                found.severity or rule.severity,
+                self._words(batch, found, row),
+                connection,
+                (place_of(batch, row),),
+                vbucket if vbucket >= 0 else None,
+                sid if sid >= 0 else None,
+                seqnos=found.seqnos(row) if found.seqnos is not None else (),
+                count=len(rows) - len(chosen) + 1 if index == chosen[-1] else 1,
+            )
+            self.add(occurrence)
+
+    @staticmethod
+    def _words(batch: MessageBatch, found: Candidates, row: int) -> str:
+        if found.words is not None:
+            return found.words(row)
+        return next((problem.reason for problem in batch.annotate(row).problems if problem.rule == found.rule), found.rule)
+
+    def findings(self) -> list[Finding]:
+        """What was found, worst first, then by the first message that shows it."""
+        shared: dict[tuple[str, str | None, int, Severity], list[_Heap]] = {}
+        for heap in self._heaps.values():
+            first = heap.first
+            shared.setdefault((first.rule, first.cause, first.connection, first.severity), []).append(heap)
+        out: list[Finding] = []
+        for heaps in shared.values():
+            vbuckets = {heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}
+            if len(vbuckets) >= MANY_VBUCKETS:
+                out.append(self._many([heap for heap in heaps if heap.first.vbucket is not None]))
+                heaps = [heap for heap in heaps if heap.first.vbucket is None]
+            out += [self._one(heap) for heap in heaps]
+        return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
+
+    def _one(self, heap: _Heap) -> Finding:
+        first = heap.first
+        places = heap.places
+        return Finding(
+            rule=first.rule,
+            severity=first.severity,
+            cause=first.cause,
+            message=first.message,
+            next=first.next or self._rules[first.rule].next,
+            connections=(first.connection,),
+            vbuckets=() if first.vbucket is None else (first.vbucket,),
+            sid=first.sid,
+            places=places,
+            seqnos=first.seqnos,
+            first_time_ns=min((place.time_ns for place in places), default=0),
+            last_time_ns=heap.last_time_ns,
+            count=heap.count,
+        )
+
+    def _many(self, heaps: list[_Heap]) -> Finding:
+        heaps = sorted(heaps, key=lambda heap: heap.places[:1])
+        whole = self._one(heaps[0])
+        vbuckets = sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None})
+        last = max(heap.last_time_ns for heap in heaps)
+        seconds = (last - whole.first_time_ns) / 1e9
+        return replace(
+            whole,
+            message=f"{whole.message} on {len(vbuckets)} vbuckets in {duration(seconds)}: {ranges(vbuckets)}",
+            vbuckets=tuple(vbuckets),
+            sid=None,
+            places=tuple(dict.fromkeys(place for heap in heaps[:SHOWN] for place in heap.places)),
+            last_time_ns=last,
+            count=sum(heap.count for heap in heaps),
+        )
+
+
+def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Messages that speak of a vbucket, rather than having two bytes there that mean nothing."""
+    decoded = batch.decoded
+    known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
+    return np.asarray(known & ~_VBUCKETLESS[decoded.opcode[rows]] & ~decoded.is_server[rows])
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Sorted numbers as 1, 5–9."""
+    out: list[list[int]] = []
+    for number in numbers:
+        if out and number == out[-1][1] + 1:
+            out[-1][1] = number
+        else:
+            out.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in out)

@@ -1,0 +1,72 @@
+"""What a rule found: once as it happened, then put together with its like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dcpinspect.protocol.message import Severity
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A message that shows something."""
+
+    row: int
+    connection: int
+    direction: str
+    """``c2s`` or ``s2c``."""
+    stream_offset: int
+    file: int
+    """Number of the capture file, from 0; ``frame`` counts within it."""
+    frame: int
+    """Last packet that carried bytes of the message."""
+    time_ns: int
+
+
+@dataclass(slots=True)
+class Occurrence:
+    """A rule met its case: once, or ``count`` times that nothing but place and time tells apart."""
+
+    rule: str
+    severity: Severity
+    message: str
+    """One sentence, without the place, which every view adds in its own way."""
+    connection: int
+    places: tuple[Place, ...]
+    """The offender first."""
+    vbucket: int | None = None
+    """None: the whole connection."""
+    sid: int | None = None
+    cause: str | None = None
+    next: str | None = None
+    """None: what the rule says."""
+    seqnos: tuple[int, ...] = ()
+    count: int = 1
+    last_time_ns: int = 0
+    """Time of the last of ``count``; 0: that of the places."""
+
+
+@dataclass(slots=True)
+class Finding:
+    """Occurrences of one rule and cause that one person would call one thing."""
+
+    rule: str
+    severity: Severity
+    cause: str | None
+    message: str
+    next: str
+    connections: tuple[int, ...]
+    vbuckets: tuple[int, ...]
+    """Sorted; empty: the whole connection."""
+    sid: int | None
+    places: tuple[Place, ...]
+    """Evidence, the first offender first."""
+    seqnos: tuple[int, ...]
+    first_time_ns: int
+    last_time_ns: int
+    count: int = 1
+
+    @property
+    def connection(self) -> int | None:
+        """The connection; None when there are several."""
+        return self.connections[0] if len(self.connections) == 1 else None

@@ -1,0 +1,409 @@
+"""Rules about one message against its layout: predicates over the columns of a batch.
+
+What the columns say alone is counted in bulk; a message is only divided into fields for the few that a finding shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.values import broken_values
+from dcpinspect.protocol.choose import VALUE_RULES
+from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
+from dcpinspect.protocol.decode import PROBLEMS
+from dcpinspect.protocol.fields import Field, bit_names
+from dcpinspect.protocol.flags import OPEN_FLAGS, SNAPSHOT_FLAGS, VBUCKET_STATES
+from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
+from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY
+from dcpinspect.protocol.layouts import DCP, LAYOUTS
+from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.tables.messages import MessageBatch
+
+BROKEN = "the sender is broken: note its version and report it; the bytes are shown raw"
+SERVER = "a server fault: note its version and report it with this message"
+
+RULES = (
+    Rule(
+        "length-mismatch",
+        "wire",
+        "error",
+        "the sections of a message are longer than its body",
+        "the form of servers that leave a stream-id out of the header",
+        BROKEN,
+    ),
+    Rule(
+        "oversized-body",
+        "wire",
+        "warning",
+        "a body of more than 30 MiB is announced",
+        "",
+        "a server would disconnect; sync may be lost here, so look at the bytes before it",
+    ),
+    Rule(
+        "unknown-opcode",
+        "wire",
+        "warning",
+        "the opcode is not in the table of its magic",
+        "0x68 and 0x69, which development builds have",
+        "a newer server may know it; it is shown raw",
+    ),
+    Rule("undefined-datatype", "wire", "error", "the datatype has bits that nobody defined", "", BROKEN),
+    Rule(
+        "extras-length",
+        "wire",
+        "error",
+        "no layout of the command has extras of this length",
+        "a layout of an older generation has",
+        "compare the versions of client and server",
+    ),
+    Rule("refused-payload", "wire", "warning", "a refusal has the extras of a success", "", BROKEN),
+    Rule("value-length", "wire", "error", "no layout of the command has a value of this length", "", BROKEN),
+    Rule(
+        "unexpected-section",
+        "wire",
+        "warning",
+        "a key or a value is there where the command has none, or is not there where it must have one",
+        "errors, which may explain themselves",
+        "the sender breaks the layout",
+    ),
+    Rule(
+        "bad-framing-extras",
+        "wire",
+        "error",
+        "an element of the framing extras runs over their end or has another size",
+        "unknown ids",
+        BROKEN,
+    ),
+    Rule(
+        "undeclared-stream-id",
+        "wire",
+        "note",
+        "a stream-id stands before the extras and the header does not count it",
+        "",
+        "a known server fault; it was decoded three bytes further on",
+    ),
+    Rule("legacy-layout", "wire", "note", "the layout of an older generation fits", "", "nothing, unless the server is a current one"),
+    Rule("reserved-nonzero", "wire", "warning", "a reserved field is not zero", "nmeta with enable_ext_metadata", BROKEN),
+    Rule(
+        "unknown-flag-bits",
+        "wire",
+        "warning",
+        "flags have bits without a meaning",
+        "",
+        "a server answers such a request with EINVAL: clear them, or compare versions",
+    ),
+    Rule("flag-combination", "wire", "warning", "two flags exclude each other", "a marker without type bits", "set one of them"),
+    Rule(
+        "marker-value-length",
+        "wire",
+        "error",
+        "the value of a V2 marker has another length than its version",
+        "the generations whose published examples contradict themselves",
+        SERVER,
+        reports=("MB-65564",),
+    ),
+    Rule("marker-range-inverted", "wire", "error", "a marker starts above its end", "", SERVER),
+    Rule("failover-log-size", "wire", "error", "a failover log is empty or no multiple of 16 bytes", "bytes the capture cut", SERVER),
+    Rule(
+        "failover-log-order",
+        "wire",
+        "warning",
+        "seqnos of a failover log rise from newest to oldest, or a uuid is zero or there twice",
+        "",
+        "do not choose a branch by its position in the log",
+    ),
+    Rule("rollback-layout", "wire", "note", "the rollback seqno stands in the extras", "", "the form of the first specification"),
+    Rule("system-event-length", "wire", "error", "a system event has a value of another length than its version", "version 2", SERVER),
+    Rule(
+        "bad-collection-prefix",
+        "wire",
+        "error",
+        "with collections on, a key does not begin with a collection id",
+        "collections off or unknown; keys that are names",
+        "the sender did not notice that collections are on",
+    ),
+    Rule(
+        "bad-xattr-section",
+        "wire",
+        "error",
+        "the xattr section of a value breaks its own rules",
+        "values of which only the datatype is sent",
+        BROKEN,
+    ),
+    Rule(
+        "bad-snappy",
+        "wire",
+        "error",
+        "a compressed value does not decompress",
+        "empty values; values of which only the datatype is sent",
+        BROKEN,
+    ),
+    Rule(
+        "json-bit-not-json",
+        "wire",
+        "warning",
+        "a value that is marked JSON is none",
+        "empty values; values of which only the datatype is sent",
+        "the document was damaged before it was sent: read it with a KV get",
+        reports=("kafka-connect-couchbase#56",),
+    ),
+    Rule("deletion-with-body", "wire", "warning", "a deletion has a document body", "", "an old producer fault: drop the body"),
+    Rule("commit-order", "wire", "error", "a commit or abort has a seqno not above its prepare's", "", SERVER),
+    Rule("prepare-cas-zero", "wire", "warning", "a prepare has no CAS or an undefined durability level", "", SERVER),
+    Rule("vbucket-state-value", "wire", "error", "a vbucket state is none of the four", "", SERVER),
+    Rule("cache-transfer-record", "wire", "error", "the records of a cache transfer do not fill its value", "", SERVER),
+    Rule("cas-zero", "wire", "note", "a mutation has no CAS", "", "nothing; such documents cannot be compared by CAS"),
+    Rule("seqno-huge", "wire", "warning", "a seqno is above 2^48", "", "the bytes are misread, or a server made it up"),
+)
+"""All of them speak of bytes that the capture holds."""
+
+IDS = frozenset(rule.id for rule in RULES)
+
+HUGE_SEQNO = np.uint64(1 << 48)
+
+_SEQNO_BEARERS = (
+    *(Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_SYSTEM_EVENT),
+    *(Opcode.DCP_PREPARE, Opcode.DCP_COMMIT, Opcode.DCP_ABORT, Opcode.DCP_SEQNO_ADVANCED),
+)
+
+
+def candidates(batch: MessageBatch) -> Iterator[Candidates]:
+    """All that break a rule of this family, rule by rule, rows in order."""
+    whole = np.ones(len(batch), dtype=np.bool_)
+    whole[batch.missing.row] = False
+    yield from _problems(batch, whole)
+    yield from _layouts(batch, whole)
+    yield from _framing(batch, whole)
+    yield from _flags(batch, whole)
+    yield from _numbers(batch, whole)
+    yield from _logs(batch, whole)
+    yield from broken_values(batch, whole)
+    yield from _holed(batch)
+
+
+def _found(
+    rule: str, mask: Mask, words: Callable[[int], str] | None = None, seqnos: Callable[[int], tuple[int, ...]] | None = None
+) -> Iterator[Candidates]:
+    rows = np.flatnonzero(mask)
+    if len(rows):
+        yield Candidates(rule, rows, words, seqnos=seqnos)
+
+
+def _problems(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """What the decoder noticed; these exclude each other but for the sizes and the datatype."""
+    decoded = batch.decoded
+    yield from _found("oversized-body", decoded.has_magic & (decoded.body_size > MAX_BODY) & whole)
+    yield from _found("undefined-datatype", decoded.has_magic & (decoded.datatype > 7) & whole)
+    for number in np.unique(decoded.problem).tolist():
+        rule = PROBLEMS[number]
+        if rule and rule not in ("truncated", "bad-magic", "oversized-body", "undefined-datatype"):
+            yield from _found(rule, (decoded.problem == number) & whole)
+
+
+def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """What the layout of each command says of key and value, and commands without one."""
+    decoded = batch.decoded
+    unexpected = np.zeros(len(batch), dtype=np.bool_)
+    legacy = np.zeros(len(batch), dtype=np.bool_)
+    unknown = np.zeros(len(batch), dtype=np.bool_)
+    for group in decoded.groups:
+        layout, rows = group.choice.layout, group.rows
+        if layout is None:
+            codes = ServerOpcode if bool(decoded.is_server[rows[0]]) else Opcode
+            unknown[rows] = int(decoded.opcode[rows[0]]) not in {int(code) for code in codes}
+            continue
+        legacy[rows] = layout.legacy and not group.choice.rule
+        size = decoded.key.size[rows]
+        unexpected[rows] = (size > 0) if layout.key is None else (size <= 0) & layout.key_required
+        if not group.choice.rule:
+            value = decoded.value.size[rows]
+            if not layout.value:
+                unexpected[rows] |= value > 0
+            elif layout.value_required and int(decoded.opcode[rows[0]]) not in VALUE_RULES:
+                unexpected[rows] |= value == 0
+    yield from _found("unexpected-section", unexpected & whole)
+    yield from _found("legacy-layout", legacy & whole)
+    rows = np.flatnonzero(unknown & whole)
+    is_development = np.isin(decoded.opcode[rows], list(DEVELOPMENT)) & ~decoded.is_server[rows]
+    if not is_development.all():
+        yield Candidates("unknown-opcode", rows[~is_development])
+    if is_development.any():
+        yield Candidates("unknown-opcode", rows[is_development], severity="note")
+
+
+def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """Framing extras: few different ones occur, so each is divided once."""
+    decoded = batch.decoded
+    known: dict[tuple[bool, bytes], bool] = {}
+    bad = []
+    for row in np.flatnonzero((decoded.framing_size > 0) & whole).tolist():
+        at = int(batch.start[row]) + HEADER_SIZE
+        raw = batch.data[at : at + int(decoded.framing_size[row])].tobytes()
+        key = (bool(decoded.is_response[row]), raw)
+        if key not in known and len(known) < 4096:
+            known[key] = _is_bad_framing(*key)
+        if known[key] if key in known else _is_bad_framing(*key):
+            bad.append(row)
+    if bad:
+        yield Candidates("bad-framing-extras", np.array(bad, dtype=np.int64))
+
+
+def _is_bad_framing(is_response: bool, raw: bytes) -> bool:
+    frames, used = decode_frames(raw)
+    table = RESPONSE_FRAMES if is_response else REQUEST_FRAMES
+    for frame in frames:
+        spec = table.get(frame.id)
+        if spec is not None and (len(frame.data) not in spec.sizes if spec.sizes is not None else not frame.data):
+            return True
+    return used < len(raw)
+
+
+def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """Flags and reserved fields of the messages of DCP, layout by layout."""
+    decoded = batch.decoded
+    for number in np.unique(decoded.layout[decoded.fits & whole]).tolist():
+        layout = LAYOUTS[number] if 0 <= number < len(DCP) else None
+        if layout is None:
+            continue
+        rows = np.flatnonzero((decoded.layout == number) & decoded.fits & whole)
+        value = layout.value if layout.value_size else ()
+        for section, items in ((decoded.extras_at, layout.extras), (decoded.value.start, value)):
+            for spec in items:
+                if isinstance(spec, Field) and (spec.flags or spec.reserved or spec.name == "nmeta"):
+                    yield from _bits(batch, spec, rows, numbers_at(batch.data, section[rows] + spec.offset, spec.kind.size))
+    yield from _combined(batch, whole)
+
+
+def _bits(batch: MessageBatch, spec: Field, rows: Rows, values: Array) -> Iterator[Candidates]:
+    known = np.uint64(sum(bit.mask for bit in spec.flags))
+    odd = (values & ~known) != 0
+    if not odd.any():
+        return
+    value = dict(zip(rows[odd].tolist(), values[odd].tolist(), strict=True))
+
+    def words(row: int) -> str:
+        if not spec.flags:
+            return f"{spec.title} of {batch.name_of(row)} is {value[row]}, reserved"
+        return f"{batch.name_of(row)} {spec.title} 0x{value[row]:x}: bits 0x{value[row] & ~int(known):x} have no meaning"
+
+    yield Candidates("unknown-flag-bits" if spec.flags else "reserved-nonzero", rows[odd], words)
+
+
+_EXCLUDING = (
+    (Opcode.DCP_OPEN, "flags", 0x48, 0x48),
+    (Opcode.DCP_OPEN, "flags", 0x104, 0x100),
+    (Opcode.DCP_SNAPSHOT_MARKER, "snapshot_type", 0x03, 0x03),
+)
+"""(command, column, bits looked at, what they must not be)."""
+
+
+def _combined(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    decoded = batch.decoded
+    for opcode, name, looked_at, wrong in _EXCLUDING:
+        numbers = decoded.numbers.get(name)
+        if numbers is None or numbers.valid is None:
+            continue
+        here = whole & numbers.valid & (decoded.opcode == opcode) & ~decoded.is_server & ~decoded.is_response
+        flags = OPEN_FLAGS if opcode == Opcode.DCP_OPEN else SNAPSHOT_FLAGS
+        names = ", ".join(bit_names(flags, wrong))
+        what = f"{names} needs include-xattrs" if wrong == _NEEDS_XATTRS else f"flags {names} exclude each other"
+        rows = np.flatnonzero(here & ((numbers.values & np.uint64(looked_at)) == wrong))
+        if len(rows):
+            yield Candidates("flag-combination", rows, partial(_said, f"{opcode.name.lower()} {what}"))
+
+
+_NEEDS_XATTRS = 0x100
+
+
+def _said(text: str, _row: int) -> str:
+    """The same words for every message."""
+    return text
+
+
+def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """Numbers that contradict each other, or that nobody sends."""
+    decoded = batch.decoded
+    request = whole & ~decoded.is_server & ~decoded.is_response & decoded.fits
+
+    def of(name: str, *opcodes: int) -> tuple[Mask, Array]:
+        """Where requests of these commands have a number, and the numbers."""
+        numbers = decoded.numbers.get(name)
+        if numbers is None or numbers.valid is None:
+            return np.zeros(len(batch), dtype=np.bool_), np.zeros(len(batch), dtype=np.uint64)
+        return request & numbers.valid & np.isin(decoded.opcode, opcodes), numbers.values
+
+    here, start = of("start_seqno", Opcode.DCP_SNAPSHOT_MARKER)
+    end = of("end_seqno", Opcode.DCP_SNAPSHOT_MARKER)[1]
+    yield from _found(
+        "marker-range-inverted",
+        here & (start > end),
+        lambda row: f"marker {start[row]}–{end[row]} runs backwards",
+        seqnos=lambda row: (int(start[row]), int(end[row])),
+    )
+    here, seqno = of("by_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
+    prepared = of("prepared_seqno", Opcode.DCP_COMMIT, Opcode.DCP_ABORT)[1]
+    yield from _found(
+        "commit-order",
+        here & (prepared >= seqno),
+        lambda row: f"{batch.name_of(row).removeprefix('dcp_')} {seqno[row]} of prepare {prepared[row]}",
+        seqnos=lambda row: (int(seqno[row]), int(prepared[row])),
+    )
+    here, level = of("durability_level", Opcode.DCP_PREPARE)
+    yield from _found(
+        "prepare-cas-zero",
+        here & ((decoded.cas == 0) | (level < 1) | (level > 3)),
+        lambda row: "prepare with CAS 0" if decoded.cas[row] == 0 else f"prepare with durability level {level[row]}",
+    )
+    here, state = of("state", Opcode.DCP_SET_VBUCKET_STATE)
+    yield from _found("vbucket-state-value", here & ~np.isin(state, list(VBUCKET_STATES)), lambda row: f"vbucket state {state[row]}")
+    mutation = request & (decoded.opcode == Opcode.DCP_MUTATION)
+    yield from _found("cas-zero", mutation & (decoded.cas == 0), lambda _: "mutation without CAS")
+    here, seqno = of("by_seqno", *_SEQNO_BEARERS)
+    yield from _found(
+        "seqno-huge",
+        here & (seqno > HUGE_SEQNO) & (decoded.problem != PROBLEMS.index("undeclared-stream-id")),
+        lambda row: f"seqno {seqno[row]}",
+        seqnos=lambda row: (int(seqno[row]),),
+    )
+    rolled_back = whole & decoded.is_response & decoded.fits & (decoded.specific == Status.ROLLBACK) & (decoded.extras_size == 8)
+    rolled_back &= ~decoded.is_server & (decoded.opcode == Opcode.DCP_STREAM_REQ)
+    seqnos = decoded.numbers.get("rollback_seqno")
+    if seqnos is not None:
+        yield from _found("rollback-layout", rolled_back, lambda row: f"rollback {seqnos.values[row]} sent in extras (UPR form)")
+
+
+def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """Failover logs, newest entry first."""
+    decoded = batch.decoded
+    has_log = np.isin(decoded.opcode, _LOGS) & decoded.is_response & ~decoded.is_server & (decoded.specific == Status.SUCCESS)
+    has_log &= decoded.fits & (decoded.value.size > 0) & (decoded.value.size % 16 == 0) & whole
+    found: dict[int, str] = {}
+    for row in np.flatnonzero(has_log).tolist():
+        at, size = int(decoded.value.start[row]), int(decoded.value.size[row])
+        log = batch.data[at : at + size].view(">u8").reshape(-1, 2)
+        uuids, seqnos = log[:, 0], log[:, 1]
+        if (seqnos[1:] > seqnos[:-1]).any() or (uuids == 0).any() or len(np.unique(uuids)) < len(uuids):
+            entries = ", ".join(f"0x{uuid:016x} {seqno}" for uuid, seqno in log[:4].tolist())
+            found[row] = f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
+    if found:
+        yield Candidates("failover-log-order", np.array(list(found), dtype=np.int64), found.__getitem__)
+
+
+_LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
+
+
+def _holed(batch: MessageBatch) -> Iterator[Candidates]:
+    """Messages that the capture has in part: what their fields say, which nobody reads where bytes are missing."""
+    found: dict[str, dict[int, str]] = {}
+    for row in np.unique(batch.missing.row).tolist():
+        for problem in batch.annotate(row).problems:
+            if problem.rule in IDS:
+                found.setdefault(problem.rule, {})[row] = problem.reason
+    for rule, rows in found.items():
+        yield Candidates(rule, np.array(list(rows), dtype=np.int64), rows.__getitem__)
