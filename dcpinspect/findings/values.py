@@ -9,8 +9,10 @@ import numpy as np
 from dcpinspect.export.json_check import are_json
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
+from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.fields import Field, Kind, Records, fixed_size
+from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.meanings import json_error
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import decode_xattrs
@@ -18,41 +20,86 @@ from dcpinspect.tables.messages import MessageBatch
 
 
 def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """Documents that are not what their datatype says; ``whole`` are messages that the capture has all bytes of.
-
-    Plain JSON is checked in bulk; what is wrapped is unwrapped one by one, since that is what the library does.
-    """
-    decoded = batch.decoded
+    """Values that are not what datatype or command say; ``whole`` are messages that the capture has all bytes of."""
     found: dict[str, list[int]] = {}
-    for group in decoded.groups:
-        layout = group.choice.layout
-        document = layout.value[0] if layout is not None and layout.value and group.choice.value_fits else None
-        if not isinstance(document, Field) or document.kind is not Kind.DOCUMENT:
+    for group in batch.decoded.groups:
+        choice = group.choice
+        rows = group.rows[whole[group.rows] & ~batch.decoded.underlying_datatype[group.rows]]
+        items = choice.layout.value if choice.layout is not None and choice.value_fits else ()
+        item = items[0] if items else None
+        if not len(rows) or (
+            choice.layout is not None and holds_secret(choice.layout.opcode, choice.layout.side, server=choice.layout.server)
+        ):
             continue
-        rows = group.rows[whole[group.rows] & (decoded.value.size[group.rows] > 0)]
-        rows = rows[~decoded.underlying_datatype[rows]]
-        has_tail = _has_metadata(batch, rows)
-        wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
-        plain = rows[~wrapped]
-        if document.bodyless and len(plain):
-            found.setdefault("deletion-with-body", []).extend(plain.tolist())
-        plain = plain[(decoded.datatype[plain] & datatypes.JSON) != 0]
-        for row in plain[~are_json(batch.data, decoded.value.start[plain], decoded.value.size[plain])].tolist():
-            if json_error(_value(batch, row)) is not None:
-                found.setdefault("json-bit-not-json", []).append(row)
-        for row in rows[has_tail].tolist():
-            for problem in batch.annotate(row).problems:
-                if problem.rule in _HERE:
-                    found.setdefault(problem.rule, []).append(row)
-        for row in rows[wrapped & ~has_tail].tolist():
-            for rule in _faults(_value(batch, row), int(decoded.datatype[row]), is_bodyless=document.bodyless):
-                found.setdefault(rule, []).append(row)
+        if len(items) > 1 and fixed_size(items) is None:
+            _annotated(batch, rows, found)
+            continue
+        rows = rows[batch.decoded.value.size[rows] > 0]
+        if isinstance(item, Field) and item.kind is Kind.DOCUMENT:
+            _documents(batch, rows, item, found)
+        elif item is None or (isinstance(item, Field) and item.kind in _TEXTS):
+            _texts(batch, rows, None if item is None else item.kind, found)
+        elif isinstance(item, Records):
+            _records(batch, rows, item, found)
     for rule, broken in found.items():
         yield Candidates(rule, np.array(sorted(broken), dtype=np.int64))
 
 
+_TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
+
+
+def _documents(batch: MessageBatch, rows: Rows, document: Field, found: dict[str, list[int]]) -> None:
+    """Plain JSON is checked in bulk; what is wrapped is unwrapped one by one, since that is what the library does."""
+    decoded = batch.decoded
+    has_tail = _has_metadata(batch, rows)
+    wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
+    plain = rows[~wrapped]
+    if document.bodyless and len(plain):
+        found.setdefault("deletion-with-body", []).extend(plain.tolist())
+    plain = plain[(decoded.datatype[plain] & datatypes.JSON) != 0]
+    for row in plain[~are_json(batch.data, decoded.value.start[plain], decoded.value.size[plain])].tolist():
+        if json_error(_value(batch, row)) is not None:
+            found.setdefault("json-bit-not-json", []).append(row)
+    _annotated(batch, rows[has_tail], found)
+    for row in rows[wrapped & ~has_tail].tolist():
+        for rule in _faults(_value(batch, row), int(decoded.datatype[row]), is_bodyless=document.bodyless):
+            found.setdefault(rule, []).append(row)
+
+
+def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, list[int]]) -> None:
+    """Values that are text, JSON or bytes by their command; datatype says no more than whether they are compressed."""
+    decoded = batch.decoded
+    if kind not in (Kind.JSON, Kind.ERROR):
+        rows = rows[(decoded.datatype[rows] & datatypes.SNAPPY) != 0]
+    for row in rows.tolist():
+        content = _value(batch, row)
+        if decoded.datatype[row] & datatypes.SNAPPY:
+            try:
+                content = decode_snappy(content)
+            except SnappyError:
+                found.setdefault("bad-snappy", []).append(row)
+        if (kind is Kind.JSON or (kind is Kind.ERROR and content[:1] == b"{")) and json_error(content) is not None:
+            found.setdefault("json-bit-not-json", []).append(row)
+
+
+def _records(batch: MessageBatch, rows: Rows, records: Records, found: dict[str, list[int]]) -> None:
+    """Records of one size must fill the value; others are divided one by one."""
+    size = fixed_size(records.fields)
+    if size:
+        rule = RECORD_RULES.get(records.name, "length-mismatch")
+        found.setdefault(rule, []).extend(rows[batch.decoded.value.size[rows] % size != 0].tolist())
+    else:
+        _annotated(batch, rows, found)
+
+
+def _annotated(batch: MessageBatch, rows: Rows, found: dict[str, list[int]]) -> None:
+    for row in rows.tolist():
+        for rule in {problem.rule for problem in batch.annotate(row).problems} & _HERE:
+            found.setdefault(rule, []).append(row)
+
+
 _WRAPPED = datatypes.SNAPPY | datatypes.XATTR
-_HERE = ("bad-snappy", "bad-xattr-section", "json-bit-not-json", "deletion-with-body")
+_HERE = {"bad-snappy", "bad-xattr-section", "json-bit-not-json", "deletion-with-body", "length-mismatch", *RECORD_RULES.values()}
 
 
 def _has_metadata(batch: MessageBatch, rows: Rows) -> Mask:

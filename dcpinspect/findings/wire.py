@@ -15,7 +15,6 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.values import broken_values
 from dcpinspect.protocol.choose import VALUE_RULES
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
-from dcpinspect.protocol.decode import PROBLEMS
 from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.flags import OPEN_FLAGS, SNAPSHOT_FLAGS, VBUCKET_STATES
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
@@ -178,6 +177,7 @@ def candidates(batch: MessageBatch) -> Iterator[Candidates]:
     whole = np.ones(len(batch), dtype=np.bool_)
     whole[batch.missing.row] = False
     yield from _problems(batch, whole)
+    yield from _commands(batch, whole)
     yield from _layouts(batch, whole)
     yield from _framing(batch, whole)
     yield from _flags(batch, whole)
@@ -196,45 +196,59 @@ def _found(
 
 
 def _problems(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """What the decoder noticed; these exclude each other but for the sizes and the datatype."""
+    """What the header alone shows."""
     decoded = batch.decoded
-    yield from _found("oversized-body", decoded.has_magic & (decoded.body_size > MAX_BODY) & whole)
-    yield from _found("undefined-datatype", decoded.has_magic & (decoded.datatype > 7) & whole)
-    for number in np.unique(decoded.problem).tolist():
-        rule = PROBLEMS[number]
-        if rule and rule not in ("truncated", "bad-magic", "oversized-body", "undefined-datatype"):
-            yield from _found(rule, (decoded.problem == number) & whole)
+    known = decoded.has_magic & whole
+    yield from _found("oversized-body", known & (decoded.body_size > MAX_BODY))
+    yield from _found("undefined-datatype", known & (decoded.datatype > 7))
+    yield from _found("length-mismatch", known & ~decoded.is_divided)
+    yield from _found("undeclared-stream-id", whole & decoded.has_undeclared_sid)
+    yield from _found("bad-collection-prefix", whole & decoded.has_bad_prefix)
 
 
 def _layouts(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
-    """What the layout of each command says of key and value, and commands without one."""
+    """What the layout of each command says of extras, key and value, and commands without one."""
     decoded = batch.decoded
-    unexpected = np.zeros(len(batch), dtype=np.bool_)
-    legacy = np.zeros(len(batch), dtype=np.bool_)
-    unknown = np.zeros(len(batch), dtype=np.bool_)
+    found: dict[str, list[Rows]] = {}
     for group in decoded.groups:
-        layout, rows = group.choice.layout, group.rows
-        if layout is None:
-            codes = ServerOpcode if bool(decoded.is_server[rows[0]]) else Opcode
-            unknown[rows] = int(decoded.opcode[rows[0]]) not in {int(code) for code in codes}
+        layout, rows, rule = group.choice.layout, group.rows[whole[group.rows]], group.choice.rule
+        if not len(rows):
             continue
-        legacy[rows] = layout.legacy and not group.choice.rule
+        if layout is None:
+            continue
+        if rule:
+            found.setdefault(rule, []).append(rows)
+        elif layout.legacy:
+            found.setdefault("legacy-layout", []).append(rows)
         size = decoded.key.size[rows]
-        unexpected[rows] = (size > 0) if layout.key is None else (size <= 0) & layout.key_required
-        if not group.choice.rule:
-            value = decoded.value.size[rows]
-            if not layout.value:
-                unexpected[rows] |= value > 0
-            elif layout.value_required and int(decoded.opcode[rows[0]]) not in VALUE_RULES:
-                unexpected[rows] |= value == 0
-    yield from _found("unexpected-section", unexpected & whole)
-    yield from _found("legacy-layout", legacy & whole)
-    rows = np.flatnonzero(unknown & whole)
-    is_development = np.isin(decoded.opcode[rows], list(DEVELOPMENT)) & ~decoded.is_server[rows]
-    if not is_development.all():
-        yield Candidates("unknown-opcode", rows[~is_development])
-    if is_development.any():
-        yield Candidates("unknown-opcode", rows[is_development], severity="note")
+        unexpected = (size > 0) if layout.key is None else (size <= 0) & layout.key_required
+        if not rule and layout.value and layout.value_required:
+            empty = decoded.value.size[rows] == 0
+            named = None if layout.server else VALUE_RULES.get(layout.opcode)
+            if named is None:
+                unexpected |= empty
+            else:
+                found.setdefault(named, []).append(rows[empty])
+        found.setdefault("unexpected-section", []).append(rows[unexpected])
+    for rule, parts in found.items():
+        rows = np.unique(np.concatenate(parts))
+        yield Candidates(rule, rows)
+
+
+def _commands(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
+    """Commands that nobody described, in the table of their magic."""
+    decoded = batch.decoded
+    unknown = decoded.has_magic & whole & ~_KNOWN[decoded.is_server.astype(np.int64), decoded.opcode]
+    is_development = np.isin(decoded.opcode, list(DEVELOPMENT)) & ~decoded.is_server
+    yield from _found("unknown-opcode", unknown & ~is_development)
+    rows = np.flatnonzero(unknown & is_development)
+    if len(rows):
+        yield Candidates("unknown-opcode", rows, severity="note")
+
+
+_KNOWN = np.zeros((2, 256), dtype=np.bool_)
+_KNOWN[0, [int(code) for code in Opcode]] = True
+_KNOWN[1, [int(code) for code in ServerOpcode]] = True
 
 
 def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
@@ -367,7 +381,7 @@ def _numbers(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     here, seqno = of("by_seqno", *_SEQNO_BEARERS)
     yield from _found(
         "seqno-huge",
-        here & (seqno > HUGE_SEQNO) & (decoded.problem != PROBLEMS.index("undeclared-stream-id")),
+        here & (seqno > HUGE_SEQNO) & ~decoded.has_undeclared_sid,
         lambda row: f"seqno {seqno[row]}",
         seqnos=lambda row: (int(seqno[row]),),
     )

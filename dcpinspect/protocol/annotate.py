@@ -20,7 +20,7 @@ from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, MAX_BODY, Header
 from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.leb128 import decode_leb128
 from dcpinspect.protocol.meanings import cas_time, collection_name, text_or_bytes, utc
-from dcpinspect.protocol.message import Context, FieldValue, Message, Value
+from dcpinspect.protocol.message import Context, FieldValue, Message, Severity, Value
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, Trait, opcode_name, opcode_traits
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.protocol.values import document, flatbuffer, plain_value
@@ -29,6 +29,9 @@ UNKNOWN = Context()
 
 MAX_RECORDS = 16_384
 """Records of one message that are divided: buckets have 1024 vbuckets, and a hostile value would be millions of fields."""
+
+RECORD_RULES = {"failover_log": "failover-log-size", "items": "cache-transfer-record"}
+"""What records that do not fill their value are called, where there is a name for it."""
 
 _LENGTHS_END = 12
 """The header up to here says where the message and its sections end."""
@@ -187,7 +190,8 @@ class _Annotator(Annotation):
         elif choice.rule == "refused-payload":
             self.problem(choice.rule, "warning", "extras", at, choice.reason)
         elif choice.rule:
-            self.problem(choice.rule, "error", "value", at + header.extras_size + header.key_size, choice.reason)
+            severity: Severity = "warning" if choice.rule == "unexpected-section" else "error"
+            self.problem(choice.rule, severity, "value", at + header.extras_size + header.key_size, choice.reason)
         elif choice.layout is not None and choice.layout.legacy:
             note = f": {choice.layout.note}" if choice.layout.note else ""
             self.problem("legacy-layout", "note", "message", 0, f"{self.message.name} in the {choice.layout.generation} layout{note}")
@@ -285,14 +289,12 @@ class _Annotator(Annotation):
         if not size:
             if layout is not None and layout.value and layout.value_required and not choice.rule:
                 # A layout of fixed fields would not have been chosen; a log without entries is one of these.
-                rule = VALUE_RULES.get(header.opcode, "unexpected-section")
-                self.problem(rule, "warning", "value", at, f"{self.message.name} {layout.side} must have a value")
+                rule = VALUE_RULES.get(header.opcode)
+                severity: Severity = "error" if rule else "warning"
+                self.problem(rule or "unexpected-section", severity, "value", at, f"{self.message.name} {layout.side} must have a value")
             return
         if layout is None or not choice.value_fits:
             items: tuple[Item, ...] = (Field("value", 0, Kind.BYTES, "value", "Value"),)
-        elif not layout.value:
-            self.problem("unexpected-section", "warning", "value", at, f"{self.message.name} {layout.side} must not have a value")
-            items = (Field("value", 0, Kind.BYTES, "value", "Value"),)
         else:
             items = layout.value
         if self.secret:
@@ -357,7 +359,7 @@ class _Annotator(Annotation):
                 out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))
                 break
             if end - at < least:
-                rule = {"failover_log": "failover-log-size", "items": "cache-transfer-record"}.get(spec.name, "length-mismatch")
+                rule = RECORD_RULES.get(spec.name, "length-mismatch")
                 text = f"{end - at} bytes are left where {spec.title} {len(out)} needs {least}"
                 self.problem(rule, "error", f"{path}.{spec.name}", at, text)
                 out.append(self._raw(Field("rest", 0, Kind.BYTES, "bytes left over", "rest"), at, end - at, depth, None))

@@ -93,10 +93,13 @@ def choose(header: Header, extras: bytes | None, value_size: int) -> Choice:
             break  # Its extras name this layout: only the length of the value is wrong.
     else:
         layout = fitting[0]
+    named = None if header.is_server else VALUE_RULES.get(header.opcode)
+    if named is None and not (layout.value and value_size):
+        reason = f"{name} {header.side} must {'' if layout.value else 'not '}have a value"
+        return Choice(layout, "unexpected-section", reason, value_fits=False)
     known = sorted({layout.value_size for layout in fitting if layout.value_size is not None})
     reason = f"{name} {header.side} with {value_size} bytes of value; {_listed(known)} {'is' if len(known) == 1 else 'are'} defined"
-    rule = "value-length" if header.is_server else VALUE_RULES.get(header.opcode, "value-length")
-    return Choice(layout, rule, reason, value_fits=False)
+    return Choice(layout, named or "value-length", reason, value_fits=False)
 
 
 def _listed(numbers: list[int]) -> str:

@@ -38,6 +38,7 @@ PROBLEMS = (
     "extras-length",
     "refused-payload",
     "value-length",
+    "unexpected-section",
     *sorted(set(VALUE_RULES.values())),
     "undeclared-stream-id",
     "bad-collection-prefix",
@@ -95,17 +96,19 @@ class Decoded:
         self.specific = numbers_at(data, start + 6, 2)
         """Bytes 6-7: vbucket of a request, status of a response."""
         self.body_size: Rows = numbers_at(data, start + 8, 4).astype(np.int64)
-        self.framing_size, key_size, self._has_quirk = self._sizes()
+        self.framing_size, key_size, self.has_undeclared_sid = self._sizes()
+        """The last: rows that leave a stream-id of three bytes out of their header."""
         value_size = self.body_size - self.framing_size - self.extras_size - key_size
         self.has_magic: Mask = _MAGICS[self.magic]
         """False: the first byte starts no message."""
-        self._is_divided: Mask = (value_size >= 0) & self.has_magic
+        self.is_divided: Mask = (value_size >= 0) & self.has_magic
+        """False: the lengths contradict each other, so there are no sections."""
         self.extras_at = start + HEADER_SIZE + self.framing_size
         key_at = self.extras_at + self.extras_size
-        self._key = Slices(key_at, np.where(self._is_divided & (key_size > 0), key_size, -1))
-        self.value = Slices(key_at + key_size, np.where(self._is_divided, value_size, 0))
+        self._key = Slices(key_at, np.where(self.is_divided & (key_size > 0), key_size, -1))
+        self.value = Slices(key_at + key_size, np.where(self.is_divided, value_size, 0))
         self._problem = np.zeros(len(start), dtype=np.uint8)
-        self._problem[self._has_quirk] = _PROBLEM["undeclared-stream-id"]
+        self._problem[self.has_undeclared_sid] = _PROBLEM["undeclared-stream-id"]
         self._problem[self.body_size > MAX_BODY] = _PROBLEM["oversized-body"]
         self._problem[self.datatype > 7] = _PROBLEM["undefined-datatype"]
         self._problem[value_size < 0] = _PROBLEM["length-mismatch"]
@@ -152,6 +155,11 @@ class Decoded:
     def problem(self) -> npt.NDArray[np.uint8]:
         """Number in PROBLEMS of the first rule that the message breaks."""
         return self._split_keys[2]
+
+    @property
+    def has_bad_prefix(self) -> Mask:
+        """Collections are on, and the key begins with no collection id."""
+        return self._split_keys[3]
 
     @cached_property
     def sid(self) -> Numbers:
@@ -202,7 +210,7 @@ class Decoded:
             | (self.extras_size << 16)
             | status
         )
-        for rows in _split(np.flatnonzero(self._is_divided), kind):
+        for rows in _split(np.flatnonzero(self.is_divided), kind):
             first = int(rows[0])
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
             header = Header(magic, int(self.opcode[first]), 0, 0, extras_size, 0, int(status[first]), 0, 0, 0)
@@ -332,8 +340,8 @@ class Decoded:
         return np.asarray(proof, dtype=np.bool_)
 
     @cached_property
-    def _split_keys(self) -> tuple[Slices, Numbers, npt.NDArray[np.uint8]]:
-        """(key, collection id, problem), with the collection id split off every document key of connections with collections."""
+    def _split_keys(self) -> tuple[Slices, Numbers, npt.NDArray[np.uint8], Mask]:
+        """(key, collection id, problem, has a bad prefix): the id is split off every document key of connections with collections."""
         start, size = self._key.start.copy(), self._key.size.copy()
         problem = self._problem.copy()
         spoken_of = self.numbers.get("collection_id")
@@ -342,6 +350,7 @@ class Decoded:
         else:
             values, valid = np.zeros(len(self), dtype=np.uint64), np.zeros(len(self), dtype=np.bool_)
         on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
+        has_bad_prefix = np.zeros(len(self), dtype=np.bool_)
         rows = np.flatnonzero(self._has_document_key & on & (size > 0))
         if len(rows):
             number, used, bad = _leb128(self._data, start[rows], size[rows])
@@ -350,9 +359,10 @@ class Decoded:
             start[good] += used[~bad]
             size[good] -= used[~bad]
             wrong = rows[bad]
+            has_bad_prefix[wrong] = True
             problem[wrong[problem[wrong] == 0]] = _PROBLEM["bad-collection-prefix"]
         problem[self._incomplete & (problem == 0)] = _PROBLEM["truncated"]
-        return Slices(start, size), Numbers(values, valid), problem
+        return Slices(start, size), Numbers(values, valid), problem, has_bad_prefix
 
 
 def _split(rows: Rows, group: Rows) -> list[Rows]:

@@ -101,7 +101,7 @@ def test_an_undefined_datatype_bit_is_an_error(bit: int) -> None:
 def test_a_body_of_more_than_30_mib_is_suspect() -> None:
     data = bytearray(encode("dcp_noop"))
     data[8:12] = (31 << 20).to_bytes(4, "big")
-    assert rules(annotate(bytes(data))) == ["oversized-body", "value-length", "truncated"]
+    assert rules(annotate(bytes(data))) == ["oversized-body", "unexpected-section", "truncated"]
 
 
 def test_lengths_that_contradict_each_other_offer_the_body_that_would_fit() -> None:
