@@ -7,7 +7,7 @@ from typing import Any
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.rule import Rule
-from dcpinspect.protocol.meanings import rfc3339
+from dcpinspect.tables.records import time_text
 
 SCHEMA = "dcpinspect.finding/1"
 
@@ -43,7 +43,7 @@ def record(finding: Finding, rules: Mapping[str, Rule], files: Sequence[str]) ->
             for place in finding.places
         ],
         "seqnos": list(finding.seqnos),
-        "first_time": rfc3339(finding.first_time_ns),
-        "last_time": rfc3339(finding.last_time_ns),
+        "first_time": time_text(finding.first_time_ns),
+        "last_time": time_text(finding.last_time_ns),
         "count": finding.count,
     }

@@ -1,0 +1,264 @@
+"""Rules about a message's place in its stream: what the tracker's kernel noticed while it followed the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.tables.messages import MessageBatch
+
+Table = npt.NDArray[np.int64]
+
+SERVER = "a server fault: note its version and report it with this message and the one before it"
+ACTIVE_ONLY = 0x10
+
+RULES = (
+    Rule(
+        "role-violation",
+        "session",
+        "warning",
+        "the producer sends what consumers send, or the reverse",
+        "roles that are not known; 0x51 and 0x52, which proxies send",
+        "look at who opened the connection, and with which flags",
+    ),
+    Rule(
+        "stream-already-open",
+        "stream",
+        "warning",
+        "a stream request is accepted while a stream of its vbucket and stream-id is open",
+        "the client is closing the first",
+        SERVER,
+    ),
+    Rule(
+        "rollback-above-start",
+        "stream",
+        "error",
+        "a rollback goes to a seqno above the start that was asked for",
+        "requests from the latest seqno",
+        SERVER,
+    ),
+    Rule(
+        "message-without-stream",
+        "stream",
+        "error",
+        "a stream's message comes for a vbucket that nobody opened a stream of",
+        "captures that begin in the middle; what is under way after a close",
+        SERVER,
+    ),
+    Rule("opaque-mismatch", "stream", "error", "a message has another opaque than its stream", "old messages after a reopening", SERVER),
+    Rule(
+        "message-after-stream-end",
+        "stream",
+        "error",
+        "a message comes after the end of its stream",
+        "a new stream; cache transfers",
+        SERVER,
+    ),
+    Rule(
+        "event-before-marker",
+        "snapshot",
+        "error",
+        "an event comes before any snapshot marker of its stream",
+        "streams whose beginning was not captured; cache transfers; after a hole",
+        SERVER,
+    ),
+    Rule(
+        "seqno-not-increasing",
+        "snapshot",
+        "error",
+        "a seqno is not above the one before it",
+        "out-of-order snapshots; after a hole",
+        "the consumer may apply an older change over a newer one: compare the two rows and the failover log; " + SERVER,
+    ),
+    Rule(
+        "seqno-repeated-after-advanced",
+        "snapshot",
+        "warning",
+        "an event has the seqno that SeqnoAdvanced had told",
+        "",
+        "process the event; a known server fault",
+        reports=("MB-62984",),
+    ),
+    Rule(
+        "seqno-outside-snapshot",
+        "snapshot",
+        "error",
+        "an event lies outside the range of its snapshot marker",
+        "out-of-order snapshots; markers without a range; after a hole",
+        SERVER,
+    ),
+    Rule(
+        "seqno-below-request-start",
+        "snapshot",
+        "error",
+        "the first event is not above the seqno that the client said it had",
+        "out-of-order snapshots; streams whose request was not captured",
+        SERVER,
+    ),
+    Rule(
+        "marker-overlap",
+        "snapshot",
+        "warning",
+        "a marker begins before the end of the one before it; an error where only an active vbucket was asked for",
+        "the same range again with history; after an out-of-order or a cut snapshot; after a hole; a replica may merge snapshots",
+        "a replica may merge snapshots: ask which node holds the active vbucket; elsewhere " + SERVER,
+    ),
+    Rule(
+        "marker-behind",
+        "snapshot",
+        "error",
+        "a marker ends at or below the last seqno of its stream",
+        "the same range again with history; after a hole",
+        SERVER,
+    ),
+    Rule(
+        "oso-structure",
+        "snapshot",
+        "error",
+        "an out-of-order snapshot ends without a start, starts inside another, or has a marker inside",
+        "streams whose beginning was not captured",
+        SERVER,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """How one kind of anomaly is told."""
+
+    rule: str
+    words: Callable[[_Seen], str]
+    seqnos: Callable[[_Seen], tuple[int, ...]] = lambda _: ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One anomaly and what it stands in."""
+
+    batch: MessageBatch
+    index: int
+    a: int
+    b: int
+    snapshot: Table | None
+
+    @property
+    def name(self) -> str:
+        """The command."""
+        return self.batch.name_of(self.index).removeprefix("dcp_")
+
+    @property
+    def seqno(self) -> int:
+        """``a`` as a seqno."""
+        return _plain(self.a)
+
+    @property
+    def other(self) -> int:
+        """``b`` as a seqno."""
+        return _plain(self.b)
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Start and end of the snapshot."""
+        return (_plain(int(self.snapshot[s.N_START])), _plain(int(self.snapshot[s.N_END]))) if self.snapshot is not None else (0, 0)
+
+
+def _plain(biased: int) -> int:
+    return biased - s.LEAST
+
+
+def _event(seen: _Seen) -> str:
+    seqno = seen.batch.number("by_seqno", seen.index)
+    return seen.name if seqno is None else f"{seen.name} {seqno}"
+
+
+def _stray(seen: _Seen) -> tuple[int, ...]:
+    seqno = seen.batch.number("by_seqno", seen.index)
+    return () if seqno is None else (seqno,)
+
+
+def _one(seen: _Seen) -> tuple[int, ...]:
+    return (seen.seqno,)
+
+
+def _two(seen: _Seen) -> tuple[int, ...]:
+    return (seen.seqno, seen.other)
+
+
+_CASES = {
+    w.WITHOUT_STREAM: _Case("message-without-stream", lambda seen: f"{_event(seen)} for a vbucket never opened", _stray),
+    w.AFTER_END: _Case("message-after-stream-end", lambda seen: f"{_event(seen)} after stream end", _stray),
+    w.OPAQUE_MISMATCH: _Case("opaque-mismatch", lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}"),
+    w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
+    w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} {seen.seqno} before any marker", _one),
+    w.NOT_INCREASING: _Case("seqno-not-increasing", lambda seen: f"{seen.seqno} after {seen.other}", _two),
+    w.REPEATED: _Case("seqno-repeated-after-advanced", lambda seen: f"{seen.seqno} repeated after SeqnoAdvanced", _one),
+    w.OUTSIDE_SNAPSHOT: _Case(
+        "seqno-outside-snapshot",
+        lambda seen: f"{seen.seqno} outside {seen.range[0]}–{seen.range[1]}",
+        lambda seen: (seen.seqno, *seen.range),
+    ),
+    w.BELOW_START: _Case("seqno-below-request-start", lambda seen: f"{seen.seqno} although {seen.other} was owned", _two),
+    w.OVERLAP: _Case(
+        "marker-overlap",
+        lambda seen: f"marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}",
+        lambda seen: (*_two(seen), *seen.range),
+    ),
+    w.BEHIND: _Case("marker-behind", lambda seen: f"marker {seen.seqno}–{seen.other} lies behind what the stream has", _two),
+    w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"out-of-order snapshot: {w.OSO_FAULTS[seen.a]}"),
+    w.ROLLBACK_ABOVE: _Case("rollback-above-start", lambda seen: f"rolled back forward, {seen.other} to {seen.seqno}", _two),
+    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the consumer"),
+}
+
+
+def anomalies(batch: MessageBatch, found: Table, streams: Table, snapshots: Table) -> Iterator[Candidates]:
+    """``found``: the kernel's anomalies among the messages of this batch; ``streams`` and ``snapshots`` are its tables as they are now."""
+    for code in np.unique(found[:, s.E_CODE]).tolist():
+        case = _CASES.get(code)
+        if case is None:
+            continue
+        mine = found[found[:, s.E_CODE] == code]
+        rows: Rows = mine[:, s.E_PLACE + s.AT_ROW] - int(batch.row[0])
+        severities: dict[Severity | None, list[int]] = {}
+        for place, severity in enumerate(_severities(code, mine, streams)):
+            severities.setdefault(severity, []).append(place)
+        for severity, places in severities.items():
+            seen = _Lookup(batch, mine[places], rows[places], snapshots)
+            yield Candidates(
+                case.rule,
+                rows[places],
+                lambda index, case=case, seen=seen: case.words(seen[index]),  # type: ignore[misc]
+                severity,
+                lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
+            )
+
+
+class _Lookup:
+    """Anomalies by the index of their message."""
+
+    def __init__(self, batch: MessageBatch, found: Table, rows: Rows, snapshots: Table) -> None:
+        self._batch = batch
+        self._found = found
+        self._rows = rows
+        self._snapshots = snapshots
+
+    def __getitem__(self, index: int) -> _Seen:
+        row = self._found[np.flatnonzero(self._rows == index)[0]]
+        snapshot = int(row[s.E_SNAPSHOT])
+        return _Seen(self._batch, index, int(row[s.E_A]), int(row[s.E_B]), self._snapshots[snapshot] if snapshot >= 0 else None)
+
+
+def _severities(code: int, found: Table, streams: Table) -> list[Severity | None]:
+    """Where it depends on the stream; None: the rule's own."""
+    if code != w.OVERLAP:
+        return [None] * len(found)
+    flags = streams[found[:, s.E_STREAM], s.S_FLAGS]
+    return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]

@@ -1,0 +1,73 @@
+"""Why a stream request was rolled back, from what was asked, what was answered and the failover log.
+
+A server keeps, newest first, the branches of a vbucket's history: a uuid and the seqno at which the branch began. A client's items
+above the seqno where its branch was left are not on the server, nor are those of a branch that the log does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+STRICT = 0x20
+CAUSES = ("strict-uuid", "unknown-uuid", "leading-consumer", "snapshot-mismatch", "purge", "unknown")
+
+Log = Sequence[tuple[int, int]]
+"""(uuid, seqno) of each branch, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a stream request asked for."""
+
+    start: int
+    snapshot_start: int
+    snapshot_end: int
+    uuid: int
+    flags: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why, and what would have worked."""
+
+    cause: str
+    text: str
+    resume_uuid: int | None
+    """Uuid of the newest branch that began at or below the rollback seqno; None without a log."""
+
+
+def explain_rollback(asked: Asked, rollback: int, log: Log | None, *, purge_seqno: int | None = None) -> Explanation:
+    """The first cause that holds; ``log`` is the nearest that is known of the vbucket on that server, ``purge_seqno`` what a marker told."""
+    if not log:
+        return Explanation(
+            "unknown", "no failover log of the vbucket is in the capture: an accepted stream request or 0x54 would tell", None
+        )
+    resume = max((entry for entry in log if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
+    low, high = asked.snapshot_start, asked.snapshot_end
+    if asked.start == high:
+        low = high
+    if asked.start == low:
+        high = low
+    place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
+    upper = None if not place else log[place - 1][1]
+    cause, text = _cause(asked, rollback, low, high, place, upper, purge_seqno)
+    return Explanation(cause, text, resume)
+
+
+def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, purge: int | None) -> tuple[str, str]:
+    if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
+        return "strict-uuid", "start 0 with a foreign uuid and the strict flag: send uuid 0"
+    if rollback == 0 and place is None:
+        return "unknown-uuid", f"no history in common: uuid 0x{asked.uuid:016x} is not in the server's log"
+    if place is not None:
+        is_newest = place == 0
+        if (upper is not None and rollback == upper < low) or (is_newest and 0 < rollback < low):
+            where = f"the branch point {rollback}" if not is_newest else f"the server's high seqno {rollback}"
+            return "leading-consumer", f"the consumer is ahead of {where}: resume there with that branch's uuid"
+        if (upper is not None and rollback == low <= upper < high) or (is_newest and rollback == low > 0):
+            return "snapshot-mismatch", f"the snapshot {low}–{high} straddles the branch point: roll back to its start"
+        if rollback == 0 and ((upper is not None and high <= upper) or is_newest):
+            upto = f" {purge}" if purge is not None else ""
+            return "purge", f"tombstones up to the purge seqno{upto} are gone, or the server lost the end of this branch"
+    return "unknown", "the server's log does not explain it"

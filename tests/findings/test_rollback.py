@@ -1,0 +1,42 @@
+"""Why requests are rolled back: each cause by its smallest example."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.rollback import CAUSES, STRICT, Asked, Log, explain_rollback
+
+NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
+LOG: Log = ((NEW, 100), (OLD, 0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "rollback", "log", "cause", "resume"),
+    [
+        (Asked(0, 0, 0, FOREIGN, STRICT), 0, LOG, "strict-uuid", OLD),
+        (Asked(50, 50, 50, FOREIGN, 0), 0, LOG, "unknown-uuid", OLD),
+        (Asked(150, 150, 150, OLD, 0), 100, LOG, "leading-consumer", NEW),
+        (Asked(150, 150, 150, NEW, 0), 120, LOG, "leading-consumer", NEW),
+        (Asked(110, 90, 120, OLD, 0), 90, LOG, "snapshot-mismatch", OLD),
+        (Asked(110, 90, 120, NEW, 0), 90, LOG, "snapshot-mismatch", OLD),
+        (Asked(50, 40, 60, OLD, 0), 0, LOG, "purge", OLD),
+        (Asked(150, 140, 160, NEW, 0), 0, LOG, "purge", OLD),
+        (Asked(150, 150, 150, OLD, 0), 7, LOG, "unknown", OLD),
+        (Asked(150, 150, 150, OLD, 0), 7, None, "unknown", None),
+        (Asked(2**63 + 5, 2**63 + 5, 2**63 + 5, OLD, 0), 2**63, ((NEW, 2**63), (OLD, 0)), "leading-consumer", NEW),
+    ],
+)
+def test_the_first_cause_that_holds(asked: Asked, rollback: int, log: Log | None, cause: str, resume: int | None) -> None:
+    found = explain_rollback(asked, rollback, log)
+    assert (found.cause, found.resume_uuid) == (cause, resume)
+    assert found.cause in CAUSES
+
+
+def test_a_snapshot_that_is_complete_or_not_begun_counts_as_its_own_seqno() -> None:
+    """A client at the end of its snapshot, or at its start, is in the middle of none."""
+    assert explain_rollback(Asked(120, 90, 120, OLD, 0), 100, LOG).cause == "leading-consumer"
+    assert explain_rollback(Asked(120, 120, 200, OLD, 0), 100, LOG).cause == "leading-consumer"
+
+
+def test_the_purge_seqno_is_told_where_it_is_known() -> None:
+    assert "purge seqno 45 " in explain_rollback(Asked(50, 40, 60, OLD, 0), 0, LOG, purge_seqno=45).text
