@@ -38,7 +38,7 @@ class Explanation:
 
 
 def explain_rollback(asked: Asked, rollback: int, log: Log | None, *, purge_seqno: int | None = None) -> Explanation:
-    """The first cause that holds; ``log`` is the nearest that is known of the vbucket on that server, ``purge_seqno`` what a marker told."""
+    """The first cause that holds; ``log``: the nearest known of the vbucket on that server, ``purge_seqno``: what a marker told."""
     if not log:
         return Explanation(
             "unknown", "no failover log of the vbucket is in the capture: an accepted stream request or 0x54 would tell", None

@@ -1,0 +1,110 @@
+"""What rules over a finished reading look at: the tracker's tables, the connections, and where messages were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.findings.finding import Place
+from dcpinspect.streams import state as s
+from dcpinspect.streams.connections import client_of
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.tables.messages import DIRECTIONS
+
+Table = npt.NDArray[np.int64]
+
+_FRAME = (1 << s.FILE_SHIFT) - 1
+
+
+def plain(biased: int) -> int:
+    """A seqno of the tracker's tables as it is."""
+    return int(biased) - s.LEAST
+
+
+@dataclass(frozen=True)
+class Context:
+    """One reading at its end."""
+
+    tracker: Tracker
+    links: Sequence[Link]
+
+    @cached_property
+    def streams(self) -> Table:
+        """Streams in order of their opening."""
+        return self.tracker.state.rows(s.N_STREAMS)
+
+    @cached_property
+    def snapshots(self) -> Table:
+        """Snapshots in order of their markers."""
+        return self.tracker.state.rows(s.N_SNAPSHOTS)
+
+    @cached_property
+    def by_number(self) -> Mapping[int, Link]:
+        """Connections by number."""
+        return {link.number: link for link in self.links}
+
+    @cached_property
+    def clients(self) -> Mapping[int, str]:
+        """Which consumer each connection belongs to."""
+        return {link.number: client_of(link, self.session(link.number)) for link in self.links}
+
+    @cached_property
+    def now_ns(self) -> int:
+        """Time of the last packet."""
+        return max((link.last_ns for link in self.links), default=0)
+
+    def session(self, connection: int) -> Session:
+        """What a connection has said of itself."""
+        return self.tracker.conversation.sessions.get(connection) or Session()
+
+    def producer(self, connection: int) -> int:
+        """Direction of the producer's messages; that of servers where nothing tells."""
+        direction = int(self.tracker.state.connections[connection, s.C_PRODUCER])
+        return direction if direction >= 0 else 1
+
+    def place(self, row: Table, column: int, *, of_consumer: bool = False) -> Place | None:
+        """The place that a stream or snapshot keeps from ``column`` on; None where there is none."""
+        if int(row[column + s.AT_ROW]) <= 0:
+            return None
+        connection = int(row[s.S_CONNECTION])
+        producer = self.producer(connection)
+        return _place(connection, 1 - producer if of_consumer else producer, row, column)
+
+    def marker(self, snapshot: int) -> Place:
+        """Where the marker of a snapshot was."""
+        row = self.snapshots[snapshot]
+        connection = int(self.streams[row[s.N_STREAM], s.S_CONNECTION])
+        return _place(connection, self.producer(connection), row, s.N_PLACE)
+
+    def request(self, stream: int) -> Place | None:
+        """Where the request of a stream was; None where the capture does not have it."""
+        row = self.streams[stream]
+        return self.place(row, s.S_OPENED, of_consumer=True) if row[s.S_FORM] else None
+
+    def answer(self, stream: int) -> Place | None:
+        """Where the answer to that request was."""
+        return self.place(self.streams[stream], s.S_ANSWERED)
+
+    @cached_property
+    def of_client(self) -> Mapping[tuple[str, int, int], list[int]]:
+        """Streams by client, vbucket and stream-id, in order of their opening."""
+        found: dict[tuple[str, int, int], list[int]] = {}
+        for number, (connection, vbucket, sid) in enumerate(self.streams[:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]].tolist()):
+            if connection in self.clients:
+                found.setdefault((self.clients[connection], vbucket, sid), []).append(number)
+        return found
+
+    def patience_ns(self, stream: int) -> int:
+        """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""
+        return max(2_000_000_000, 10 * int(self.streams[stream, s.S_PATIENCE]))
+
+
+def _place(connection: int, direction: int, row: Table, column: int) -> Place:
+    number, offset, frame, time_ns = (int(value) for value in row[column : column + s.PLACE])
+    return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)

@@ -1,0 +1,320 @@
+"""Rules about stream requests: what was asked, what was answered, and what the client made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dcpinspect.findings.context import Context, plain
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rollback import Asked, Log, explain_rollback
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.statuses import Status, status_meaning, status_name
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+
+FROM_LATEST = 0x40
+TO_AN_END = 0x02 | 0x04 | FROM_LATEST
+ENDLESS = 2**64 - 1
+
+RULES = (
+    Rule(
+        "bad-stream-range",
+        "stream",
+        "error",
+        "a stream request breaks snapshot start <= start <= snapshot end, or start <= end",
+        "requests from the latest seqno; the form of the first specification",
+        "store start and snapshot together, and only with an item: resume inside the snapshot that was stored",
+        ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
+        ("couchbase/java-dcp-client#41", "JDCP-95", "JDCP-241", "couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+    ),
+    Rule(
+        "stream-refused",
+        "stream",
+        "warning",
+        "a stream request is answered by neither success nor rollback; error or note by status",
+        "requests that another rule says more of",
+        "the status says what to change; 'dcpinspect explain STATUS' has its meaning",
+    ),
+    Rule(
+        "duplicate-stream-request",
+        "stream",
+        "warning",
+        "a vbucket is requested again while its stream is open",
+        "",
+        "wait for the stream end before the next request, or use stream-ids",
+        reports=("couchbase/java-dcp-client#13",),
+    ),
+    Rule(
+        "manifest-ahead",
+        "stream",
+        "warning",
+        "the client knows a newer collections manifest than the server",
+        "",
+        "temporary after a failover: retry with backoff",
+        reports=("MB-31326", "JDCP-159"),
+    ),
+    Rule(
+        "noop-required",
+        "stream",
+        "warning",
+        "a request for xattrs or collections is not supported because noops are off",
+        "",
+        "accept enable_noop before the first stream request",
+    ),
+    Rule(
+        "rollback",
+        "stream",
+        "warning",
+        "a stream request is answered with a rollback",
+        "",
+        "discard what is above the rollback seqno and resume there",
+        ("strict-uuid", "unknown-uuid", "leading-consumer", "snapshot-mismatch", "purge", "unknown"),
+        ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
+    ),
+    Rule(
+        "rollback-not-honoured",
+        "stream",
+        "warning",
+        "after a rollback the client asks again from above the rollback seqno, with the same uuid",
+        "another request was accepted in between",
+        "it loops: discard what is above the rollback seqno first",
+    ),
+    Rule(
+        "end-zero-reopen",
+        "stream",
+        "error",
+        "a stream is accepted with end 0 where the client asked for more before",
+        "clients that always ask for end 0; requests to the latest or persisted seqno",
+        "keep the end seqno over a rollback: the stream ended after 0 items",
+        reports=("couchbase/sync_gateway#5646", "couchbase/sync_gateway#6152"),
+    ),
+    Rule(
+        "stream-end-reason",
+        "stream",
+        "note",
+        "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, rollback and lost-privileges",
+        "the client had closed it",
+        "reopen the stream where it ended; the reason says what else to do",
+        w.END_REASONS[1:9],
+    ),
+    Rule(
+        "resume-skipped",
+        "stream",
+        "warning",
+        "a stream starts above what the client had received of the vbucket",
+        "another client; bytes that the capture lacks",
+        "the client stored a position that it had not received: look at how it checkpoints",
+    ),
+)
+
+_STATUS_SEVERITY: dict[int, Severity] = {
+    Status.EACCESS: "error",
+    Status.EINVAL: "error",
+    Status.ERANGE: "error",
+    Status.DCP_STREAM_ID_INVALID: "error",
+}
+_MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
+_BAD_ENDS = (4, 5, 6, 8)
+
+
+def findings(context: Context) -> Iterator[Occurrence]:
+    """All occurrences, client by client, in the order of the requests."""
+    for numbers in context.of_client.values():
+        for place, number in enumerate(numbers):
+            row = context.streams[number]
+            if row[s.S_FORM] and row[s.S_ANSWER] in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
+                yield from _answered(context, number, numbers[:place], numbers[place + 1 :])
+            yield from _ended(context, number)
+
+
+def _occurrence(
+    context: Context,
+    number: int,
+    rule: str,
+    severity: Severity,
+    message: str,
+    places: Sequence[Place | None],
+    *,
+    cause: str | None = None,
+    next_: str | None = None,
+    seqnos: tuple[int, ...] = (),
+) -> Occurrence:
+    row = context.streams[number]
+    sid = int(row[s.S_SID])
+    return Occurrence(
+        rule,
+        severity,
+        message,
+        int(row[s.S_CONNECTION]),
+        tuple(place for place in places if place is not None),
+        int(row[s.S_VBUCKET]),
+        sid if sid >= 0 else None,
+        cause,
+        next_,
+        seqnos,
+    )
+
+
+def _answered(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
+    row = context.streams[number]
+    both = (context.request(number), context.answer(number))
+    bad = _bad_range(context, number, before)
+    if bad is not None:
+        yield bad
+    if row[s.S_ANSWER] == w.A_ROLLBACK:
+        yield _rolled_back(context, number)
+        not_honoured = _not_honoured(context, number, after)
+        if not_honoured is not None:
+            yield not_honoured
+    elif row[s.S_ANSWER] == w.A_REFUSED and bad is None:
+        yield _refused(context, number, before, after)
+    elif row[s.S_ANSWER] == w.A_ACCEPTED and _asks_for_nothing(row):
+        wanted = [one for one in before if context.streams[one, s.S_FORM] and plain(context.streams[one, s.S_END]) > 0]
+        if wanted:
+            why = "a rollback" if context.streams[before[-1], s.S_ANSWER] == w.A_ROLLBACK else "it had asked for more"
+            message = f"reopened with end 0 after {why}: ended after {int(row[s.S_ITEMS])} items"
+            yield _occurrence(context, number, "end-zero-reopen", "error", message, (*both, context.request(wanted[-1])), seqnos=(0,))
+
+
+def _asks_for_nothing(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
+    return plain(row[s.S_END]) == 0 and not int(row[s.S_FLAGS]) & TO_AN_END
+
+
+def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurrence | None:
+    row = context.streams[number]
+    if row[s.S_FORM] != 1 or int(row[s.S_FLAGS]) & FROM_LATEST:
+        return None
+    start, end, low, high = (plain(row[column]) for column in (s.S_START, s.S_END, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END))
+    status = "accepted" if row[s.S_ANSWER] == w.A_ACCEPTED else status_name(int(row[s.S_STATUS]))
+    places = [context.request(number), context.answer(number)]
+    if low <= start <= high:
+        if start <= end:
+            return None
+        message = f"start {start} is above end {end}: server said {status}"
+        return _occurrence(context, number, "bad-stream-range", "error", message, places, cause="start-above-end", seqnos=(start, end))
+    marker = _empty_marker(context, low, high, before)
+    cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
+    advice = None
+    if marker is not None:
+        places.append(context.marker(marker))
+        advice = f"store a snapshot only with its first item: resume with snapshot {start}–{start}"
+    message = f"start {start} is not in snapshot {low}–{high}: server said {status}"
+    return _occurrence(context, number, "bad-stream-range", "error", message, places, cause=cause, next_=advice, seqnos=(start, low, high))
+
+
+def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) -> int | None:
+    """The last marker of this range that the client received without an item of it."""
+    found = context.snapshots
+    same = np.isin(found[:, s.N_STREAM], list(before)) & (found[:, s.N_START] == low + s.LEAST) & (found[:, s.N_END] == high + s.LEAST)
+    numbers = np.flatnonzero(same & (found[:, s.N_ITEMS] == 0) & (found[:, s.N_TAINTED] == 0))
+    return int(numbers[-1]) if len(numbers) else None
+
+
+def _refused(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Occurrence:
+    row = context.streams[number]
+    status = int(row[s.S_STATUS])
+    connection = int(row[s.S_CONNECTION])
+    session = context.session(connection)
+    places: list[Place | None] = [context.request(number), context.answer(number)]
+    if status == Status.KEY_EEXISTS:
+        live = next(
+            (one for one in reversed(before) if context.streams[one, s.S_CONNECTION] == connection and _is_open(context, one)), None
+        )
+        since = ""
+        if live is not None and (opened := context.request(live)) is not None:
+            places.append(opened)
+            since = f" since row {opened.row}"
+        return _occurrence(context, number, "duplicate-stream-request", "warning", f"requested again while open{since}", places)
+    if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
+        return _occurrence(context, number, "manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
+    noop = session.controls.get("enable_noop")
+    wants_noop = bool((session.open_flags or 0) & 0x04) or "Collections" in (session.features or ())
+    if status == Status.NOT_SUPPORTED and wants_noop and session.is_known and (noop is None or noop.status != "success"):
+        return _occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
+    passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)
+    severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
+    message = f"stream request refused: {status_name(status)}, {status_meaning(status)}"
+    return _occurrence(context, number, "stream-refused", severity, message, places, cause=status_name(status).replace("_", "-"))
+
+
+def _is_open(context: Context, number: int) -> bool:
+    return w.ACCEPTED <= int(context.streams[number, s.S_STATE]) <= w.CLOSING
+
+
+def _asked(context: Context, number: int) -> Asked:
+    row = context.streams[number]
+    return Asked(
+        plain(row[s.S_START]),
+        plain(row[s.S_SNAPSHOT_START]),
+        plain(row[s.S_SNAPSHOT_END]),
+        int(row[s.S_UUID]) & ENDLESS,
+        int(row[s.S_FLAGS]),
+    )
+
+
+def nearest_log(context: Context, number: int) -> tuple[Log | None, Place | None]:
+    """The failover log of the vbucket on that server that is nearest to the answer: the next one that comes, else the last before."""
+    row = context.streams[number]
+    server = context.by_number[int(row[s.S_CONNECTION])].server
+    streams = context.streams
+    same = (streams[:, s.S_VBUCKET] == row[s.S_VBUCKET]) & (streams[:, s.S_LOG] >= 0)
+    numbers = [one for one in np.flatnonzero(same).tolist() if context.by_number[int(streams[one, s.S_CONNECTION])].server == server]
+    if not numbers:
+        return None, None
+    answered = int(row[s.S_ANSWERED + s.AT_ROW])
+    later = [one for one in numbers if streams[one, s.S_ANSWERED + s.AT_ROW] > answered]
+    chosen = later[0] if later else numbers[-1]
+    raw = context.tracker.conversation.logs[int(streams[chosen, s.S_LOG])]
+    entries = np.frombuffer(raw, ">u8").reshape(-1, 2).tolist()
+    return [(uuid, seqno) for uuid, seqno in entries], context.answer(chosen)
+
+
+def _rolled_back(context: Context, number: int) -> Occurrence:
+    row = context.streams[number]
+    log, shown = nearest_log(context, number)
+    start, to = plain(row[s.S_START]), plain(row[s.S_ROLLBACK])
+    why = explain_rollback(_asked(context, number), to, log)
+    uuid = "the newest uuid of the log that began at or below it" if why.resume_uuid is None else f"uuid 0x{why.resume_uuid:016x}"
+    return _occurrence(
+        context,
+        number,
+        "rollback",
+        "warning",
+        f"asked {start}, told {to}: {why.text}",
+        (context.request(number), context.answer(number), shown),
+        cause=why.cause,
+        next_=f"discard what is above {to}, resume at {to} with {uuid}",
+        seqnos=(start, to),
+    )
+
+
+def _not_honoured(context: Context, number: int, after: Sequence[int]) -> Occurrence | None:
+    row = context.streams[number]
+    again = next((one for one in after if context.streams[one, s.S_FORM]), None)
+    if again is None:
+        return None
+    other = context.streams[again]
+    to, start = plain(row[s.S_ROLLBACK]), plain(other[s.S_START])
+    if start <= to or other[s.S_UUID] != row[s.S_UUID] or int(other[s.S_FLAGS]) & FROM_LATEST:
+        return None
+    places = (context.request(again), context.request(number), context.answer(number))
+    return _occurrence(
+        context, again, "rollback-not-honoured", "warning", f"asked again from {start}, above {to}", places, seqnos=(start, to)
+    )
+
+
+def _ended(context: Context, number: int) -> Iterator[Occurrence]:
+    row = context.streams[number]
+    reason = int(row[s.S_REASON])
+    is_end = row[s.S_STATE] == w.ENDED and 0 < reason < w.CONNECTION_CLOSED
+    if not is_end or (reason == 1 and row[s.S_CLOSED_ROW] >= 0):
+        return
+    name = w.END_REASONS[reason]
+    last = f" at {plain(row[s.S_LAST])}" if row[s.S_SEEN] else ", no item received"
+    severity: Severity = "warning" if reason in _BAD_ENDS else "note"
+    yield _occurrence(
+        context, number, "stream-end-reason", severity, f"ended: {name}{last}", (context.place(row, s.S_FINISHED),), cause=name
+    )
