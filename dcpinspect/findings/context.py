@@ -91,6 +91,14 @@ class Context:
         """Where the answer to that request was."""
         return self.place(self.streams[stream], s.S_ANSWERED)
 
+    def behind(self, loss: Table) -> Place:
+        """The first message behind a loss; its time is not kept."""
+        connection, direction = int(loss[s.L_CONNECTION]), int(loss[s.L_DIRECTION])
+        frame = int(loss[s.L_AFTER_FRAME])
+        return Place(
+            int(loss[s.L_AFTER_ROW]), connection, DIRECTIONS[direction], int(loss[s.L_END]), frame >> s.FILE_SHIFT, frame & _FRAME, 0
+        )
+
     @cached_property
     def of_client(self) -> Mapping[tuple[str, int, int], list[int]]:
         """Streams by client, vbucket and stream-id, in order of their opening."""

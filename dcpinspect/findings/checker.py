@@ -1,0 +1,81 @@
+"""All rules at work on one reading: fed with every batch, asked at the end, or at any time while live."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.findings import connections, markers, order, requests, wire
+from dcpinspect.findings.collector import Collector, place_of
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import state as s
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.tables.messages import MessageBatch
+
+RULES: Mapping[str, Rule] = {
+    rule.id: rule for rules in (wire.RULES, requests.RULES, order.RULES, markers.RULES, connections.RULES) for rule in rules
+}
+"""Every rule by its id."""
+
+SILENCES: Mapping[str, Collection[str]] = {
+    "bad-stream-range": ("stream-refused",),
+    "duplicate-stream-request": ("stream-refused",),
+    "manifest-ahead": ("stream-refused",),
+    "noop-required": ("stream-refused",),
+    "marker-behind": ("marker-overlap",),
+    "seqno-not-increasing": ("seqno-outside-snapshot",),
+    "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot"),
+    "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
+    "message-without-stream": ("opaque-mismatch",),
+}
+"""Rules that have nothing to add about a message that a more specific rule speaks of."""
+
+MOST_PLACES = 1 << 16
+"""Messages of sessions whose places are kept."""
+
+_SESSION = np.zeros(256, dtype=np.bool_)
+_SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]] = True
+
+
+class Checker:
+    """Finds what is wrong in the batches that a tracker is fed with."""
+
+    def __init__(self, tracker: Tracker, rules: Iterable[str] = RULES) -> None:
+        """``rules``: ids of those that are wanted."""
+        wanted = set(rules)
+        self._tracker = tracker
+        self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
+        self._collector = Collector(self._rules)
+        self._places: dict[int, Place] = {}
+
+    def take(self, batch: MessageBatch) -> None:
+        """Looks at messages that the tracker was fed with just now."""
+        for found in wire.candidates(batch):
+            self._collector.add_rows(batch, found)
+        state = self._tracker.state
+        anomalies = state.rows(s.N_ANOMALIES)
+        if len(anomalies):
+            for found in order.anomalies(batch, anomalies, state.rows(s.N_STREAMS), state.rows(s.N_SNAPSHOTS)):
+                self._collector.add_rows(batch, found)
+            state.counts[s.N_ANOMALIES] = 0
+        said = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
+        for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
+            self._places[int(batch.row[index])] = place_of(batch, index)
+
+    def findings(self, links: list[Link], coverage: Coverage) -> list[Finding]:
+        """All that was found so far, worst first; ``links``: the connections as they are now."""
+        context = Context(self._tracker, links)
+        collector = self._collector.copy()
+        for occurrence in requests.findings(context):
+            collector.add(occurrence)
+        for occurrence in markers.findings(context, self._tracker.tables(links)):
+            collector.add(occurrence)
+        for occurrence in connections.findings(context, coverage, self._places):
+            collector.add(occurrence)
+        return collector.findings(SILENCES)

@@ -1,0 +1,135 @@
+"""Rules about connections and about the capture itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.control_keys import control_key
+from dcpinspect.protocol.foreign import TLS
+from dcpinspect.protocol.statuses import Status, status_meaning, status_name
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.links import Link
+
+RULES = (
+    Rule(
+        "open-refused",
+        "session",
+        "warning",
+        "DCP open is answered by another status than success",
+        "",
+        "by status: privileges of the user, flags of the open, another name",
+    ),
+    Rule("control-rejected", "session", "note", "a setting is answered by another status than success", "", "do not rely on it"),
+    Rule(
+        "control-unknown-key",
+        "session",
+        "note",
+        "a setting is asked for that nobody described",
+        "",
+        "look for a spelling mistake, or a newer server",
+    ),
+    Rule(
+        "connection-closed",
+        "session",
+        "note",
+        "a connection is closed while streams are open",
+        "",
+        "look at who closed it, and at what it was told just before",
+        ("by-client", "by-server", "reset"),
+    ),
+    Rule(
+        "capture-hole",
+        "capture",
+        "note",
+        "bytes of a connection were not captured",
+        "",
+        "take the capture nearer to the node, with a larger buffer; gaps that this explains have the cause capture-loss",
+    ),
+    Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0"),
+    Rule(
+        "mid-stream-start",
+        "capture",
+        "note",
+        "the capture begins inside a connection",
+        "",
+        "what was negotiated is unknown; begin the capture before the client connects",
+    ),
+    Rule("undecoded-bytes", "capture", "note", "bytes of a connection are in no message", "", "'--stats' says where and why"),
+    Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210"),
+)
+
+
+def findings(context: Context, coverage: Coverage, places: Mapping[int, Place]) -> Iterator[Occurrence]:
+    """All occurrences. ``places``: where the messages of a session were, by row."""
+    for link in context.links:
+        yield from _session(context, link, places)
+        yield from _closed(context, link)
+        if not link.has_handshake:
+            yield _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown")
+        for direction, name in enumerate(("c2s", "s2c")):
+            if link.missing[direction]:
+                holes = f"{link.holes[direction]} hole{'s' if link.holes[direction] != 1 else ''}"
+                message = f"{link.missing[direction]:,} bytes in {holes}, {name}"
+                yield _of("capture-hole", link.number, message, *_loss(context, link.number, direction), cause=name)
+            if link.skipped[direction]:
+                yield _of("undecoded-bytes", link.number, f"{link.skipped[direction]:,} bytes could not be framed, {name}", cause=name)
+    for one in coverage.directions:
+        if one.protocol == TLS and one.not_decodable and one.direction == 0:
+            yield _of("tls-without-key", one.connection, "encrypted")
+        if one.cut:
+            yield _of(
+                "capture-cut", one.connection, f"{one.cut:,} bytes cut off by the snapshot length", cause=("c2s", "s2c")[one.direction]
+            )
+
+
+def _of(rule: str, connection: int, message: str, *places: Place, cause: str | None = None) -> Occurrence:
+    found = next(one for one in RULES if one.id == rule)
+    return Occurrence(rule, found.severity, message, connection, places, cause=cause)
+
+
+def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
+    session = context.session(link.number)
+    if session.open_status not in (None, Status.SUCCESS):
+        assert session.open_status is not None
+        name = status_name(session.open_status)
+        message = f"DCP open {session.name}: {name}, {status_meaning(session.open_status)}"
+        yield _of("open-refused", link.number, message, *_known(places, session.open_row), cause=name.replace("_", "-"))
+    for key, control in session.controls.items():
+        if control.status not in (None, "success"):
+            yield _of(
+                "control-rejected", link.number, f"control {key}={control.value}: {control.status}", *_known(places, control.row), cause=key
+            )
+        if control_key(key) is None:
+            yield _of("control-unknown-key", link.number, f"control {key} is not known", *_known(places, control.row), cause=key)
+
+
+def _known(places: Mapping[int, Place], row: int) -> list[Place]:
+    return [places[row]] if row in places else []
+
+
+def _closed(context: Context, link: Link) -> Iterator[Occurrence]:
+    if link.closed not in ("fin", "rst"):
+        return
+    streams = context.streams[context.streams[:, s.S_CONNECTION] == link.number]
+    runs = streams[(streams[:, s.S_STATE] >= w.ACCEPTED) & (streams[:, s.S_STATE] <= w.STREAMING)]
+    if not len(runs):
+        return
+    latest = context.place(runs[np.argmax(runs[:, s.S_LATEST + s.AT_ROW])], s.S_LATEST)
+    side = "client" if link.closed_by == 0 else "server"
+    cause = "reset" if link.closed == "rst" else f"by-{side}"
+    message = f"{'reset' if link.closed == 'rst' else 'closed'} by the {side} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
+    yield _of("connection-closed", link.number, message, *([latest] if latest is not None else []), cause=cause)
+
+
+def _loss(context: Context, connection: int, direction: int) -> list[Place]:
+    """The messages behind the first losses of a direction."""
+    losses = context.tracker.state.rows(s.N_LOSSES)
+    mine = losses[(losses[:, s.L_CONNECTION] == connection) & (losses[:, s.L_DIRECTION] == direction)][:3]
+    return [context.behind(loss) for loss in mine]
