@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.document_text import document_text
-from dcpinspect.export.json_check import are_json
+from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, Kind, Layout

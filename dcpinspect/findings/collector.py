@@ -5,7 +5,7 @@ Memory grows with (rule, cause, connection, vbucket, stream-id), not with occurr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -131,10 +131,19 @@ class Collector:
             return found.words(row)
         return next((problem.reason for problem in batch.annotate(row).problems if problem.rule == found.rule), found.rule)
 
-    def findings(self) -> list[Finding]:
-        """What was found, worst first, then by the first message that shows it."""
+    def copy(self) -> Collector:
+        """A collector that goes on by itself."""
+        other = Collector(self._rules)
+        other._heaps = {key: replace(heap, shown=list(heap.shown)) for key, heap in self._heaps.items()}
+        return other
+
+    def findings(self, silences: Mapping[str, Collection[str]]) -> list[Finding]:
+        """What was found, worst first, then by the first message that shows it.
+
+        ``silences``: by rule, those that have nothing to add about a message that it speaks of.
+        """
         shared: dict[tuple[str, str | None, int, Severity], list[_Heap]] = {}
-        for heap in self._heaps.values():
+        for heap in self._heard(silences):
             first = heap.first
             shared.setdefault((first.rule, first.cause, first.connection, first.severity), []).append(heap)
         out: list[Finding] = []
@@ -145,6 +154,22 @@ class Collector:
                 heaps = [heap for heap in heaps if heap.first.vbucket is None]
             out += [self._one(heap) for heap in heaps]
         return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
+
+    def _heard(self, silences: Mapping[str, Collection[str]]) -> list[_Heap]:
+        """The heaps without the occurrences that a more specific rule silences."""
+        spoken: dict[str, set[int]] = {}
+        for heap in self._heaps.values():
+            for silent in silences.get(heap.first.rule, ()):
+                spoken.setdefault(silent, set()).update(places[0].row for places in heap.shown if places)
+        out = []
+        for heap in self._heaps.values():
+            rows = spoken.get(heap.first.rule, set())
+            kept = [places for places in heap.shown if not places or places[0].row not in rows]
+            if len(kept) == len(heap.shown):
+                out.append(heap)
+            elif kept:
+                out.append(replace(heap, shown=kept, count=heap.count - len(heap.shown) + len(kept)))
+        return out
 
     def _one(self, heap: _Heap) -> Finding:
         first = heap.first

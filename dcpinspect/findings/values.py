@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dcpinspect.export.json_check import are_json
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.fields import Field, Kind, Records, fixed_size
+from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.meanings import json_error
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy

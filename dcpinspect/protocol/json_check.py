@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.export.row_text import sequence_size
 from dcpinspect.kernel import Ints, Octets, inline, kernel
+from dcpinspect.protocol.utf8 import sequence_size
 
 MAX_DEPTH = 60
 """Open arrays and objects fit the bits of one number."""
