@@ -9,8 +9,8 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
-from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.protocol.fields import Field, Kind, Records, fixed_size
+from dcpinspect.protocol.columns import Mask, Rows, numbers_at
+from dcpinspect.protocol.fields import Field, Kind, Layout, Records, fixed_size
 from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.meanings import json_error
@@ -23,24 +23,24 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Values that are not what datatype or command say; ``whole`` are messages that the capture has all bytes of."""
     found: dict[str, list[int]] = {}
     for group in batch.decoded.groups:
-        choice = group.choice
+        choice, layout = group.choice, group.choice.layout
         rows = group.rows[whole[group.rows] & ~batch.decoded.underlying_datatype[group.rows]]
-        items = choice.layout.value if choice.layout is not None and choice.value_fits else ()
+        items = layout.value if layout is not None and choice.value_fits else ()
         item = items[0] if items else None
         if not len(rows) or (
             choice.layout is not None and holds_secret(choice.layout.opcode, choice.layout.side, server=choice.layout.server)
         ):
             continue
-        if len(items) > 1 and fixed_size(items) is None:
+        is_single = len(items) == 1 and isinstance(item, Field) and item.size is None
+        has_value = rows[batch.decoded.value.size[rows] > 0]
+        if is_single and isinstance(item, Field) and item.kind is Kind.DOCUMENT:
+            _documents(batch, has_value, layout, item, found)
+        elif item is None or (is_single and isinstance(item, Field) and item.kind in _TEXTS):
+            _texts(batch, has_value, None if item is None else item.kind, found)
+        elif len(items) == 1 and isinstance(item, Records) and fixed_size(item.fields):
+            _records(batch, has_value, item, found)
+        elif fixed_size(items) is None:
             _annotated(batch, rows, found)
-            continue
-        rows = rows[batch.decoded.value.size[rows] > 0]
-        if isinstance(item, Field) and item.kind is Kind.DOCUMENT:
-            _documents(batch, rows, item, found)
-        elif item is None or (isinstance(item, Field) and item.kind in _TEXTS):
-            _texts(batch, rows, None if item is None else item.kind, found)
-        elif isinstance(item, Records):
-            _records(batch, rows, item, found)
     for rule, broken in found.items():
         yield Candidates(rule, np.array(sorted(broken), dtype=np.int64))
 
@@ -48,10 +48,10 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 _TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
 
 
-def _documents(batch: MessageBatch, rows: Rows, document: Field, found: dict[str, list[int]]) -> None:
+def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document: Field, found: dict[str, list[int]]) -> None:
     """Plain JSON is checked in bulk; what is wrapped is unwrapped one by one, since that is what the library does."""
     decoded = batch.decoded
-    has_tail = _has_metadata(batch, rows)
+    has_tail = _has_metadata(batch, rows, layout)
     wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
     plain = rows[~wrapped]
     if document.bodyless and len(plain):
@@ -83,13 +83,9 @@ def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, 
 
 
 def _records(batch: MessageBatch, rows: Rows, records: Records, found: dict[str, list[int]]) -> None:
-    """Records of one size must fill the value; others are divided one by one."""
-    size = fixed_size(records.fields)
-    if size:
-        rule = RECORD_RULES.get(records.name, "length-mismatch")
-        found.setdefault(rule, []).extend(rows[batch.decoded.value.size[rows] % size != 0].tolist())
-    else:
-        _annotated(batch, rows, found)
+    """Records of one size must fill the value."""
+    wrong = batch.decoded.value.size[rows] % (fixed_size(records.fields) or 1) != 0
+    found.setdefault(RECORD_RULES.get(records.name, "length-mismatch"), []).extend(rows[wrong].tolist())
 
 
 def _annotated(batch: MessageBatch, rows: Rows, found: dict[str, list[int]]) -> None:
@@ -102,12 +98,13 @@ _WRAPPED = datatypes.SNAPPY | datatypes.XATTR
 _HERE = {"bad-snappy", "bad-xattr-section", "json-bit-not-json", "deletion-with-body", "length-mismatch", *RECORD_RULES.values()}
 
 
-def _has_metadata(batch: MessageBatch, rows: Rows) -> Mask:
+def _has_metadata(batch: MessageBatch, rows: Rows, layout: Layout | None) -> Mask:
     """Messages whose value ends with extended metadata (3.x to 6.6)."""
-    nmeta = batch.decoded.numbers.get("nmeta")
-    if nmeta is None or nmeta.valid is None:
+    extras = layout.extras if layout is not None else ()
+    nmeta = next((item for item in extras if item.name == "nmeta"), None)
+    if nmeta is None:
         return np.zeros(len(rows), dtype=np.bool_)
-    return np.asarray(nmeta.valid[rows] & (nmeta.values[rows] > 0))
+    return np.asarray(numbers_at(batch.data, batch.decoded.extras_at[rows] + nmeta.offset, nmeta.kind.size) > 0)
 
 
 def _value(batch: MessageBatch, row: int) -> bytes:
