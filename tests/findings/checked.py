@@ -1,0 +1,28 @@
+"""Conversations told to all rules: what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dcpinspect.engine import Engine
+from dcpinspect.findings.checker import RULES, Checker
+from dcpinspect.findings.finding import Finding
+from dcpinspect.streams.tracker import Tracker
+from tests.damage import PORT, batches
+from tests.streams.told import Told, packets
+
+
+def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = RULES) -> list[Finding]:
+    """What is wrong with conversations, one after the other."""
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+    checker = Checker(tracker, rules)
+    for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:
+        if batch is not None:
+            tracker.feed(batch)
+            checker.take(batch)
+    return checker.findings(engine.links, engine.coverage)
+
+
+def told(*talks: Told) -> list[tuple[str, str, str | None]]:
+    """Severity, rule and cause of each, without notes on the connection's end."""
+    return [(one.severity, one.rule, one.cause) for one in findings(*talks)]

@@ -1,0 +1,157 @@
+"""Rules about a message's place in its stream: one conversation that breaks each, and those that look like it and are sound."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.order import RULES
+from tests.findings.checked import findings, told
+from tests.peers.script import Stream
+from tests.streams.told import Told, opened
+
+
+def streaming(*flags: str, start: int = 0) -> tuple[Told, Stream]:
+    talk = opened()
+    return talk, talk.stream(7, start=start, flags=flags)
+
+
+def without_stream(stream: Stream) -> None:
+    stream.vbucket = 8
+    stream.mutation(1, "k")
+
+
+def after_end(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "k")
+    stream.end("filter-empty")
+    stream.mutation(10, "k")
+
+
+def other_opaque(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.opaque += 1
+    stream.mutation(9, "k")
+
+
+def before_marker(stream: Stream) -> None:
+    stream.mutation(1, "k")
+
+
+def backwards(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    for seqno in (5, 4, 9):
+        stream.mutation(seqno, f"k{seqno}")
+
+
+def repeated(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.seqno_advanced(9)
+    stream.mutation(9, "k")
+
+
+def outside(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "k")
+    stream.mutation(12, "k")
+
+
+def below_start(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(0, "k")
+    stream.mutation(9, "l")
+
+
+def overlap(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "k")
+    stream.snapshot(8, 12, "memory")
+    stream.mutation(12, "k")
+
+
+def behind(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "k")
+    stream.snapshot(3, 8, "memory")
+
+
+def oso_end(stream: Stream) -> None:
+    stream.oso("end")
+
+
+FAULTS = {
+    "message-without-stream": (without_stream, "mutation 1 for a vbucket never opened"),
+    "message-after-stream-end": (after_end, "mutation 10 after stream end"),
+    "opaque-mismatch": (other_opaque, "mutation has opaque 0x"),
+    "event-before-marker": (before_marker, "mutation 1 before any marker"),
+    "seqno-not-increasing": (backwards, "4 after 5"),
+    "seqno-repeated-after-advanced": (repeated, "9 repeated after SeqnoAdvanced"),
+    "seqno-outside-snapshot": (outside, "12 outside 0–9"),
+    "seqno-below-request-start": (below_start, "0 although 0 was owned"),
+    "marker-overlap": (overlap, "marker 8–12 overlaps 0–9"),
+    "marker-behind": (behind, "marker 3–8 lies behind what the stream has"),
+    "oso-structure": (oso_end, "out-of-order snapshot: end without start"),
+}
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None:
+    fault, words = FAULTS[rule]
+    talk, stream = streaming()
+    fault(stream)
+    (found,) = [one for one in findings(talk) if one.severity != "note"]
+    assert (found.rule, found.message[: len(words)]) == (rule, words)
+    assert (found.connections, found.vbuckets) == ((1,), (stream.vbucket,))
+    assert len(found.places) == 1
+    severities = {one.id: one.severity for one in RULES}
+    assert found.severity == severities[rule]
+
+
+def test_an_overlap_is_an_error_where_only_an_active_vbucket_was_asked_for() -> None:
+    talk, stream = streaming("active-only")
+    overlap(stream)
+    assert told(talk) == [("error", "marker-overlap", None)]
+
+
+@pytest.mark.parametrize("rule", sorted(set(FAULTS) - {"message-after-stream-end"}))
+def test_what_lies_behind_a_hole_accuses_nobody(rule: str) -> None:
+    """The decisive message before the fault may be among what is missing."""
+    fault, _ = FAULTS[rule]
+    talk, stream = streaming()
+    with talk.lost():
+        talk.stream(9)
+        stream.snapshot(0, 1, "memory")
+    fault(stream)
+    assert [
+        one for one in told(talk) if one[0] != "note" and one[1] in ("event-before-marker", "message-without-stream", "oso-structure")
+    ] == []
+
+
+def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 3, "memory")
+    talk.begin()
+    stream.mutation(1, "a")
+    stream.mutation(3, "b")
+    stream.snapshot(4, 9, "memory", "checkpoint")
+    stream.mutation(9, "c")
+    assert [one for one in told(talk) if one[0] != "note"] == []
+
+
+def test_many_of_a_kind_are_one_finding_with_the_first_three_and_the_last() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 99, "memory")
+    stream.mutation(50, "a")
+    for seqno in range(10, 20):
+        stream.mutation(seqno, f"k{seqno}")
+    (found,) = findings(talk, rules=["seqno-not-increasing"])
+    assert (found.count, found.message, len(found.places)) == (10, "10 after 50", 4)
+
+
+def test_what_many_vbuckets_share_is_one_finding() -> None:
+    talk = opened()
+    for vbucket in (3, 4, 5, 9):
+        talk.stream(vbucket).mutation(1, "k")
+    (found,) = findings(talk, rules=["event-before-marker"])
+    assert (found.vbuckets, found.count, len(found.places)) == ((3, 4, 5, 9), 4, 3)
+    assert found.message.startswith("mutation 1 before any marker on 4 vbuckets in ")
+    assert found.message.endswith(": 3–5, 9")

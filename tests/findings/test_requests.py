@@ -1,0 +1,164 @@
+"""Rules about stream requests, each by its smallest conversation, and by the one that looks like it and is sound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.statuses import Status
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+NEW, OLD = 0xB, 0xA
+LOG = ((NEW, 100), (OLD, 0))
+
+
+def warnings(*talks: Told) -> list[Finding]:
+    return [one for one in findings(*talks) if one.severity != "note"]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "snapshot", "cause"),
+    [
+        (5, 2**64 - 1, (6, 9), "start-below-snapshot"),
+        (10, 2**64 - 1, (6, 9), "start-above-snapshot"),
+        (10, 9, (6, 10), "start-above-end"),
+        (2**63 + 1, 2**64 - 1, (6, 2**63), "start-above-snapshot"),
+    ],
+)
+def test_a_range_that_cannot_be(start: int, end: int, snapshot: tuple[int, int], cause: str) -> None:
+    talk = opened()
+    talk.stream(7, start=start, end=end, snapshot=snapshot, status=Status.ERANGE)
+    (found,) = warnings(talk)
+    assert (found.rule, found.severity, found.cause) == ("bad-stream-range", "error", cause)
+    assert len(found.places) == 2
+    assert found.message.endswith("server said erange")
+
+
+def test_a_range_that_is_the_marker_before_its_first_item() -> None:
+    """Kafka and Java clients stored markers as they came: start 8, snapshot 9 to 20."""
+    first = opened("kafka:1", port=50_001)
+    stream = first.stream(7)
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(8, "k")
+    stream.snapshot(9, 20, "memory", "checkpoint")
+    first.close(abort=True)
+    second = opened("kafka:1", port=50_002)
+    second.stream(7, start=8, snapshot=(9, 20), status=Status.ERANGE)
+    (found,) = warnings(first, second)
+    assert (found.rule, found.cause, len(found.places)) == ("bad-stream-range", "marker-without-item", 3)
+    assert found.next == "store a snapshot only with its first item: resume with snapshot 8–8"
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [{"start": 5, "snapshot": (5, 5)}, {"start": 5, "snapshot": (2, 9)}, {"start": 0, "flags": ["from-latest"], "snapshot": (3, 5)}],
+)
+def test_ranges_that_are_sound(request_: dict[str, Any]) -> None:
+    talk = opened()
+    talk.stream(7, **request_)
+    assert warnings(talk) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "severity"),
+    [
+        (Status.EACCESS, "error"),
+        (Status.ERANGE, "error"),
+        (Status.ENOMEM, "warning"),
+        (Status.NOT_MY_VBUCKET, "warning"),
+        (0x1234, "warning"),
+    ],
+)
+def test_a_refusal_is_told_by_its_status(status: int, severity: str) -> None:
+    talk = opened()
+    talk.stream(7, status=status)
+    (found,) = warnings(talk)
+    assert (found.rule, found.severity) == ("stream-refused", severity)
+
+
+def test_a_vbucket_that_moved_is_a_note_once_it_was_found() -> None:
+    talk = opened()
+    talk.stream(7, status=Status.NOT_MY_VBUCKET)
+    talk.stream(7)
+    assert warnings(talk) == []
+    assert [one.rule for one in findings(talk)] == ["stream-refused"]
+
+
+def test_a_second_request_for_an_open_stream() -> None:
+    talk = opened()
+    talk.stream(7)
+    talk.stream(7, status=Status.KEY_EEXISTS)
+    (found,) = warnings(talk)
+    assert (found.rule, len(found.places)) == ("duplicate-stream-request", 3)
+    assert found.message == f"requested again while open since row {found.places[2].row}"
+
+
+def test_noops_are_wanted_before_streams_with_collections() -> None:
+    talk = opened()
+    talk.stream(7, status=Status.NOT_SUPPORTED)
+    assert [one.rule for one in warnings(talk)] == ["noop-required"]
+    talk = opened(enable_noop="true")
+    talk.stream(7, status=Status.NOT_SUPPORTED)
+    assert [one.rule for one in warnings(talk)] == ["stream-refused"]
+
+
+def test_a_manifest_ahead_of_the_servers() -> None:
+    talk = opened()
+    talk.stream(7, status=Status.COLLECTIONS_MANIFEST_IS_AHEAD)
+    assert [one.rule for one in warnings(talk)] == ["manifest-ahead"]
+
+
+def test_a_rollback_says_why_and_what_would_work() -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    talk.stream(7, start=100, snapshot=(100, 100), uuid=NEW, log=LOG)
+    (found,) = warnings(talk)
+    assert (found.rule, found.cause) == ("rollback", "leading-consumer")
+    assert found.next == f"discard what is above 100, resume at 100 with uuid 0x{NEW:016x}"
+    assert found.seqnos == (150, 100)
+
+
+def test_a_rollback_that_the_client_does_not_follow() -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    assert [one.message for one in warnings(talk) if one.rule == "rollback-not-honoured"] == ["asked again from 150, above 100"]
+
+
+def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=0)
+    stream = talk.stream(7, start=0, end=0)
+    stream.end()
+    rules = {one.rule: one for one in warnings(talk)}
+    assert set(rules) == {"rollback", "end-zero-reopen"}
+    assert rules["end-zero-reopen"].message == "reopened with end 0 after a rollback: ended after 0 items"
+
+
+def test_who_always_asks_for_nothing_is_not_accused() -> None:
+    talk = opened()
+    talk.stream(7, start=0, end=0).end()
+    talk.stream(7, start=0, end=0).end()
+    assert warnings(talk) == []
+
+
+@pytest.mark.parametrize(("reason", "severity"), [("too-slow", "warning"), ("rollback", "warning"), ("state-changed", "note")])
+def test_ends_have_their_reasons(reason: str, severity: str) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    stream.end(reason)
+    (found,) = findings(talk)
+    assert (found.rule, found.severity, found.cause, found.message) == ("stream-end-reason", severity, reason, f"ended: {reason} at 3")
+
+
+def test_an_end_that_the_client_asked_for_is_no_news() -> None:
+    talk = opened(send_stream_end_on_client_close_stream="true")
+    stream = talk.stream(7)
+    stream.close()
+    stream.end("closed")
+    assert findings(talk) == []
