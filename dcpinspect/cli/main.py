@@ -30,6 +30,7 @@ COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 COMMANDS = {
     "read": "Print the messages of captures.",
     "export": "Write the messages of captures to a file.",
+    "check": "Say what is wrong, whose fault it is, and what to do.",
     "streams": "Print what was asked of every stream, and what came of it.",
     "vbuckets": "Print how every vbucket is, client by client.",
     "snapshots": "Print every snapshot, and whether it was received whole.",

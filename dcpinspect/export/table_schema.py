@@ -8,8 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dcpinspect.findings.record import FINDINGS
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
+from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
 
 _U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
@@ -45,6 +47,22 @@ _KINDS: dict[str, dict[str, Any]] = {
         },
     },
     "counts": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    "seqnos": {"type": "array", "items": _U64},
+    "places": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "connection": {"type": "integer"},
+                "direction": {"enum": list(DIRECTIONS)},
+                "stream_offset": {"type": "integer"},
+                "file": _TEXT,
+                "frame": {"type": "integer"},
+            },
+            "required": ["connection", "direction", "stream_offset", "file", "frame"],
+            "additionalProperties": False,
+        },
+    },
 }
 
 
@@ -104,7 +122,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
-SCHEMAS = {**{table.name: table_schema(table) for table in ALL}, "timeline": timeline_schema()}
+SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS)}, "timeline": timeline_schema()}
 """By the names of their files."""
 
 

@@ -185,7 +185,7 @@ class Collector:
             sid=first.sid,
             places=places,
             seqnos=first.seqnos,
-            first_time_ns=min((place.time_ns for place in places), default=0),
+            first_time_ns=min((place.time_ns for place in places if place.time_ns), default=0),
             last_time_ns=heap.last_time_ns,
             count=heap.count,
         )

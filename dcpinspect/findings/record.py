@@ -1,49 +1,80 @@
-"""A finding as a record of the output contract ``dcpinspect.finding/1``."""
+"""Findings as records of the output contract ``dcpinspect.finding/1``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.rule import Rule
-from dcpinspect.tables.records import time_text
+from dcpinspect.escape import escape
+from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
+from dcpinspect.tables.records import RecordColumn, Records, RecordTable
 
-SCHEMA = "dcpinspect.finding/1"
+_C = RecordColumn
+
+FINDINGS = RecordTable(
+    "finding",
+    (
+        _C("rule", "text", "id of the rule"),
+        _C("family", "word", "what the rule is about", FAMILIES),
+        _C("severity", "word", "how bad it is", SEVERITIES),
+        _C("cause", "text", "which kind of it, where the rule tells kinds apart"),
+        _C("message", "text", "what happened, in one sentence"),
+        _C("next", "text", "what to do about it"),
+        _C("connection", "number", "the connection; null where there are several"),
+        _C("connections", "numbers", "the connections"),
+        _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
+        _C("sid", "number", "DCP stream-id"),
+        _C("rows", "numbers", "messages that show it, the offender first"),
+        _C("frames", "numbers", "last packet of each of these"),
+        _C("evidence", "places", "the same messages in a way that can be compared between readings"),
+        _C("seqnos", "seqnos", "seqnos that the message speaks of"),
+        _C("first_time", "time", "time of the first message that shows it"),
+        _C("last_time", "time", "time of the last one"),
+        _C("count", "number", "how often it happened"),
+    ),
+)
+"""One table of findings."""
+
+_FILES = _C("files", "words", "capture of each of the frames; there where several captures are read")
 
 
-def record(finding: Finding, rules: Mapping[str, Rule], files: Sequence[str]) -> dict[str, Any]:
-    """The finding by key, in the order of the contract; ``files`` beside ``frames`` where several captures are read."""
-    out: dict[str, Any] = {
-        "schema": SCHEMA,
-        "rule": finding.rule,
-        "family": rules[finding.rule].family,
-        "severity": finding.severity,
-        "cause": finding.cause,
-        "message": finding.message,
-        "next": finding.next,
-        "connection": finding.connection,
-        "connections": list(finding.connections),
-        "vbuckets": list(finding.vbuckets),
-        "sid": finding.sid,
-        "rows": [place.row for place in finding.places],
-        "frames": [place.frame for place in finding.places],
+def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]) -> Records:
+    """The table of findings, in their order."""
+    names = [escape(file) for file in files]
+    columns: dict[str, list[Any]] = {
+        "rule": [one.rule for one in findings],
+        "family": [rules[one.rule].family for one in findings],
+        "severity": [one.severity for one in findings],
+        "cause": [one.cause for one in findings],
+        "message": [one.message for one in findings],
+        "next": [one.next for one in findings],
+        "connection": [one.connection for one in findings],
+        "connections": [list(one.connections) for one in findings],
+        "vbuckets": [list(one.vbuckets) for one in findings],
+        "sid": [one.sid for one in findings],
+        "rows": [[place.row for place in one.places] for one in findings],
+        "frames": [[place.frame for place in one.places] for one in findings],
+        "files": [[names[place.file] for place in one.places] for one in findings],
+        "evidence": [[_evidence(place, names) for place in one.places] for one in findings],
+        "seqnos": [list(one.seqnos) for one in findings],
+        "first_time": [one.first_time_ns or None for one in findings],
+        "last_time": [one.last_time_ns or None for one in findings],
+        "count": [one.count for one in findings],
     }
+    table = FINDINGS
     if len(files) > 1:
-        out["files"] = [files[place.file] for place in finding.places]
-    return out | {
-        "evidence": [
-            {
-                "connection": place.connection,
-                "direction": place.direction,
-                "stream_offset": place.stream_offset,
-                "file": files[place.file],
-                "frame": place.frame,
-            }
-            for place in finding.places
-        ],
-        "seqnos": list(finding.seqnos),
-        "first_time": time_text(finding.first_time_ns),
-        "last_time": time_text(finding.last_time_ns),
-        "count": finding.count,
+        at = [column.name for column in table.columns].index("frames") + 1
+        table = replace(table, columns=(*table.columns[:at], _FILES, *table.columns[at:]))
+    return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))
+
+
+def _evidence(place: Place, files: Sequence[str]) -> dict[str, Any]:
+    return {
+        "connection": place.connection,
+        "direction": place.direction,
+        "stream_offset": place.stream_offset,
+        "file": files[place.file],
+        "frame": place.frame,
     }

@@ -16,9 +16,27 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Numbers
 
-RecordKind = Literal["number", "u64", "text", "word", "hex64", "time", "seconds", "words", "numbers", "object", "controls", "log", "counts"]
+RecordKind = Literal[
+    "number",
+    "u64",
+    "text",
+    "word",
+    "hex64",
+    "time",
+    "seconds",
+    "words",
+    "numbers",
+    "object",
+    "controls",
+    "log",
+    "counts",
+    "seqnos",
+    "places",
+]
 """number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time: nanoseconds since 1970.
-seconds: with fractions. words, numbers: lists. object: JSON. controls: settings by key. log: a failover log. counts: numbers by word."""
+seconds: with fractions. words, numbers: lists. object: JSON. controls: settings by key. log: a failover log. counts: numbers by word.
+seqnos: a list of
+u64. places: connection, direction, stream offset, file and frame of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +204,18 @@ def arrow_type(column: RecordColumn) -> Any:
         "controls": pa.map_(pa.string(), pa.struct([("value", pa.string()), ("status", pa.string())])),
         "log": pa.list_(pa.struct([("uuid", pa.string()), ("seqno", pa.uint64())])),
         "counts": pa.map_(pa.string(), pa.int64()),
+        "seqnos": pa.list_(pa.uint64()),
+        "places": pa.list_(
+            pa.struct(
+                [
+                    ("connection", pa.int64()),
+                    ("direction", pa.string()),
+                    ("stream_offset", pa.int64()),
+                    ("file", pa.string()),
+                    ("frame", pa.int64()),
+                ]
+            )
+        ),
     }
     return kinds.get(column.kind, pa.string())
 
