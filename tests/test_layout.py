@@ -23,6 +23,10 @@ NO_TEST_FILE = {
     "cli/snapshots.py": "the same",
     "cli/streams.py": "the same",
     "cli/vbuckets.py": "the same",
+    "findings/candidates.py": "data, which the tests of the rules and of the collector make and look at",
+    "findings/finding.py": "the same",
+    "findings/rule.py": "the same",
+    "protocol/utf8.py": "a part of the kernels of export/row_text.py and protocol/json_check.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }
 """Sources without a test file of their own, as patterns."""

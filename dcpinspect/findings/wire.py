@@ -256,7 +256,7 @@ def _framing(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     decoded = batch.decoded
     known: dict[tuple[bool, bytes], bool] = {}
     bad = []
-    for row in np.flatnonzero((decoded.framing_size > 0) & whole).tolist():
+    for row in np.flatnonzero((decoded.framing_size > 0) & decoded.is_divided & whole).tolist():
         at = int(batch.start[row]) + HEADER_SIZE
         raw = batch.data[at : at + int(decoded.framing_size[row])].tobytes()
         key = (bool(decoded.is_response[row]), raw)

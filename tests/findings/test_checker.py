@@ -1,0 +1,87 @@
+"""All rules together: what is sound gives nothing bad, and batches change nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.findings.checker import RULES, SILENCES, Checker
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.rule import FAMILIES, SEVERITIES
+from dcpinspect.reading import Reading
+from tests.findings.checked import findings
+from tests.peers.truth import SAMPLES
+from tests.streams.told import opened
+
+SOUND = ("any.pcap", "capture-loss.pcap", "lossy.pcap", "midstream.pcap", "snapshots.pcap")
+"""Captures of servers and clients that do nothing wrong, with what captures lack."""
+
+
+def check(path: Path) -> list[Finding]:
+    with Reading([str(path)], track=True) as reading:
+        assert reading.tracker is not None
+        checker = Checker(reading.tracker)
+        for batch in reading:
+            checker.take(batch)
+        return checker.findings(reading.engine.links, reading.coverage)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_capture_has_notes_at_most(name: str) -> None:
+    assert [one for one in check(SAMPLES / name) if one.severity != "note"] == []
+
+
+def test_the_story_of_three_rollbacks() -> None:
+    found = [one for one in check(SAMPLES / "rollback.pcap") if one.severity != "note"]
+    assert [(one.rule, one.cause, one.vbuckets) for one in found] == [
+        ("rollback", "leading-consumer", (7,)),
+        ("rollback", "unknown-uuid", (9,)),
+        ("rollback", "snapshot-mismatch", (10,)),
+    ]
+
+
+def test_batches_change_nothing() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    for seqno in (5, 4, 3, 9):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.mutation(12, "outside")
+    whole = findings(talk)
+    assert [one.rule for one in whole] == ["seqno-not-increasing", "seqno-outside-snapshot"]
+    assert findings(talk, sizes=[1] * 100) == whole
+    assert findings(talk, sizes=[3] * 40) == whole
+
+
+def test_asking_twice_gives_the_same() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")], track=True) as reading:
+        assert reading.tracker is not None
+        checker = Checker(reading.tracker)
+        for batch in reading:
+            checker.take(batch)
+        first = checker.findings(reading.engine.links, reading.coverage)
+        assert checker.findings(reading.engine.links, reading.coverage) == first
+
+
+def test_only_the_rules_that_are_asked_for() -> None:
+    talk = opened()
+    talk.stream(7).mutation(1, "k")
+    assert {one.rule for one in findings(talk, rules=["event-before-marker"])} == {"event-before-marker"}
+
+
+def test_findings_are_worst_first_then_by_row() -> None:
+    found = check(SAMPLES / "tour.pcapng")
+    order = [(SEVERITIES.index(one.severity), one.places[0].row if one.places else 0) for one in found]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_every_rule_says_what_it_is(rule: object) -> None:
+    assert rule.family in FAMILIES  # type: ignore[attr-defined]
+    assert rule.fires  # type: ignore[attr-defined]
+    assert rule.next  # type: ignore[attr-defined]
+
+
+def test_rules_that_are_silenced_are_there() -> None:
+    assert {*SILENCES, *(silent for each in SILENCES.values() for silent in each)} <= set(RULES)

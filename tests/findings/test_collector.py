@@ -1,0 +1,67 @@
+"""What becomes of many occurrences."""
+
+from __future__ import annotations
+
+from dcpinspect.findings.collector import Collector, duration, ranges
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+
+RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something") for name in ("broad", "narrow")}
+
+
+def place(row: int) -> Place:
+    return Place(row, 1, "s2c", 100 * row, 0, row, 1_000 * row)
+
+
+def once(rule: str, row: int, vbucket: int | None = 7, cause: str | None = None) -> Occurrence:
+    return Occurrence(rule, "warning", f"at {row}", 1, (place(row),), vbucket, cause=cause)
+
+
+def collected(*occurrences: Occurrence) -> Collector:
+    collector = Collector(RULES)
+    for one in occurrences:
+        collector.add(one)
+    return collector
+
+
+def test_the_first_three_and_the_last_are_kept() -> None:
+    (found,) = collected(*(once("broad", row) for row in range(1, 101))).findings({})
+    assert ([one.row for one in found.places], found.count, found.message) == ([1, 2, 3, 100], 100, "at 1")
+    assert (found.first_time_ns, found.last_time_ns, found.next) == (1_000, 100_000, "do something")
+
+
+def test_causes_and_vbuckets_are_told_apart() -> None:
+    found = collected(once("broad", 1), once("broad", 2, cause="x"), once("broad", 3, 8), once("broad", 4, None)).findings({})
+    assert [(one.cause, one.vbuckets) for one in found] == [(None, (7,)), ("x", (7,)), (None, (8,)), (None, ())]
+
+
+def test_from_four_vbuckets_on_they_are_one() -> None:
+    (found,) = collected(*(once("broad", row, row) for row in (1, 2, 3, 9))).findings({})
+    assert (found.vbuckets, found.count, [one.row for one in found.places]) == ((1, 2, 3, 9), 4, [1, 2, 3])
+    assert found.message == "at 1 on 4 vbuckets in 8 us: 1–3, 9"
+
+
+def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
+    collector = collected(once("broad", 1), once("broad", 2), once("narrow", 2), once("broad", 3, 8), once("narrow", 3, 8))
+    found = collector.findings({"narrow": ("broad",)})
+    assert [(one.rule, [each.row for each in one.places], one.count) for one in found] == [
+        ("broad", [1], 1),
+        ("narrow", [2], 1),
+        ("narrow", [3], 1),
+    ]
+
+
+def test_rules_that_nobody_asked_for_are_dropped() -> None:
+    assert collected(once("other", 1)).findings({}) == []
+
+
+def test_a_copy_goes_on_by_itself() -> None:
+    collector = collected(once("broad", 1))
+    other = collector.copy()
+    other.add(once("broad", 2))
+    assert [one.count for one in (*collector.findings({}), *other.findings({}))] == [1, 2]
+
+
+def test_lengths_of_time_and_ranges() -> None:
+    assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == ["5 us", "250 ms", "9.3 s", "10 min", "2.5 h"]
+    assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"

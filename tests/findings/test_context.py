@@ -1,0 +1,50 @@
+"""What rules over a finished reading look at."""
+
+from __future__ import annotations
+
+from dcpinspect.engine import Engine
+from dcpinspect.findings.context import Context
+from dcpinspect.streams.tracker import Tracker
+from tests.damage import PORT, batches
+from tests.streams.told import Told, opened, packets
+
+
+def context(*talks: Told) -> Context:
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+    for batch in [*(engine.feed(part) for part in batches(packets(*talks), [])), engine.finish()]:
+        if batch is not None:
+            tracker.feed(batch)
+    return Context(tracker, engine.links)
+
+
+def test_streams_are_followed_over_connections_by_their_client() -> None:
+    first, second = opened("indexer:1", port=50_001), opened("indexer:2", port=50_002)
+    first.stream(7)
+    second.stream(7)
+    second.stream(8)
+    assert list(context(first, second).of_client.values()) == [[0, 1], [2]]
+
+
+def test_requests_and_answers_have_their_places() -> None:
+    talk = opened()
+    talk.stream(7)
+    found = context(talk)
+    asked, answered = found.request(0), found.answer(0)
+    assert asked is not None
+    assert answered is not None
+    assert (asked.direction, answered.direction, answered.row) == ("c2s", "s2c", asked.row + 1)
+    assert found.now_ns >= answered.time_ns
+
+
+def test_a_request_that_was_not_captured_has_no_place() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    talk.begin()
+    stream.snapshot(0, 3, "memory")
+    assert context(talk).request(0) is None
+
+
+def test_patience_is_two_seconds_or_ten_times_the_slowest_answer() -> None:
+    talk = opened()
+    talk.stream(7)
+    assert context(talk).patience_ns(0) == 2_000_000_000
