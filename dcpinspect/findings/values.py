@@ -34,7 +34,7 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         is_single = len(items) == 1 and isinstance(item, Field) and item.size is None
         has_value = rows[batch.decoded.value.size[rows] > 0]
         if is_single and isinstance(item, Field) and item.kind is Kind.DOCUMENT:
-            _documents(batch, has_value, layout, item, found)
+            _documents(batch, has_value, layout if choice.extras_fit else None, item, found)
         elif item is None or (is_single and isinstance(item, Field) and item.kind in _TEXTS):
             _texts(batch, has_value, None if item is None else item.kind, found)
         elif len(items) == 1 and isinstance(item, Records) and fixed_size(item.fields):
@@ -119,7 +119,7 @@ def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> Iterator[str
             content = decode_snappy(content)
         except SnappyError:
             yield "bad-snappy"
-            return
+            datatype = 0  # what it is instead is not known
     if datatype & datatypes.XATTR and content:
         section = decode_xattrs(content)
         if section.problem is not None:

@@ -229,7 +229,7 @@ class Decoded:
         layouts = layouts_of(header.opcode, header.side, server=header.is_server)
         sizes = np.array(sorted({size for layout in layouts if (size := layout.value_size)}), dtype=np.int64)
         wanted = {(offset, size) for layout in layouts for offset, size, _ in layout.when if offset + size <= header.extras_size}
-        if not len(sizes) and not wanted:
+        if not wanted and all(layout.value_size is None for layout in layouts):
             return None
         value_size = self.value.size[rows]
         place = np.searchsorted(sizes, value_size)

@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from dcpinspect.export.json import specific_numbers
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.decode import ERROR_LAYOUT, PROBLEMS, Decoded
-from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.session import Sessions, context
 from dcpinspect.tables.schema import SPECIFIC
+from tests.tables.build import batch
 
 VECTORS = Path(__file__).parent.parent / "vectors"
 
@@ -211,3 +212,10 @@ def test_columns_hold_no_cycle_that_would_keep_their_bytes() -> None:
         assert alive() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_message_without_a_value_is_not_judged_by_one_that_has_one(first: int) -> None:
+    empty, full = encode_parts(0x81, 0x50), encode_parts(0x81, 0x50, value=b"v")
+    made = batch(*((empty, full) if first == 0 else (full, empty)))
+    assert [made.problem_of(index) for index in range(2)] == ([None, "unexpected-section"] if first == 0 else ["unexpected-section", None])
