@@ -20,7 +20,7 @@ def explain(
         ),
     ],
 ) -> None:
-    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, or the hex of a message.
+    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a rule, or the hex of a message.
 
     Hex may have blanks or colons, or be a dump of xxd, hexdump -C, tcpdump -X or Wireshark.
     """

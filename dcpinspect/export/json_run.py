@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.document_text import document_text
-from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
+from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy

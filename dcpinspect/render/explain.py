@@ -29,7 +29,7 @@ def explain(text: str) -> list[str] | None:
     """Lines about a name, a number or bytes; every reading of an ambiguous one. None when it is none of these."""
     word = text.strip()
     out: list[str] = []
-    for lines in (*_commands(word), *_statuses(word), *_control_keys(word), *_features(word)):
+    for lines in (*_commands(word), *_statuses(word), *_control_keys(word), *_features(word), *_rules(word)):
         out += [*lines, ""]
     if out:
         return out[:-1]
@@ -159,6 +159,15 @@ def _control_keys(word: str) -> list[list[str]]:
         f"  default: {control.default}",
     ]
     return [[*out, f"  refused: {control.failure}"] if control.failure else out]
+
+
+def _rules(word: str) -> list[list[str]]:
+    if "-" not in word and word != "rollback":  # all others; their module takes NumPy and the decoder with it
+        return []
+    from dcpinspect.findings.checker import RULES
+    from dcpinspect.render.rules_page import rule_lines
+
+    return [list(rule_lines(RULES[word.lower()]))] if word.lower() in RULES else []
 
 
 def _features(word: str) -> list[list[str]]:
