@@ -45,6 +45,8 @@ def main() -> None:
         "`dcpinspect streams`, CSV": [*DCPINSPECT, "streams", str(path), "--format", "csv"],
         "`dcpinspect snapshots`, Parquet": [*DCPINSPECT, "snapshots", str(path), "--format", "parquet"],
         "`dcpinspect gaps`, NDJSON": [*DCPINSPECT, "gaps", str(path), "--format", "ndjson"],
+        "`dcpinspect timeline`": [*DCPINSPECT, "timeline", str(path), "--vbucket", "7"],
+        "`dcpinspect stats`": [*DCPINSPECT, "stats", str(path)],
     }
     for command in jobs.values():
         timed(command, 1)  # compiles what is not compiled yet

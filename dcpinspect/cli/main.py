@@ -36,6 +36,7 @@ COMMANDS = {
     "snapshots": "Print every snapshot, and whether it was received whole.",
     "gaps": "Print the seqnos that were not delivered, and why.",
     "timeline": "Tell the story of one vbucket, seqno by seqno and event by event.",
+    "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
     "connections": "Print who is connected, what was negotiated, how it is.",
     "sql": "Ask captures a query in SQL.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",

@@ -13,6 +13,7 @@ from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, SNAPSHOTS, STRE
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
+from dcpinspect.tables.statistics import STATS
 
 _U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
@@ -25,6 +26,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "hex64": _HEX64,
     "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$"},
     "seconds": {"type": "number"},
+    "fraction": {"type": "number"},
     "words": {"type": "array", "items": _TEXT},
     "numbers": {"type": "array", "items": {"type": "integer"}},
     "object": {"type": "object"},
@@ -122,7 +124,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
-SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS)}, "timeline": timeline_schema()}
+SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, STATS)}, "timeline": timeline_schema()}
 """By the names of their files."""
 
 

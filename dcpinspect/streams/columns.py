@@ -48,7 +48,7 @@ _LAYOUT_WORDS = {word: number for number, word in enumerate(SNAPSHOT_LAYOUTS)} |
 _MARKER_LAYOUTS = np.array([_LAYOUT_WORDS.get(layout.generation, 0) for layout in LAYOUTS] + [0, 0], dtype=np.int64)
 _UPR_REQUESTS = np.array([layout.generation == "upr" for layout in LAYOUTS] + [False, False], dtype=np.bool_)
 _MARKER_SEQNOS = ("max_visible_seqno", "high_completed_seqno", "purge_seqno", "high_prepared_seqno")
-_PREPARE_SURPLUS = 2
+PREPARE_SURPLUS = 2
 """Both ends of a connection between nodes count so many bytes more than a prepare has."""
 
 
@@ -96,7 +96,7 @@ class MessageColumns:
         messages[s.M_PLACE + s.AT_TIME, at] = batch.time_ns[rows]
         counted = kind >= s.END
         prepared = decoded.opcode[rows] == Opcode.DCP_PREPARE
-        messages[s.M_SIZE, at[counted]] = (batch.length[rows] + _PREPARE_SURPLUS * prepared)[counted]
+        messages[s.M_SIZE, at[counted]] = (batch.length[rows] + PREPARE_SURPLUS * prepared)[counted]
         seqno = numbers.get("by_seqno")
         if seqno is not None:
             messages[s.M_SEQNO, at] = s.biased(seqno.values[rows])

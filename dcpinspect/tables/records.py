@@ -24,6 +24,7 @@ RecordKind = Literal[
     "hex64",
     "time",
     "seconds",
+    "fraction",
     "words",
     "numbers",
     "object",
@@ -34,9 +35,8 @@ RecordKind = Literal[
     "places",
 ]
 """number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time: nanoseconds since 1970.
-seconds: with fractions. words, numbers: lists. object: JSON. controls: settings by key. log: a failover log. counts: numbers by word.
-seqnos: a list of
-u64. places: connection, direction, stream offset, file and frame of messages."""
+seconds, fraction: not whole. words, numbers: lists. object: JSON. controls: settings by key. log: a failover log. counts: numbers by word.
+seqnos: a list of u64. places: connection, direction, stream offset, file and frame of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +199,7 @@ def arrow_type(column: RecordColumn) -> Any:
         "u64": pa.uint64(),
         "time": pa.timestamp("us", "UTC"),
         "seconds": pa.float64(),
+        "fraction": pa.float64(),
         "words": pa.list_(pa.string()),
         "numbers": pa.list_(pa.int64()),
         "controls": pa.map_(pa.string(), pa.struct([("value", pa.string()), ("status", pa.string())])),

@@ -1,0 +1,131 @@
+"""Statistics of messages for people: a table for each section, and how many came when as lines of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dcpinspect.escape import cells, clip, escape
+from dcpinspect.render.sparkline import sparkline
+from dcpinspect.tables.records import time_text
+
+Row = dict[str, Any]
+Line = tuple[str, str]
+"""Text and style."""
+
+_LEFT = ("command", "status", "snapshots", "", "connection")
+SPARKS = 64
+"""Blocks of a line."""
+
+
+def stats_text(rows: Sequence[Row], *, width: int | None) -> Iterator[Line]:
+    """Lines with their styles, from rows of the table of statistics. ``width``: what lines are clipped to."""
+    sections: dict[str, list[Row]] = {}
+    for row in rows:
+        sections.setdefault(row["section"], []).append(row)
+    is_first = True
+    for section, make in _MAKERS.items():
+        lines = list(make(sections[section])) if section in sections else []
+        if lines and not is_first:
+            yield "", ""
+        is_first = is_first and not lines
+        for number, line in enumerate(lines):
+            yield (line if width is None else clip(line, width)), "" if number else "bold"
+
+
+def _commands(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _table(
+        ("command", "", "messages", "bytes", "share", "least", "half", "95 %", "greatest"),
+        [
+            (
+                *(escape(row["name"]), row["side"], _whole(row["count"]), _whole(row["bytes"]), _percent(row["share"])),
+                *(_whole(row[name]) for name in ("least", "p50", "p95", "greatest")),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _statuses(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _table(
+        ("status", "responses", "share"), [(escape(row["name"]), _whole(row["count"]), _percent(row["share"])) for row in rows]
+    )
+
+
+def _answers(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _table(
+        ("command", "answers", "least ms", "half", "95 %", "99 %", "greatest"),
+        [
+            (
+                escape(row["name"]),
+                _whole(row["count"]),
+                *(f"{row[name] / 1e6:.3f}" for name in ("least", "p50", "p95", "p99", "greatest")),
+            )
+            for row in rows
+        ],
+    )
+
+
+def _throughput(rows: Sequence[Row]) -> Iterator[str]:
+    together = max(1, -(-len(rows) // SPARKS))
+    span = rows[0]["seconds"] * together
+    yield f"throughput  from {time_text(rows[0]['time'])}, a block is {span:g} s"
+    for name, key in (("messages", "count"), ("bytes", "bytes")):
+        values = [row[key] for row in rows]
+        most = max(sum(values[place : place + together]) for place in range(0, len(values), together))
+        yield f"  {name:<8}  {sparkline(values, SPARKS)}  at most {most / span:,.0f} a second"
+
+
+def _snapshots(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _table(
+        ("snapshots", "count", "least items", "half", "95 %", "greatest"),
+        [(row["name"], _whole(row["count"]), *(_whole(row[name]) for name in ("least", "p50", "p95", "greatest"))) for row in rows],
+    )
+
+
+def _flow(rows: Sequence[Row]) -> Iterator[str]:
+    window = {row["connection"]: row["bytes"] for row in rows if row["name"] == "window"}
+    most = [row for row in rows if row["name"] != "window"]
+    yield from _table(
+        ("connection", "window bytes", "most outstanding", "share"),
+        [(str(row["connection"]), _whole(window[row["connection"]]), _whole(row["bytes"]), _percent(row["share"])) for row in most],
+    )
+
+
+def _capture(rows: Sequence[Row]) -> Iterator[str]:
+    shown = [row for row in rows if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")]
+    unit = {True: "bytes", False: ""}
+    yield "capture"
+    names = [f"  {row['name']} {unit['bytes' in row]}".rstrip() for row in shown]
+    numbers = [_whole(row["bytes"] if "bytes" in row else row["count"]) for row in shown]
+    for name, number in zip(names, numbers, strict=True):
+        yield f"{name:<{max(map(len, names))}}  {number:>{max(map(len, numbers))}}"
+
+
+_MAKERS = {
+    "commands": _commands,
+    "statuses": _statuses,
+    "answers": _answers,
+    "throughput": _throughput,
+    "snapshots": _snapshots,
+    "flow": _flow,
+    "capture": _capture,
+}
+
+
+def _table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(cells, column)) for column in zip(heading, *rows, strict=True)]
+    for row in (heading, *rows):
+        padded = []
+        for name, text, width in zip(heading, row, widths, strict=True):
+            room = " " * (width - cells(text))
+            padded.append(text + room if name in _LEFT else room + text)
+        yield "  ".join(padded).rstrip()
+
+
+def _whole(number: int) -> str:
+    return f"{number:,}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,36 @@
+"""How full the window of each connection was at most: bytes that flow control counts, less those that were acknowledged."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import state as s
+from dcpinspect.streams.columns import PREPARE_SURPLUS, kinds
+from dcpinspect.tables.messages import MessageBatch
+
+
+class Balance:
+    """Feed it with every batch of a reading. Of a connection that lost bytes the sums mean nothing; who asks has to know."""
+
+    def __init__(self) -> None:
+        self.greatest: dict[int, int] = {}
+        """By connection."""
+        self._now: dict[int, int] = {}
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Takes the next messages of the reading."""
+        kind = kinds(batch)[0]
+        counted = kind >= s.END
+        change: Rows = np.where(counted, batch.length + PREPARE_SURPLUS * (batch.decoded.opcode == Opcode.DCP_PREPARE), 0)
+        acks = kind == s.ACK
+        if acks.any():
+            change[acks] = -batch.decoded.numbers["ack_bytes"].values[acks].astype(np.int64)
+        rows = np.flatnonzero(change)
+        connections: npt.NDArray[np.int64] = batch.connection[rows]
+        for connection in np.unique(connections).tolist():
+            balance = self._now.get(connection, 0) + np.cumsum(change[rows[connections == connection]])
+            self._now[connection] = int(balance[-1])
+            self.greatest[connection] = max(self.greatest.get(connection, 0), int(balance.max()))

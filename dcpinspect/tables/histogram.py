@@ -1,0 +1,66 @@
+"""Percentiles of any number of values in little memory: counts by size, with 128 steps between a power of two and the next."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+STEPS_BITS = 7
+STEPS = 1 << STEPS_BITS
+BUCKETS = (63 - STEPS_BITS + 1) * STEPS
+"""For values below 2**63: those below 256 have a bucket each, so do runs of values that differ by less than a hundredth above."""
+
+_MOST = np.iinfo(np.int64).max
+
+Whole = npt.NDArray[np.int64]
+
+
+def bucket_of(values: Whole) -> Whole:
+    """The bucket of each value; negative ones count as 0."""
+    values = np.maximum(values, 0)
+    # the exponent of a float that was rounded up to the next power of two is one too high
+    exponent = np.frexp(values.astype(np.float64))[1].astype(np.int64)
+    shift = np.maximum(exponent - 1 - STEPS_BITS, 0)
+    shift -= (shift > 0) & (values >> shift < STEPS)
+    found: Whole = shift * STEPS + (values >> shift)
+    return found
+
+
+def middle_of(bucket: int) -> int:
+    """The value in the middle of a bucket."""
+    shift = max(0, bucket // STEPS - 1)
+    return ((bucket - shift * STEPS) << shift) + ((1 << shift) - 1) // 2
+
+
+class Histograms:
+    """One histogram for each of some groups, which are whole numbers; memory is bounded by the groups that occur."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, Whole] = {}
+        self._least: dict[int, int] = {}
+        self._greatest: dict[int, int] = {}
+
+    def add(self, groups: Whole, values: Whole) -> None:
+        """Counts values, each in its group."""
+        known, place = np.unique(groups, return_inverse=True)
+        place = place.reshape(-1)
+        counts = np.bincount(place * BUCKETS + bucket_of(values), minlength=len(known) * BUCKETS).reshape(-1, BUCKETS)
+        least, greatest = np.full(len(known), _MOST), np.full(len(known), -_MOST)
+        np.minimum.at(least, place, values)
+        np.maximum.at(greatest, place, values)
+        for group, own, low, high in zip(known.tolist(), counts, least.tolist(), greatest.tolist(), strict=True):
+            self._counts[group] = self._counts[group] + own if group in self._counts else own.copy()
+            self._least[group] = min(self._least.get(group, low), low)
+            self._greatest[group] = max(self._greatest.get(group, high), high)
+
+    def count(self, group: int) -> int:
+        """Values in a group."""
+        return int(self._counts[group].sum()) if group in self._counts else 0
+
+    def summary(self, group: int, shares: tuple[float, ...] = (0.5, 0.95, 0.99)) -> tuple[int, ...]:
+        """Least value, percentiles (within a hundredth), greatest value. Raises KeyError for a group without values."""
+        counts, least, greatest = self._counts[group], self._least[group], self._greatest[group]
+        upto = np.cumsum(counts)
+        wanted = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
+        found = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in wanted]
+        return least, *found, greatest

@@ -1,0 +1,84 @@
+"""``dcpinspect stats``: every format, filters, several captures, captures with losses and with nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pyarrow.parquet
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.export.table_schema import table_schema
+from dcpinspect.tables.statistics import STATS
+from tests.peers.truth import SAMPLES
+
+ROLLBACK = str(SAMPLES / "rollback.pcap")
+LOSS = str(SAMPLES / "capture-loss.pcap")
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    assert main(["stats", *arguments, "--format", "ndjson"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("sample", ["rollback.pcap", "snapshots.pcap"])
+def test_the_statistics_of_a_sample(sample: str, capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]) -> None:
+    assert main(["stats", str(SAMPLES / sample)]) == 0
+    golden(f"stats/{Path(sample).stem}.txt", capsys.readouterr().out)
+
+
+def test_every_format_has_the_rows_of_the_contract(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, ROLLBACK)
+    for row in found:
+        jsonschema.validate(row, table_schema(STATS))
+    assert main(["stats", ROLLBACK, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found
+    assert main(["stats", ROLLBACK, "--format", "csv"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + len(found)
+    for ending in ("parquet", "arrow"):
+        path = tmp_path / f"stats.{ending}"
+        assert main(["stats", ROLLBACK, "-o", str(path)]) == 0
+        assert path.stat().st_size
+    assert pyarrow.parquet.read_table(tmp_path / "stats.parquet").num_rows == len(found)
+
+
+def test_filters_choose_what_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--vbucket", "7", "--opcode", "dcp_mutation"], ["--filter", "vbucket = 7 and name = 'dcp_mutation'"]):
+        found = rows(capsys, ROLLBACK, *options)
+        assert main(["read", ROLLBACK, *options]) == 0
+        messages = len(capsys.readouterr().out.splitlines()) - 1
+        assert [(row["name"], row["count"]) for row in found if row["section"] == "commands"] == [("dcp_mutation", messages)]
+        assert {row["section"] for row in found} == {"commands", "throughput", "capture"}
+
+
+def test_several_captures_are_counted_as_one_reading(capsys: pytest.CaptureFixture[str]) -> None:
+    def commands(*captures: str) -> int:
+        return sum(int(str(row["count"])) for row in rows(capsys, *captures) if row["section"] == "commands")
+
+    assert commands(ROLLBACK, LOSS) == commands(ROLLBACK) + commands(LOSS)
+
+
+def test_what_was_lost_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {row["name"]: row for row in rows(capsys, LOSS) if row["section"] == "capture"}
+    assert (found["missing"]["bytes"], found["holes"]["count"], found["skipped"]["bytes"]) == (3067, 5, 117)
+    assert found["captured"]["bytes"] == sum(
+        int(str(found[name]["bytes"])) for name in ("decoded", "skipped", "unfinished", "not decodable", "duplicate", "late")
+    )
+
+
+def test_the_window_of_a_connection_that_lost_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [row for row in rows(capsys, str(SAMPLES / "snapshots.pcap")) if row["section"] == "flow"]
+    assert [(row["name"], row["connection"], row["bytes"]) for row in found] == [("window", 1, 7000), ("most outstanding", 1, 3684)]
+
+
+def test_bad_usage_and_a_capture_without_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", ROLLBACK, "--filter", "vbukcet = 5"]) == 2
+    assert capsys.readouterr().err.startswith("dcpinspect: --filter: ")
+    path = tmp_path / "empty.pcap"
+    path.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
+    assert main(["stats", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert (out.splitlines()[0], err) == ("capture", f"dcpinspect: {path}: no packets\n")

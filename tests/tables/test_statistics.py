@@ -1,0 +1,78 @@
+"""Statistics of messages: the same as counting one by one, however the reading is cut."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dcpinspect.reading import Reading
+from dcpinspect.tables.messages import SIDES
+from dcpinspect.tables.statistics import FIRST_SPAN_NS, SPANS, MessageStats, Throughput, distribution
+from tests.peers.truth import SAMPLES
+
+Row = dict[str, Any]
+
+
+def counted(sample: str) -> tuple[MessageStats, list[tuple[str, str, int, int | None, int]]]:
+    """The statistics of a capture, and (command, side, size, time of the answer, time) of each message, one by one."""
+    stats, messages = MessageStats(), []
+    with Reading([str(SAMPLES / sample)]) as reading:
+        for batch in reading:
+            half = np.arange(len(batch) // 2)
+            stats.feed(batch, half)
+            stats.feed(batch, np.arange(len(half), len(batch)))
+            stats.feed(batch, np.arange(0))
+            for row in range(len(batch)):
+                side = SIDES[bool(batch.decoded.is_response[row])]
+                rtt = batch.rtt_ns.at(row) if side == "response" else None
+                messages.append((batch.name_of(row), side, int(batch.length[row]), rtt, int(batch.time_ns[row])))
+    return stats, messages
+
+
+@pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap"])
+def test_every_message_is_in_its_row(sample: str) -> None:
+    stats, messages = counted(sample)
+    rows = list(stats.rows())
+    commands = [row for row in rows if row["section"] == "commands"]
+    assert Counter({(row["name"], row["side"]): row["count"] for row in commands}) == Counter(message[:2] for message in messages)
+    for row in commands:
+        sizes = sorted(size for name, side, size, _, _ in messages if (name, side) == (row["name"], row["side"]))
+        assert (row["bytes"], row["least"], row["greatest"]) == (sum(sizes), sizes[0], sizes[-1])
+        assert row["share"] == sum(sizes) / sum(message[2] for message in messages)
+    assert [row["count"] for row in commands] == sorted((row["count"] for row in commands), reverse=True)
+    answers = {row["name"]: row for row in rows if row["section"] == "answers"}
+    times = {name: sorted(rtt for one, _, _, rtt, _ in messages if one == name and rtt is not None) for name in {m[0] for m in messages}}
+    assert {name: (row["count"], row["least"], row["greatest"]) for name, row in answers.items()} == {
+        name: (len(own), own[0], own[-1]) for name, own in times.items() if own
+    }
+    statuses = [row for row in rows if row["section"] == "statuses"]
+    assert sum(row["count"] for row in statuses) == sum(message[1] == "response" for message in messages)
+    assert sum(row["share"] for row in statuses) == pytest.approx(1)
+    spans = [row for row in rows if row["section"] == "throughput"]
+    assert (sum(row["count"] for row in spans), sum(row["bytes"] for row in spans)) == (len(messages), sum(m[2] for m in messages))
+    for row in spans:
+        inside = [m for m in messages if row["time"] <= m[4] < row["time"] + row["seconds"] * 1e9]
+        assert (row["count"], row["bytes"]) == (len(inside), sum(m[2] for m in inside))
+
+
+def test_nothing_is_no_rows() -> None:
+    assert list(MessageStats().rows()) == []
+
+
+def test_spans_become_longer_and_lose_nothing() -> None:
+    found = Throughput()
+    times = np.array([5, 6, FIRST_SPAN_NS * SPANS * 3 + 5, 2**62], dtype=np.int64)
+    for time in times:
+        found.add(np.array([time]), np.array([10]))
+    assert (found.messages.sum(), found.bytes.sum(), found.start_ns) == (4, 40, 5)
+    assert found.used <= SPANS
+    assert (2**62 - 5) // found.span_ns == found.used - 1
+    found.add(np.array([-(2**40)]), np.array([1]))
+    assert found.messages[0] == 4
+
+
+def test_a_distribution() -> None:
+    assert distribution(np.array([3, 1, 2])) == {"least": 1, "p50": 2, "p95": 3, "p99": 3, "greatest": 3}
