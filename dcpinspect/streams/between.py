@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,17 +33,22 @@ def rollback_gaps(streams: Table) -> list[Extra]:
     return found
 
 
-def resumed_gaps(
-    streams: Table, clients: Mapping[int, str], unnamed: Set[int], links: Mapping[int, Link], is_lost: npt.NDArray[np.bool_]
-) -> list[Extra]:
-    """An accepted stream that starts above what the same client's stream before it had received.
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who a connection belongs to."""
 
-    ``clients``: who a connection belongs to; ``unnamed``: connections of which nobody can tell; ``is_lost``: streams behind whose latest
-    message something was not captured.
-    """
+    name: str
+    """Of one consumer, over all its connections."""
+    host: str
+    is_named: bool
+    """False: the connection's start was not captured, so it may be any consumer's of that host."""
+
+
+def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Client], links: Mapping[int, Link]) -> list[Extra]:
+    """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
     last: dict[tuple[str, int, int], int] = {}
-    strangers = _strangers(streams, unnamed, links)
+    blind = _blind(connections, clients, links)
     taken = (streams[:, s.S_ANSWER] == w.A_ACCEPTED) | (streams[:, s.S_SEEN] > 0)
     order = np.argsort(streams[:, s.S_OPENED + s.AT_TIME], kind="stable")
     for number in order[taken[order]].tolist():
@@ -49,18 +56,20 @@ def resumed_gaps(
         client = clients.get(int(stream[s.S_CONNECTION]))
         if client is None:
             continue
-        key = (client, int(stream[s.S_VBUCKET]), int(stream[s.S_SID]))
+        key = (client.name, int(stream[s.S_VBUCKET]), int(stream[s.S_SID]))
         before = last.get(key)
         last[key] = number
         if before is None or stream[s.S_ANSWER] != w.A_ACCEPTED or stream[s.S_FLAGS] & _FROM_LATEST:
             continue
         old = streams[before]
-        if not old[s.S_HAS_POSITION] or old[s.S_POSITION] >= stream[s.S_START] or is_lost[before] or old[s.S_IN_OSO] >= 0:
+        if not old[s.S_HAS_POSITION] or old[s.S_POSITION] >= stream[s.S_START] or old[s.S_IN_OSO] >= 0:
             continue
-        if not _is_over(old, int(stream[s.S_OPENED + s.AT_TIME]), links):
+        time_ns = int(stream[s.S_OPENED + s.AT_TIME])
+        if not _is_whole(old, connections, links) or not _is_over(old, time_ns, links):
             continue
-        host = links[int(stream[s.S_CONNECTION])].client.rpartition(":")[0]
-        if strangers.get((host, key[1], key[2]), 0) > old[s.S_OPENED + s.AT_TIME]:
+        # between the two the client may have received more on a connection of which something is missing
+        spans = [link for link in (*blind[client.name], *blind[client.host]) if link.number != old[s.S_CONNECTION]]
+        if any(link.first_ns <= time_ns and link.last_ns >= old[s.S_AT + s.AT_TIME] for link in spans):
             continue
         rows = (int(old[s.S_AT + s.AT_ROW]), int(stream[s.S_OPENED + s.AT_ROW]))
         end = min(int(stream[s.S_START]) + 1, s.GREATEST)
@@ -68,15 +77,22 @@ def resumed_gaps(
     return found
 
 
-def _strangers(streams: Table, unnamed: Set[int], links: Mapping[int, Link]) -> dict[tuple[str, int, int], int]:
-    """By host, vbucket and stream-id: when a client that nobody can tell, as its connection's start was not captured, last asked."""
-    found: dict[tuple[str, int, int], int] = {}
-    columns = [s.S_CONNECTION, s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_TIME]
-    for connection, vbucket, sid, time_ns in streams[:, columns].tolist():
-        if connection in unnamed and connection in links:
-            key = (links[connection].client.rpartition(":")[0], vbucket, sid)
-            found[key] = max(time_ns, found.get(key, time_ns))
+def _blind(connections: Table, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:
+    """Connections of which something is missing: of a client, and by host those of any client."""
+    found: dict[str, list[Link]] = defaultdict(list)
+    for number, client in clients.items():
+        link = links[number]
+        lost = connections[number, s.C_LOSSES : s.C_LOSSES + 2].any() or link.lost_at_end != (None, None)
+        if lost or not link.has_handshake:
+            found[client.name if client.is_named else client.host].append(link)
     return found
+
+
+def _is_whole(stream: Table, connections: Table, links: Mapping[int, Link]) -> bool:
+    """Whether nothing is missing of the producer's direction since the message that gave the position of a stream."""
+    number = int(stream[s.S_CONNECTION])
+    producer = int(connections[number, s.C_PRODUCER])
+    return bool(stream[s.S_POSITION_LOSSES] == connections[number, s.C_LOSSES + producer] and links[number].lost_at_end[producer] is None)
 
 
 def _is_over(stream: Table, time_ns: int, links: Mapping[int, Link]) -> bool:

@@ -88,6 +88,7 @@ class MessageColumns:
         messages[s.M_CONNECTION, at] = batch.connection[rows]
         messages[s.M_DIRECTION, at] = batch.direction[rows]
         messages[s.M_VBUCKET, at] = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows]
+        messages[s.M_VBUCKET, at[decoded.is_response[rows] & ~_valid(batch.vbucket.valid, len(batch))[rows]]] = -1
         sid = np.where(_valid(decoded.sid.valid, len(batch)), decoded.sid.values.astype(np.int64), -1)[rows]
         messages[s.M_OPAQUE, at] = decoded.opaque[rows]
         messages[s.M_PLACE + s.AT_ROW, at] = batch.row[rows]

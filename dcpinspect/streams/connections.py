@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.between import Client
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import Session
@@ -20,6 +21,7 @@ Table = npt.NDArray[np.int64]
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop by then will not."""
+_LOSSES, _WINDOW_LOSSES = slice(s.C_LOSSES, s.C_LOSSES + 2), slice(s.C_WINDOW_LOSSES, s.C_WINDOW_LOSSES + 2)
 _RUNNING = ("backfilling", "advancing")
 
 
@@ -42,26 +44,28 @@ class Flow:
 def flow_of(row: Table, link: Link, session: Session) -> Flow:
     """``row``: the connection's in the kernel's table."""
     window, counted, acked = (int(row[column]) for column in (s.C_WINDOW, s.C_COUNTED, s.C_ACKED))
-    losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
-    if session.waits_for("connection_buffer_size") and (losses or link.lost_at_end != (None, None) or not link.has_handshake):
+    is_whole = link.lost_at_end == (None, None) and bool((row[_LOSSES] == row[_WINDOW_LOSSES]).all())
+    consumer = 1 - max(0, int(row[s.C_PRODUCER]))
+    is_lost = bool(row[_LOSSES].any()) or not is_whole or not link.has_handshake
+    if session.waits_for("connection_buffer_size") and is_lost:
         window = -1  # the answer may have been lost
-    whole = window >= 0 and losses == row[s.C_WINDOW_LOSSES] and link.lost_at_end == (None, None)
+    if row[s.C_LOSSES + consumer] != row[s.C_WINDOW_LOSSES + consumer] or link.lost_at_end[consumer] is not None:
+        window = -1  # another one may have been asked for
+    whole = window >= 0 and is_whole
     return Flow(window if window >= 0 else None, counted, acked, counted - acked if whole and window > 0 else None)
 
 
-def is_named(session: Session) -> bool:
-    """Whether the connection has said who it is."""
-    return bool(session.name or session.agent)
-
-
-def client_of(link: Link, session: Session) -> str:
+def client_of(link: Link, session: Session, row: Table) -> Client:
     """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none.
 
-    Where neither was captured, nobody can tell whose connection it is: its number and a question mark stand for the name.
+    Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
     """
     host = link.client.rpartition(":")[0]
-    name = session.name.partition(":")[0] if session.name else session.agent
-    return f"{host} {name}" if is_named(session) else f"{host} connection {link.number}?"
+    if session.name:
+        return Client(f"{host} {session.name.partition(':')[0]}", host, is_named=True)
+    if link.has_handshake and not row[_LOSSES].any():
+        return Client(f"{host} {session.agent or ''}".rstrip(), host, is_named=True)
+    return Client(f"{host} connection {link.number}?", host, is_named=False)
 
 
 def noop_interval(session: Session) -> float | None:
@@ -87,10 +91,12 @@ def verdict_of(link: Link, session: Session, row: Table, flow: Flow, stream_verd
         return "never-opened"
     if session.open_status not in (None, Status.SUCCESS):
         return "refused"
+    if not opened and not was_seen:
+        return "unknown-capture"  # nobody knows whether it was opened or refused
     if link.closed:
         return "closed"
     producer = int(row[s.C_PRODUCER])
-    if not opened or link.lost_at_end[max(0, producer)] is not None:
+    if link.lost_at_end[max(0, producer)] is not None:
         return "unknown-capture"
     if flow.is_full:
         return "starved-by-flow-control"
@@ -120,7 +126,8 @@ def connection_records(
         session = sessions.get(link.number) or Session()
         row, flow = table[link.number], flows[link.number]
         producer = int(row[s.C_PRODUCER])
-        features = session.features if session.features is not None or not link.has_handshake else ()
+        is_whole = link.has_handshake and not row[s.C_LOSSES] and not row[s.C_LOSSES + 1]
+        features = session.features if session.features is not None or not is_whole else ()
         rows.append(
             (
                 link.number,

@@ -27,6 +27,14 @@ BACK = 16
 
 
 @inline
+def forget(c: int, connections: Ints) -> None:
+    """The consumer of a connection may have asked for something that was not captured: nothing is known to be off."""
+    for column in (s.C_END_ON_CLOSE, s.C_OSO, s.C_HISTORY, s.C_WINDOW):
+        if connections[c, column] == 0:
+            connections[c, column] = -1
+
+
+@inline
 def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Ints, counts: Ints) -> None:
     """Bytes before the next message of this direction could not be read."""
     c, d, x = messages[s.M_CONNECTION, i], messages[s.M_DIRECTION, i], messages[s.M_EXTRA, i]
@@ -43,6 +51,8 @@ def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Int
     losses[n, s.L_PREVIOUS] = connections[c, s.C_LAST_LOSS + d]
     connections[c, s.C_LAST_LOSS + d] = n
     connections[c, s.C_LOSSES + d] += 1
+    if connections[c, s.C_PRODUCER] != d:
+        forget(c, connections)
 
 
 @inline
@@ -260,6 +270,8 @@ def take_answer(
 def on_close(i: int, kind: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> None:
     """The client closes a stream, or hears that it is closed."""
     c = messages[s.M_CONNECTION, i]
+    if messages[s.M_VBUCKET, i] < 0 and messages[s.M_EXTRA, i] == SUCCESS:
+        connections[c, s.C_CLOSED_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
     k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
     if k < 0:
         return
@@ -313,9 +325,14 @@ def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
     if kind == s.FACT:
         column = messages[s.M_OPAQUE, i]
         if column == s.C_WINDOW and (x == 0 or connections[c, column] <= 0):  # another size changes nothing about the balance
-            connections[c, s.C_WINDOW_LOSSES] = connections[c, s.C_LOSSES] + connections[c, s.C_LOSSES + 1]
             connections[c, s.C_COUNTED] = 0
-            connections[c, s.C_ACKED] = 0
+            if not is_late(i, messages, connections):  # else what was acknowledged since has been read already
+                connections[c, s.C_ACKED] = 0
+        if x < 0:
+            forget(c, connections)
+        if column == s.C_WINDOW:
+            connections[c, s.C_WINDOW_LOSSES] = connections[c, s.C_LOSSES]
+            connections[c, s.C_WINDOW_LOSSES + 1] = connections[c, s.C_LOSSES + 1]
         connections[c, column] = x
     elif kind == s.ACK:
         if connections[c, s.C_PRODUCER] < 0:

@@ -43,6 +43,10 @@ class Extra:
 class StreamFacts:
     """What causes depend on, by stream."""
 
+    is_asked: Mask
+    """Its request was captured, or could not have left out collections."""
+    is_opened: Mask
+    """The open of its connection was captured."""
     has_filter: Mask
     """Its request names collections or a scope."""
     skips_deletes: Mask
@@ -63,14 +67,18 @@ def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
     has_visible = has_snapshot & ((snapshot[:, s.N_PRESENT] & 1) != 0) & (visible > s.LEAST)
     filtered = facts.has_filter[stream]
     keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~facts.lacks_history[stream]
+    # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
+    is_vague = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     conditions = [
-        (w.LOSS, _has(flags, s.G_IS_LOST)),
+        (w.LOSS, _has(flags, s.G_IS_LOST) | _has(flags, s.G_NO_MARKER)),
         (w.ADVANCED, _has(flags, s.G_IS_ADVANCED)),
         (w.INVISIBLE, has_visible & (gaps[:, s.G_AFTER] >= visible)),
         (w.TAIL, _has(flags, s.G_IS_TAIL)),
+        (w.FILTERED, filtered),
+        (w.LOSS, is_vague & _has(flags, s.G_IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
-        (w.FILTERED, filtered | (facts.skips_deletes[stream] & (marked & DISK != 0))),
-        (w.DEDUPLICATED, _has(flags, s.G_IN_RANGE) | _has(flags, s.G_NO_MARKER)),
+        (w.FILTERED, facts.skips_deletes[stream] & (marked & DISK != 0)),
+        (w.DEDUPLICATED, _has(flags, s.G_IN_RANGE)),
     ]
     return np.select([holds for _, holds in conditions], [cause for cause, _ in conditions], default=w.UNEXPLAINED)
 
@@ -178,6 +186,12 @@ class Gaps:
         if cause == w.LOSS:
             if gap[s.G_UNREADABLE] >= 0:
                 return f"the message of row {gap[s.G_UNREADABLE]} could not be read"
+            if gap[s.G_FLAGS] & s.G_NO_MARKER and not gap[s.G_FLAGS] & s.G_IS_LOST:
+                return f"the marker before {rows} was not captured"
+            if not gap[s.G_FLAGS] & s.G_IS_LOST:
+                return (
+                    f"de-duplicated or left out: {'the open of the connection' if self._is_asked(gap) else 'the request'} was not captured"
+                )
             return self._loss(int(gap[s.G_LOSS]), int(gap[s.G_LOSSES]))
         if cause == w.ADVANCED:
             return f"SeqnoAdvanced in row {gap[s.G_BEFORE_ROW]}: nothing before it is visible to this client"
@@ -188,9 +202,10 @@ class Gaps:
         if cause == w.FILTERED:
             asked = self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]
             return f"the request in row {asked} asks for some collections only: filtered, or de-duplicated"
-        if gap[s.G_SNAPSHOT] < 0:
-            return f"no marker lies between {rows}: both are of one snapshot, whose marker was not captured"
         return self._in_snapshot(gap, cause)
+
+    def _is_asked(self, gap: Table) -> bool:
+        return bool(self._streams[gap[s.G_STREAM], s.S_FORM])
 
     def _has_filter(self, gap: Table) -> bool:
         return int(self._streams[gap[s.G_STREAM], s.S_FILTER]) >= 0

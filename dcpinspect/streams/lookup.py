@@ -150,6 +150,8 @@ def is_reopened(st: int, orphans: Ints, connections: Ints, streams: Ints, counts
     while left > 0 and number > least:
         number -= 1
         r = number % len(orphans)
+        if orphans[r, s.R_PLACE + s.AT_ROW] < streams[st, s.S_LATEST + s.AT_ROW]:
+            break
         if orphans[r, s.R_CONNECTION] == c and orphans[r, s.R_STATUS] == 0:
             left -= 1
             if orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]:

@@ -88,6 +88,8 @@ def on_marker(
     place = w.LATER
     if streams[st, s.S_MARKERS] == 0:
         place = w.PERHAPS_FIRST if suspended or streams[st, s.S_FORM] == 0 else w.FIRST
+    elif suspended and flags & HISTORY != 0:
+        place = w.PERHAPS_FIRST  # its prologue may be lost
     if old >= 0 and snapshots[old, s.N_LAYOUT] != s.UPR_LAYOUT and layout != s.UPR_LAYOUT:
         is_prologue = start == snapshots[old, s.N_START] and end == snapshots[old, s.N_END] and flags & HISTORY != 0
         is_over = snapshots[old, s.N_STATE] != w.OPEN
@@ -184,6 +186,7 @@ def on_oso(
         snapshots[n, s.N_LOSS] = connections[c, s.C_LAST_LOSS + connections[c, s.C_PRODUCER]]
     if snapshots[n, s.N_SEEN] > 0 and (streams[st, s.S_HAS_POSITION] == 0 or snapshots[n, s.N_LAST] > streams[st, s.S_POSITION]):
         move(st, snapshots[n, s.N_LAST], s.BY_EVENT, i, messages, connections, streams)
+        streams[st, s.S_POSITION_IN] = n
     advanced = snapshots[n, s.N_ADVANCED]
     if snapshots[n, s.N_HAS_ADVANCED] and (streams[st, s.S_HAS_POSITION] == 0 or advanced > streams[st, s.S_POSITION]):
         if streams[st, s.S_HAS_POSITION]:

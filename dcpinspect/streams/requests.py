@@ -300,6 +300,8 @@ def pair_requests(
                 out_vbucket[i] = ring_vbucket[slot_first[at]]
             continue
         entry = slot_first[at]
+        if flows[flow[i] ^ 1, 0] and ring_time[entry] > time_ns[i]:
+            continue  # the request that it answers was lost
         if ring_late[entry] or _is_before_loss(entry, flow[i], flows, count, size):
             is_shared = False
             after = ring_next[entry]

@@ -7,6 +7,8 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import copy_place, losses_of, note
 
+DISK, HISTORY = 0x02, 0x10
+
 
 @inline
 def touch(st: int, i: int, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> None:
@@ -110,6 +112,15 @@ def in_oso(n: int, i: int, kind: int, messages: Ints, snapshots: Ints, seqnos: I
 
 
 @inline
+def may_be_over(n: int, seqno: int, history: int, snapshots: Ints) -> bool:
+    """Whether the marker of a seqno may be among what was lost since that of snapshot ``n``."""
+    if snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT or seqno > snapshots[n, s.N_END]:
+        return True
+    # a snapshot from disk may be followed by the history of the same range
+    return bool(history != 0 and snapshots[n, s.N_FLAGS] & (DISK | HISTORY) == DISK)
+
+
+@inline
 def on_seqno(
     st: int,
     i: int,
@@ -137,7 +148,7 @@ def on_seqno(
     position = streams[st, s.S_POSITION]
     is_known = streams[st, s.S_FORM] > 0
     has_range = n >= 0 and snapshots[n, s.N_LAYOUT] != s.UPR_LAYOUT
-    if suspended and has_range and seqno > snapshots[n, s.N_END]:  # the next marker is among what was lost
+    if suspended and n >= 0 and may_be_over(n, seqno, connections[streams[st, s.S_CONNECTION], s.C_HISTORY], snapshots):
         if snapshots[n, s.N_STATE] == w.OPEN:
             snapshots[n, s.N_STATE] = w.NOT_KNOWN
         streams[st, s.S_SNAPSHOT] = -1
@@ -181,7 +192,9 @@ def on_seqno(
             flags |= s.G_IN_RANGE
         if streams[st, s.S_POSITION_BY] == s.BY_EVENT and n >= 0 and streams[st, s.S_POSITION_IN] == n:
             flags |= s.G_BOTH_EVENTS
-        if n < 0 and suspended:
+        is_unmarked = streams[st, s.S_POSITION_BY] == s.BY_EVENT and streams[st, s.S_POSITION_IN] < 0
+        has_lost = not is_known or losses_of(streams[st, s.S_CONNECTION], connections) > 0
+        if (n < 0 and suspended) or (is_unmarked and has_lost):
             flags |= s.G_NO_MARKER
         if streams[st, s.S_POSITION_BY] == s.BY_START:
             flags |= s.G_FROM_START

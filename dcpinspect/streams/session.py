@@ -190,6 +190,8 @@ class Conversation:
             session.open_status = status
         elif opcode == Opcode.SELECT_BUCKET and good and asked is not None:
             session.bucket = asked
+        elif opcode == Opcode.DCP_CONTROL and asked is None and good:
+            facts.append((row, s.C_WINDOW, -1))  # nobody knows what was set
         elif opcode == Opcode.DCP_CONTROL and asked is not None:
             key, value = asked
             before = session.controls.get(key)
@@ -230,6 +232,8 @@ def _effect(key: str, value: str) -> list[tuple[int, int]]:
         return [(s.C_WINDOW, int(value))]
     if key == "send_stream_end_on_client_close_stream":
         return [(s.C_END_ON_CLOSE, int(value == "true"))]
+    if key == "change_streams":
+        return [(s.C_HISTORY, int(value == "true"))]
     if key == "enable_out_of_order_snapshots":
         return [(s.C_OSO, int(value.startswith("true")))]
     return []

@@ -38,7 +38,7 @@ def conventions(snapshots: Table, streams: Table) -> Table:
     range_asked = stream[:, s.S_FORM] == 1
     from_latest = (stream[:, s.S_FLAGS] & 0x40) != 0
     at_request = asked & ((start == stream[:, s.S_START]) | (range_asked & (start == stream[:, s.S_SNAPSHOT_START])) | from_latest)
-    is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request)
+    is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request & ~from_latest)
     with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))
     later_memory = np.where(has_checkpoint, _MEMORY_2, with_first_event)
     later_disk = np.where(has_checkpoint, _DISK_LATER, np.where(with_first_event == _MEMORY_3, _DISK_3, with_first_event))
@@ -49,7 +49,7 @@ def conventions(snapshots: Table, streams: Table) -> Table:
     of_disk = np.where(is_first, first_disk, later_disk)
     found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
     # whether it is the first is not known, and what it would be as a later one need not be right
-    found[(place == w.PERHAPS_FIRST) & ~at_request] = _UNKNOWN
+    found[(place == w.PERHAPS_FIRST) & ~is_first] = _UNKNOWN
     found[snapshots[:, s.N_LAYOUT] == s.UPR_LAYOUT] = _UNKNOWN
     found[snapshots[:, s.N_LAYOUT] == s.OSO_LAYOUT] = -1
     return np.asarray(found, dtype=np.int64)

@@ -51,13 +51,15 @@ _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARE
 
 (
     C_KNOWN, C_PRODUCER, C_LOSSES, _, C_LAST_LOSS, _, C_LAST_ROW, _, C_LAST_FRAME, _, C_ORPHANS,
-    C_END_ON_CLOSE, C_OSO, C_WINDOW, C_WINDOW_LOSSES, C_COUNTED, C_ACKED, C_SLOWEST, C_STREAMS, C_MARKERS_ACKED,
+    C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW, C_WINDOW_LOSSES, _, C_COUNTED, C_ACKED, C_SLOWEST, C_STREAMS, C_CLOSED_TIME,
+    C_MARKERS_ACKED,
     C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_PRODUCER_TIME, C_TIME, _, CONNECTION,
-) = range(28)  # fmt: skip
+) = range(31)  # fmt: skip
 """C_KNOWN: seen from its handshake on. C_PRODUCER: direction of the producer's messages, or -1. C_LOSSES, C_LAST_LOSS, C_LAST_ROW,
-C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO: 1 on, 0 off, -1 unknown.
-C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of both directions by then. C_SLOWEST: longest answer time of a
-stream request so far. C_NOOP_ROW: of the noop under way. C_TIME: latest capture time of a message, by direction."""
+C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO, C_HISTORY: 1 on, 0 off, -1
+unknown. C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of each direction by then. C_SLOWEST: longest answer time of a
+stream request so far. C_CLOSED_TIME: of the latest answer to a close that was not captured. C_NOOP_ROW: of the noop under way. C_TIME:
+latest capture time of a message, by direction."""
 
 # -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------
 
@@ -156,7 +158,7 @@ class State:
         row[:] = 0
         row[C_KNOWN] = known
         row[[C_PRODUCER, C_LAST_LOSS, C_LAST_LOSS + 1, C_NOOP_ROW]] = -1
-        row[[C_END_ON_CLOSE, C_OSO, C_WINDOW]] = 0 if known else -1
+        row[[C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW]] = 0 if known else -1
 
     def make_room(self) -> bool:
         """Grows every table that has not ``ROOM`` free rows; whether the slots of the keys have to be filled anew."""

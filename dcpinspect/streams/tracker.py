@@ -16,7 +16,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
-from dcpinspect.streams.connections import client_of, connection_records, flow_of, is_named
+from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, subscription
 from dcpinspect.streams.elsewhere import Recent, Shown, Wanted
 from dcpinspect.streams.follow import follow_messages
@@ -32,6 +32,9 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 
 Table = npt.NDArray[np.int64]
+
+COLLECTIONS = "Collections"
+"""Feature of HELLO without which no request can ask for some collections only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +115,12 @@ class Tracker:
         sessions, state = self.conversation.sessions, self.state
         streams, snapshots, losses = (state.rows(number) for number in (s.N_STREAMS, s.N_SNAPSHOTS, s.N_LOSSES))
         flows = {link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session()) for link in links}
-        clients = {link.number: client_of(link, sessions.get(link.number) or Session()) for link in links}
-        unnamed = {number for number in by_number if not is_named(sessions.get(number) or Session())}
+        owners = {link.number: client_of(link, sessions.get(link.number) or Session(), state.connections[link.number]) for link in links}
+        clients = {number: owner.name for number, owner in owners.items()}
         starved = {number: flow.is_full for number, flow in flows.items()}
         high_seqnos = _high_seqnos(sessions, clients)
         ends = _with_high_seqnos(Ends.of(streams, state.connections, by_number, starved), streams, clients, high_seqnos)
-        extras = [*rollback_gaps(streams), *resumed_gaps(streams, clients, unnamed, by_number, ends.is_lost), *self._out_of_order.gaps]
+        extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
         cause = causes(kernel_gaps, snapshots, self._facts(streams))
         disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams))
@@ -192,10 +195,15 @@ class Tracker:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
         # number -1, no value, finds the last one
         has_filter = np.array([*filters, False], dtype=np.bool_)[streams[:, s.S_FILTER]]
-        skips = np.zeros(self._met + 1, dtype=np.bool_)
+        asked = streams[:, s.S_FORM] > 0
+        skips, opened, bare = (np.zeros(self._met + 1, dtype=np.bool_) for _ in range(3))
         for number, session in self.conversation.sessions.items():
             skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)
-        return StreamFacts(has_filter, skips[streams[:, s.S_CONNECTION]], np.zeros(len(streams), dtype=np.bool_))
+            opened[number] = session.open_flags is not None
+            bare[number] = session.features is not None and COLLECTIONS not in session.features
+        owner = streams[:, s.S_CONNECTION]
+        lacking = np.zeros(len(streams), dtype=np.bool_)
+        return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], lacking)
 
 
 def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[tuple[str, int], HighSeqno]:

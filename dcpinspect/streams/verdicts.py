@@ -61,6 +61,7 @@ class Ends:
                 now[link.number] = link.last_ns
         producer = np.maximum(connections[number, s.C_PRODUCER], 0)
         lost = (connections[number, s.C_LOSSES + producer] != streams[:, s.S_LOSSES]) | at_end[number, producer]
+        lost |= connections[number, s.C_CLOSED_TIME] >= streams[:, s.S_LATEST + s.AT_TIME]  # it may be the one that was closed
         full = np.array([starved.get(number, False) for number in range(len(connections))], dtype=np.bool_)
         slowest = np.minimum(connections[number, s.C_SLOWEST], _LONG)
         none = np.full(len(streams), s.LEAST)

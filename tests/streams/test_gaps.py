@@ -147,17 +147,40 @@ def test_before_the_first_marker_of_an_implicit_stream_nobody_knows_what_is_miss
     stream.snapshot(50, 60, "memory", "checkpoint")
     stream.mutation(52, "c")
     found = only(talk)
-    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (42, 52, "deduplicated")
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (42, 52, "capture-loss")
+    assert "marker" in found["evidence"]
 
 
-def test_where_a_marker_was_lost_what_is_missing_later_is_of_its_snapshot() -> None:
+def test_what_a_request_that_was_not_captured_may_leave_out_nobody_knows() -> None:
+    talk, stream = streaming(value={"collections": ["8"]})
+    talk.begin()
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(2, "a", collection=8)
+    stream.mutation(5, "a", collection=8)
+    found = only(talk)
+    assert (found["cause"], found["evidence"]) == ("capture-loss", "de-duplicated or left out: the request was not captured")
+
+
+def test_without_collections_nothing_can_be_left_out() -> None:
+    talk = Told("x")
+    talk.hello("old/1", "JSON")
+    talk.open("x:1", "producer")
+    with talk.lost():
+        stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    for seqno in (1, 2, 5, 6):
+        stream.mutation(seqno, "a")
+    assert only(talk)["cause"] == "deduplicated"
+
+
+def test_where_a_marker_was_lost_nobody_knows_what_is_missing_later() -> None:
     talk, stream = streaming(end=5)
     stream.mutation(5, "a")
     with talk.lost():
         stream.snapshot(6, 20, "memory", "checkpoint")
     for seqno in (6, 7, 9, 10, 11):
         stream.mutation(seqno, "b")
-    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [(0, "deduplicated"), (7, "deduplicated")]
+    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [(0, "deduplicated"), (7, "capture-loss")]
     assert "was not captured" in tables(talk).gaps[1]["evidence"]
 
 
