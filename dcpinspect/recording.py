@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -146,7 +147,8 @@ class Recording:
         nanoseconds since 1970 (``time_ns``, ``rtt_ns``), sizes and offsets are bytes, seqnos unsigned, CAS and UUIDs 0x-strings of 16
         digits. ``filter``: SQL, as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``.
 
-        Raises UsageError for a column or a filter that is wrong, and, while it is read, CaptureError.
+        Rows of a pipe that are not kept any more are left out, with a warning. Raises UsageError for a column or a filter that is
+        wrong, and, while it is read, CaptureError.
         """
         self._check()
         names = _names(columns)
@@ -267,6 +269,9 @@ class Recording:
         while True:
             self._check()
             until = store.rows
+            if store.first_row > row + 1:
+                lost = f"rows {row + 1:,} to {store.first_row - 1:,} are not kept any more"
+                warnings.warn(f"{lost}; keep more than {self._keep:,} bytes, or read a file", stacklevel=2)
             if chosen is None:
                 yield from store.batches(names, after=row)
             else:

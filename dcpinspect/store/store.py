@@ -89,6 +89,7 @@ class Store:
         self._files: Sequence[str] = ()
         self._endpoints = Endpoints([], [])
         self._waiting: list[Places] = []  # of packets since the last part
+        self._waiting_places = 0
         self._piece = 0  # the first that those packets may stand in
         self._is_stream = False
         self._names = 0
@@ -125,13 +126,16 @@ class Store:
             else:
                 self._originals.copy(packets.file, packets.file_offset, packets.data, is_bounded=self._is_stream)
                 self._drop()
-        self._waiting.append(pl.located(chunks, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream)))
-        if sum(len(places) for places in self._waiting) >= PART_PLACES:
+        places = pl.located(chunks, lambda data: self._originals.put_beside(data, is_bounded=self._is_stream))
+        if len(places):
+            self._waiting.append(places)
+            self._waiting_places += len(places)
+        if self._waiting_places >= PART_PLACES:
             self._append(p.only_places(self.rows + 1, *self._taken()))
 
     def _taken(self) -> tuple[Places, int]:
         """The places since the last part, and the first piece that those may be in."""
-        places, self._waiting = pl.joined(self._waiting), []
+        places, self._waiting, self._waiting_places = pl.joined(self._waiting), [], 0
         piece, self._piece = self._piece, self._originals.newest
         return places, piece
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from dcpinspect.export.json import dump, message_object
 from dcpinspect.reading import Reading
 from dcpinspect.store import store as module
 from dcpinspect.store.store import Store
-from dcpinspect.tables.arrow import record_batch
+from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
@@ -67,7 +69,7 @@ def expected(paths: Sequence[Path], *, find_ports: bool = False) -> tuple[list[b
     with Reading([str(path) for path in paths], find_ports=find_ports) as opened:
         batches = list(opened)
     tables = [record_batch(batch, np.arange(len(batch)), NAMES) for batch in batches]
-    return [text(batch, index) for batch in batches for index in range(len(batch))], pa.Table.from_batches(tables)
+    return [text(batch, index) for batch in batches for index in range(len(batch))], pa.Table.from_batches(tables, arrow_schema(NAMES))
 
 
 def check(paths: Sequence[Path], *, rename: tuple[Path, Path] | None = None, find_ports: bool = False, **options: int) -> None:
@@ -79,7 +81,9 @@ def check(paths: Sequence[Path], *, rename: tuple[Path, Path] | None = None, fin
         found = [text(batch, index) for batch in pages(store, 1) for index in range(len(batch))]
         assert found == (texts if rename is None else [one.replace(str(rename[1]).encode(), str(rename[0]).encode()) for one in texts])
         names = [name for name in NAMES if rename is None or name != "file"]
-        assert pa.Table.from_batches(store.batches(names)).combine_chunks().equals(table.select(names).combine_chunks())
+        assert (
+            pa.Table.from_batches(store.batches(names), arrow_schema(names)).combine_chunks().equals(table.select(names).combine_chunks())
+        )
 
 
 def pages(store: Store, first: int) -> Iterator[MessageBatch]:
@@ -96,6 +100,38 @@ def link(path: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_a_store_gives_every_message_as_reading_does(path: Path, batch_bytes: int, folder: Path) -> None:
     check([link(path, folder)], batch_bytes=batch_bytes)
+
+
+def damaged(path: Path, rng: random.Random) -> list[builders.Recorded]:
+    """The packets of a capture: some lost, doubled, out of order, all cut, some bits wrong."""
+    packets = []
+    with open_capture(path) as opened:
+        for batch in opened:
+            columns = (batch.offset, batch.captured, batch.wire, batch.time_ns, batch.link_type)
+            for start, size, wire, time_ns, link_type in zip(*(column.tolist() for column in columns), strict=True):
+                packets.append(builders.Recorded(batch.data[start : start + size].tobytes(), wire, time_ns, link_type))
+    packets = [packet for packet in packets for _ in range(rng.choices([0, 1, 2], [4, 88, 8])[0])]
+    for index in range(len(packets) - 8):
+        if rng.random() < 0.15:
+            other = index + rng.randrange(8)
+            packets[index], packets[other] = packets[other], packets[index]
+    snaplen = rng.choice([150, 700, 1 << 18])
+    for index, packet in enumerate(packets):
+        data = bytearray(packet.data[:snaplen])
+        if rng.random() < 0.02:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        packets[index] = replace(packet, data=bytes(data))
+    return packets
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_captures_give_what_reading_them_does(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(module, "PART_ROWS", rng.choice([20, 100]))
+    monkeypatch.setattr(module, "PART_PLACES", rng.choice([15, 1 << 17]))
+    path = folder / "a.pcapng"
+    path.write_bytes(builders.pcapng(damaged(rng.choice(SMALL), rng)))
+    check([path], batch_bytes=rng.choice([1500, 6000]))
 
 
 def test_compressed_captures_are_unpacked_once(folder: Path) -> None:
