@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/filter.md", "docs/formats.md", "docs/sql.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/filter.md", "docs/formats.md", "docs/sql.md", "docs/streams.md")
 
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install "
 CHECK = "-m tests.check"
@@ -54,14 +54,15 @@ def consoles(document: str) -> list[str]:
     return re.findall(r"^```console\n(\$ .*?)^```$", (ROOT / document).read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
-def test_what_the_readme_shows_is_what_the_commands_print(installed: Path, request: pytest.FixtureRequest) -> None:
-    for block in consoles("README.md"):
+@pytest.mark.parametrize("document", ["README.md", "docs/streams.md"])
+def test_what_documents_show_is_what_the_commands_print(document: str, installed: Path, request: pytest.FixtureRequest) -> None:
+    for block in consoles(document):
         command, _, shown = block.removeprefix("$ ").partition("\n")
         environment = {**os.environ, "PATH": os.pathsep.join([str(installed / ".venv" / "bin"), os.environ["PATH"]])}
         printed = subprocess.run(shlex.split(command), cwd=installed, env=environment, capture_output=True, text=True, check=True).stdout
         if request.config.getoption("--update-golden"):
-            readme = ROOT / "README.md"
-            readme.write_text(readme.read_text("utf-8").replace(block, f"$ {command}\n{printed}"), "utf-8")
+            path = ROOT / document
+            path.write_text(path.read_text("utf-8").replace(block, f"$ {command}\n{printed}"), "utf-8")
         else:
             assert printed == shown
 

@@ -107,7 +107,9 @@ def _of_capture(coverage: Coverage) -> Iterator[Row]:
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
-    own = [one for one in coverage.directions if one.protocol != "other"]
+    from dcpinspect.coverage import OTHER
+
+    own = [one for one in coverage.directions if one.protocol != OTHER]
     for name, size in (
         ("captured", sum(one.captured for one in own)),
         ("decoded", sum(one.decoded for one in own)),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from dcpinspect.streams import words as w
@@ -31,3 +34,26 @@ def test_a_number_is_the_place_of_its_word(number: int, word: str, words: tuple[
 
 def test_verdicts_of_vbuckets_are_those_of_streams_in_another_order() -> None:
     assert set(w.VBUCKET_VERDICTS) == set(w.STREAM_VERDICTS)
+
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "streams.md"
+
+
+@pytest.mark.parametrize(
+    ("heading", "words"),
+    [
+        ("`answer` of a stream", w.ANSWERS),
+        ("`verdict` of a stream", w.STREAM_VERDICTS),
+        ("`end_reason` of a stream", w.END_REASONS),
+        ("`verdict` of a connection", w.CONNECTION_VERDICTS),
+        ("`state` of a snapshot", w.SNAPSHOT_STATES),
+        ("`convention` of a snapshot", w.CONVENTIONS),
+        ("`cause` of a gap", w.CAUSES),
+    ],
+)
+def test_every_word_is_explained_where_the_first_wins_in_this_order(heading: str, words: tuple[str, ...]) -> None:
+    section = DOCUMENT.read_text("utf-8").partition(f"### {heading}\n")[2].partition("\n#")[0]
+    explained = re.findall(r"^\| `([a-z0-9-]+)` \|", section, re.MULTILINE)
+    assert sorted(explained) == sorted(words)
+    if "The first that holds" in section:
+        assert explained == list(words)
