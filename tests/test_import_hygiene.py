@@ -73,3 +73,11 @@ def test_a_filter_loads_duckdb_and_nothing_for_people() -> None:
     sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
     loaded = loaded_by(f"from dcpinspect.cli.main import main\nassert main(['read', {str(sample)!r}, '--filter', 'row = 1']) == 0")
     assert loaded & {"duckdb", "numba", "pandas", "pyspark", "rich", "scapy", "textual"} == {"duckdb"}
+
+
+def test_a_recording_loads_what_it_is_asked_for() -> None:
+    sample = PACKAGE.parent / "sample_captures" / "tour.pcapng"
+    code = f"import dcpinspect\nrecording = dcpinspect.open({str(sample)!r})\nassert str(recording.annotate(1))\nrecording.close()"
+    loaded = loaded_by(code)
+    assert "pyarrow" in loaded
+    assert loaded & {"duckdb", "numba", "pandas", "pyspark", "rich", "scapy", "textual", "typer"} == set()
