@@ -52,7 +52,8 @@ class Context:
     @cached_property
     def clients(self) -> Mapping[int, str]:
         """Which consumer each connection belongs to."""
-        return {link.number: client_of(link, self.session(link.number)) for link in self.links}
+        rows = self.tracker.state.connections
+        return {link.number: client_of(link, self.session(link.number), rows[link.number]).name for link in self.links}
 
     @cached_property
     def now_ns(self) -> int:
