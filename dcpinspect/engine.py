@@ -36,7 +36,10 @@ class Keeper(Protocol):
     """Who wants to come back to the bytes of messages."""
 
     def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
-        """What ``packets`` (None: the end of the input) added to the streams, before the messages that it completed; with places."""
+        """What ``packets`` added to the streams, before the messages that it completed; with places.
+
+        None: nothing but time that passed, or the end of the input.
+        """
 
 
 class Engine:
@@ -65,6 +68,18 @@ class Engine:
             self._keeper.keep(packets, chunks)
         self._meet_connections()
         return self._messages(self._believed([self._framed(chunk) for chunk in chunks]))
+
+    def pass_time(self, time_ns: int) -> MessageBatch | None:
+        """What is waited for no longer, now that capture time is ``time_ns``: live, where no packet may say so for a long time.
+
+        What comes out depends on when this is called, so readings of files do without.
+        """
+        chunks = self.transport.pass_time(time_ns)
+        if self._keeper is not None and chunks:
+            self._keeper.keep(None, chunks)
+        parts = [self._framed(chunk) for chunk in chunks]
+        parts += [(connection, direction, framer.pass_time(time_ns)) for (connection, direction), framer in sorted(self._framers.items())]
+        return self._messages(self._believed(parts))
 
     def finish(self) -> MessageBatch | None:
         """What the end of the input releases."""

@@ -352,6 +352,12 @@ def check_places(chunk: StreamChunk, files: Sequence[bytes]) -> int:
     return int((chunk.places == SCATTERED).sum())
 
 
+def part(batch: PacketBatch, first: int, end: int) -> PacketBatch:
+    """Some of the packets of a batch."""
+    columns = {name: getattr(batch, name)[first:end] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
+    return replace(batch, **columns, first_frame=batch.first_frame + first, first_packet=batch.first_packet + first)
+
+
 def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None = (11_210,)) -> Reading:
     """Reads captures as the engine does, and checks the accounts, and that every segment stands in its file where it is said to."""
     reading = Reading(transport=Reassembler(ports, with_places=True))

@@ -35,8 +35,7 @@ def pieces(batch: PacketBatch, cuts: Sequence[int]) -> Iterator[PacketBatch]:
     """The same packets in smaller batches."""
     bounds = [0, *(cut for cut in cuts if cut < len(batch)), len(batch)]
     for low, high in pairwise(bounds):
-        columns = {name: getattr(batch, name)[low:high] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
-        yield dataclasses.replace(batch, **columns, first_frame=batch.first_frame + low, first_packet=batch.first_packet + low)
+        yield builders.part(batch, low, high)
 
 
 def batches(paths: Sequence[Path], cuts: Sequence[int] = ()) -> list[MessageBatch]:
@@ -210,6 +209,56 @@ def test_a_capture_that_begins_in_the_middle_does_not_guess_collections(tmp_path
     one = Conversation()
     one.stream(False, b"".join(builders.mutations(10)))
     assert {row["collection_id"] for row in rows(written(tmp_path / "middle.pcap", one))} == {None}
+
+
+def silences(path: Path, *, after: int, seconds: float) -> tuple[list[MessageBatch], list[MessageBatch], Engine]:
+    """Messages before and after a silence that follows packet ``after``, and the engine at the end."""
+    capture = open_capture([str(path)])
+    engine = Engine([str(path)])
+    parts = [part for packets in capture for part in pieces(packets, [after])]
+    capture.close()
+    before = [engine.feed(parts[0])]
+    before.append(engine.pass_time(int(parts[0].time_ns[-1] + seconds * 1e9)))
+    behind = [*(engine.feed(part) for part in parts[1:]), engine.finish()]
+    return [batch for batch in before if batch is not None], [batch for batch in behind if batch is not None], engine
+
+
+@pytest.mark.parametrize(("seconds", "seen"), [(0.1, [1]), (0.2, [1, 2, 3, 4])])
+def test_live_a_gap_in_a_silent_connection_is_waited_for_200_ms(seconds: float, seen: list[int], tmp_path: Path) -> None:
+    one = Conversation()
+    one.handshake()
+    for seqno in range(1, 7):
+        one.stream(False, builders.mutation(seqno, value=b"v" * 200), sizes=[100], ack_every=1)
+    path = tmp_path / "gap.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(builders.damaged(one.segments, loss={9}))))  # the second part of mutation 2
+    before, after, engine = silences(path, after=18, seconds=seconds)
+    number = [value for batch in before for value in batch.decoded.numbers["by_seqno"].values.tolist()]
+    assert number == seen
+    rest = [value for batch in after for value in batch.decoded.numbers["by_seqno"].values.tolist()]
+    assert number + rest == [1, 2, 3, 4, 5, 6]
+    (way,) = [one for one in engine.coverage.directions if one.captured]
+    assert way.unique == way.decoded + way.unfinished + sum(way.skipped.values())
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.4, 0), (0.5, 2)])
+def test_live_a_start_in_the_middle_is_on_trial_for_500_ms_of_silence(seconds: float, count: int, tmp_path: Path) -> None:
+    one = Conversation()
+    for seqno in range(1, 9):
+        one.stream(False, builders.mutation(seqno))
+    before, after, _ = silences(written(tmp_path / "middle.pcap", one), after=4, seconds=seconds)
+    assert [batch.heuristic.tolist() for batch in before] == [[True] * count] * bool(count)
+    assert sum(map(len, before + after)) == 8
+    assert [row for batch in before + after for row in batch.row.tolist()] == list(range(1, 9))
+
+
+def test_live_bytes_that_are_no_message_stay_on_trial(tmp_path: Path) -> None:
+    one = Conversation()
+    one.stream(False, b"rest of a value}")
+    one.stream(False, b"".join(builders.mutations(5)))
+    before, after, _ = silences(written(tmp_path / "middle.pcap", one), after=2, seconds=10)
+    assert before == []
+    assert sum(map(len, after)) == 5
+    assert not any(batch.heuristic.any() for batch in after)
 
 
 def test_nothing_in_gives_nothing_out() -> None:

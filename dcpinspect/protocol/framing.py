@@ -22,6 +22,7 @@ from dcpinspect.protocol.resync import (
     MAX_BODY,
     MIN_STREAM_REQUEST,
     STREAM_OPCODES,
+    TRIAL_NS,
     KnownStreams,
     LegalExtras,
     Trial,
@@ -159,6 +160,7 @@ class Framer:
         self._lost_at = 0
         self._lost_captured = 0  # bytes since then that were there
         self._reason = MID_STREAM
+        self._settled = -1  # stream offset of the end of what was asked to settle
         self._heuristic_until = -1
         self._floor = -1
         self._filled = 0
@@ -192,6 +194,18 @@ class Framer:
         self._take(chunk, parts, final=chunk.is_end)
         if chunk.is_end:
             self._end()
+        return self._framed(parts)
+
+    def pass_time(self, time_ns: int) -> Framed | None:
+        """What a trial has found so far, once its bytes have waited for ``TRIAL_NS``; live only, since it depends on when it is asked."""
+        held = self._held
+        if self._trial is None or held is None or held.end == self._settled or self._ended:
+            return None
+        if time_ns - int(held.segments.time_ns[-1]) < TRIAL_NS:
+            return None
+        self._settled = held.end
+        parts: list[_Part] = []
+        self._work(held, parts, final=False, settle=True)
         return self._framed(parts)
 
     def finish(self) -> Framed | None:
@@ -247,8 +261,8 @@ class Framer:
             return self._trial.reach
         return (at if self._held is None else self._held.offset) + self._need
 
-    def _work(self, stretch: Stretch, parts: list[_Part], *, final: bool) -> None:
-        """Frames what there is of ``stretch`` and keeps the rest of it."""
+    def _work(self, stretch: Stretch, parts: list[_Part], *, final: bool, settle: bool = False) -> None:
+        """Frames what there is of ``stretch`` and keeps the rest of it. ``settle``: a trial ends here if it may."""
         part = _Part(stretch)
         at = stretch.offset
         state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
@@ -258,7 +272,7 @@ class Framer:
                 self._lose(at, BAD_MAGIC, part.release_at(at + min(HEADER, len(part.data)) - 1))
         while True:
             if self._trial is not None:
-                verdict = self._trial.look(part.data, part.offset, part.holes, part.release_at, final=final)
+                verdict = self._trial.look(part.data, part.offset, part.holes, part.release_at, final=final, settle=settle)
                 if self._is_foreign(verdict.decided if verdict else stretch.end):
                     self._pass_over(at, stretch.end, part.holes)
                     return

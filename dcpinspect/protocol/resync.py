@@ -39,6 +39,8 @@ MAX_BODY = 32 * MIB
 CHAIN = 4
 KNOWN_CHAIN = 2
 TRIAL_BYTES = 256 << 10
+TRIAL_NS = 500_000_000
+"""Silence after which a trial ends where somebody waits for it: live."""
 MAX_KEY = 251
 """Longest key with a collection id prefix; control keys, connection and agent names are shorter."""
 MAX_VBUCKETS = 1024
@@ -217,8 +219,13 @@ class Trial:
         self._step = _FIRST_SCAN
         self._release_at: Callable[[int], int] = lambda _: 0
 
-    def look(self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool) -> Verdict | None:
-        """Goes on with ``data``, which begins at stream offset ``offset``. ``release_at`` gives the packet that made a byte readable."""
+    def look(
+        self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool, settle: bool = False
+    ) -> Verdict | None:
+        """Goes on with ``data``, which begins at stream offset ``offset``. ``release_at`` gives the packet that made a byte readable.
+
+        ``final``: no more bytes come. ``settle``: none need be waited for; the trial goes on if these do not suffice.
+        """
         self._release_at = release_at
         end = offset + len(data)
         while self._scanned + HEADER <= end:
@@ -238,8 +245,10 @@ class Trial:
             verdict = self._pass(self._scanned, holes) or self._overdue(stop)
             if verdict:
                 return verdict
-        if final:
-            return self._best(end, final=True)
+        if final or settle:
+            verdict = self._best(end, final=True)
+            if verdict or final:
+                return verdict
         self.keep = min(self._scanned, next(iter(self._chains), self._scanned))
         return None
 

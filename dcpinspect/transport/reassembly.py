@@ -6,6 +6,7 @@ keep the bytes of segments that wait longer than a batch; count every payload by
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ from dcpinspect.transport import ordering as o
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
+from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.unusual import UnusualPackets
 
 _CLOSED = ("", "fin", "rst", "replaced")
@@ -154,26 +156,36 @@ class Reassembler:
         self._hold(data, self._fresh[: self._counters[o.FRESH]])
         return chunks
 
+    def pass_time(self, time_ns: int) -> list[StreamChunk]:
+        """What no longer waits for the bytes before it, now that capture time is ``time_ns``; released by the last packet fed."""
+        if not self._counters[o.LIVE]:
+            return []
+        packet = max(0, self.packets - 1)
+        return self._swept(lambda flow: give_up_overdue(0, flow, packet, self._file, time_ns, *self._tables()))
+
     def finish(self) -> list[StreamChunk]:
         """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
         self._unusual.finish()
+        chunks = self._swept(lambda flow: o.close_flows(0, flow, self.packets, self._file, self._time_ns, *self._tables()))
+        self._held = np.empty(0, np.uint8)
+        self._held_used = 0
+        return chunks
+
+    def _swept(self, kernel: Callable[[int], int]) -> list[StreamChunk]:
+        """What ``kernel`` enters for all flows; it takes the flow to begin with and returns where it stopped for want of room."""
         chunks: list[StreamChunk] = []
         flow = 0
         while True:
             self._counters[o.ENTRIES] = 0
-            waiting = int(self._flows[flow : flow + 2, o.NODES].max(initial=0))
+            waiting = int(self._flows[flow:, o.NODES].max(initial=0))
             self._entries = np.empty((4 * waiting + 4096, o.ENTRY), np.int64)
-            flow = int(
-                o.close_flows(
-                    0, flow, self.packets, self._file, self._time_ns, self._flows, self._recent, self._nodes, self._entries, self._counters
-                )
-            )
+            flow = int(kernel(flow))
             chunks += self._chunks(np.empty(0, np.uint8))
             if flow == 2 * self._counters[o.CONNECTIONS]:
-                break
-        self._held = np.empty(0, np.uint8)
-        self._held_used = 0
-        return chunks
+                return chunks
+
+    def _tables(self) -> tuple[Column, Column, Column, Column, Column]:
+        return self._flows, self._recent, self._nodes, self._entries, self._counters
 
     def take_companions(self) -> list[tuple[int, int]]:
         """(packet that gave bytes, another that had a fragment of the same datagram), by number, since the last call."""
