@@ -100,7 +100,8 @@ class Output:
         if self._file is not None:
             return self._file.write(data)
         with _named():
-            return sys.stdout.buffer.write(data)
+            terminal.put(data)
+        return len(data)
 
     def tell(self) -> int:
         """Bytes taken so far."""

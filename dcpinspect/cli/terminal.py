@@ -24,7 +24,9 @@ def wants_color() -> bool:
 
 def put(text: str | bytes) -> None:
     """Write to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
-    sys.stdout.buffer.write(text.encode() if isinstance(text, str) else text)
+    rest = memoryview(text.encode() if isinstance(text, str) else text)
+    while len(rest):  # PYTHONUNBUFFERED makes it a raw file, which a signal may interrupt halfway
+        rest = rest[sys.stdout.buffer.write(rest) :]
 
 
 def safe_lines(text: bytes) -> bytes:

@@ -26,6 +26,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Format
+from tests import builders
 from tests.peers.truth import SAMPLES
 
 TOUR = SAMPLES / "tour.pcapng"
@@ -130,6 +131,24 @@ def test_ctrl_c_leaves_a_readable_file_with_what_came_until_then(name: str, tmp_
     assert said == f"dcpinspect: interrupted; {path} has what was read until then\n"
     assert 100 < READERS[name](path) < MESSAGES
     assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_ctrl_c_while_nobody_reads_loses_no_part_of_a_line(unbuffered: str, tmp_path: Path) -> None:
+    messages = [builders.mutation(seqno, value=b"v" * 300_000) for seqno in range(1, 6)]
+    path = builders.capture(tmp_path / "x.pcap", server=b"".join(messages))
+    command = [sys.executable, "-m", "dcpinspect", "read", str(path), "-f", "ndjson"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": unbuffered}) as process:
+        assert process.stdout is not None
+        unread = 0
+        while unread < 60_000:  # until the pipe is full, in the middle of a line
+            time.sleep(0.02)
+            (unread,) = struct.unpack("i", fcntl.ioctl(process.stdout.fileno(), termios.FIONREAD, bytes(4)))
+        process.send_signal(signal.SIGINT)
+        lines = process.stdout.read().splitlines()
+    assert process.returncode == 130
+    assert [json.loads(line)["row"] for line in lines] == list(range(1, len(lines) + 1))
+    assert 1 <= len(lines) < 5
 
 
 @pytest.mark.parametrize("arguments", [["-f", "parquet"], ["-f", "arrow"], ["-f", "parquet", "-o", "-"]])
