@@ -22,11 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 
-from dcpinspect.capture.open import Capture
 from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
-from dcpinspect.reading import Reading
+from dcpinspect.reading import Packets, Reading
 from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.duck import connect
@@ -79,7 +78,7 @@ class Captures:
             reading.capture.close()
 
     @property
-    def source(self) -> Capture:
+    def source(self) -> Packets:
         """The files of the latest scan, and how far it is."""
         return self.readings[-1].capture
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.engine import Engine, Keeper
 from dcpinspect.tables.messages import MessageBatch
@@ -31,6 +32,37 @@ def ahead(batches: Iterable[T]) -> Generator[T, None, None]:
             yield batch
 
 
+class Packets(Protocol):
+    """Where packets come from: files, a pipe, interfaces."""
+
+    files: list[CaptureFile]
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far."""
+
+    @property
+    def size(self) -> int | None:
+        """Bytes that ``position`` gets to; None where nobody knows, and where they cannot be read again."""
+
+    @property
+    def packets(self) -> int:
+        """Packets delivered so far."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Damaged places met so far."""
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        """Their packets in order, once."""
+
+    def stop(self) -> None:
+        """Ends what is live, as if it ended there."""
+
+    def close(self) -> None:
+        """Frees what is open."""
+
+
 class Reading:
     """The messages of one or more captures, batch by batch. Iterate once; use as a context manager.
 
@@ -39,18 +71,19 @@ class Reading:
 
     def __init__(
         self,
-        paths: Sequence[str],
+        capture: Sequence[str] | Packets,
         *,
         extra_ports: Sequence[int] = (),
         find_ports: bool = False,
         track: bool = False,
         keeper: Keeper | None = None,
     ) -> None:
-        """``find_ports``: connections of other ports, too, that prove to carry the protocol. ``track``: ``tables`` are wanted.
+        """``capture``: names of files, or packets, which are closed with the reading. ``track``: ``tables`` are wanted.
 
-        ``keeper``: who wants to come back to the bytes of messages.
+        ``find_ports``: connections of other ports, too, that prove to carry the protocol. ``keeper``: who wants to come back to the
+        bytes of messages.
         """
-        self.capture: Capture = open_capture(paths)
+        self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
         ports = (*DEFAULT_PORTS, *extra_ports)
         self.engine = Engine([file.name for file in self.capture.files], ports=ports, find_ports=find_ports, keeper=keeper)
         self.first_time_ns: int | None = None
@@ -109,6 +142,8 @@ class Reading:
             if self.first_time_ns is None and len(packets):
                 self.first_time_ns = int(packets.time_ns[0])
             yield from self._counted(self.engine.feed(packets))
+            if packets.clock_ns is not None:
+                yield from self._counted(self.engine.pass_time(packets.clock_ns))
         yield from self._counted(self.engine.finish())
 
     def _counted(self, batch: MessageBatch | None) -> Iterator[MessageBatch]:

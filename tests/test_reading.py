@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading, ahead
 from dcpinspect.tables.messages import MessageBatch
@@ -109,3 +110,16 @@ def test_streams_of_pipes_are_compared_by_what_is_remembered(tmp_path: Path) -> 
         (gap,) = reading.tables.gaps.records()
     writer.join()
     assert gap["cause"] == "unexplained"
+
+
+def test_a_reading_of_what_is_live_lets_time_pass(tmp_path: Path) -> None:
+    """A start in the middle of a stream is on trial, and no more packets come."""
+    one = builders.Conversation()
+    one.stream(False, builders.mutation(1) + builders.mutation(2))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+    capture = open_capture(path, follow=True)
+    with Reading(capture) as reading:
+        batch = next(iter(reading))
+        assert (len(batch), batch.heuristic.tolist(), reading.messages) == (2, [True, True], 2)
+        capture.stop()

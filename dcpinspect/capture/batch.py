@@ -38,6 +38,14 @@ class PacketBatch:
     """0-based number, over the whole reading, of the first packet here."""
     file_offset: int
     """Where ``data[0]`` stands in the file (in the decompressed stream if it is compressed)."""
+    clock_ns: int | None = None
+    """Capture time when the batch was handed out, now and then, of what is live: that time passes then, though no packet says so."""
 
     def __len__(self) -> int:
         return len(self.offset)
+
+
+def pause(clock_ns: int, *, file: int, first_frame: int, first_packet: int) -> PacketBatch:
+    """A batch of no packets, which says that it is ``clock_ns`` now."""
+    none = np.empty(0, np.int64)
+    return PacketBatch(np.empty(0, np.uint8), none, none, none, none, none, file, first_frame, first_packet, 0, clock_ns)

@@ -11,7 +11,8 @@ from typing import Self
 
 import numpy as np
 
-from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.batch import PacketBatch, pause
+from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
@@ -28,8 +29,8 @@ class Problem:
     """A damaged place of a capture file."""
 
     file: str
-    offset: int
-    """Byte offset in the file (in the unpacked stream if it is compressed)."""
+    offset: int | None
+    """Byte offset in the file (in the unpacked stream if it is compressed); None where it is no file."""
     what: str
 
 
@@ -53,12 +54,13 @@ class Capture:
     batches and slices of them stay valid; whoever keeps them keeps ``batch_bytes`` of memory for each.
     """
 
-    def __init__(self, paths: Sequence[str], batch_bytes: int) -> None:
+    def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool) -> None:
         self.files = [CaptureFile(path) for path in paths]
         """In reading order; ``PacketBatch.file`` counts in it."""
         self.position = 0
         """Bytes of the files read so far, as they lie there; of pipes, unpacked bytes."""
         self._batch_bytes = batch_bytes
+        self._follow = follow
         self._opened: dict[str, _Reader] = {}
         self._batches: Iterator[PacketBatch] | None = None
         try:
@@ -85,7 +87,7 @@ class Capture:
 
     def _reader(self, path: str) -> _Reader:
         if path not in self._opened:
-            self._opened[path] = _Reader(path, self._batch_bytes)
+            self._opened[path] = _Reader(path, self._batch_bytes, follow=self._follow)
         return self._opened[path]
 
     @property
@@ -95,7 +97,9 @@ class Capture:
 
     @property
     def size(self) -> int | None:
-        """Bytes of all files, which ``position`` gets to; None where one of them is no file whose size is known."""
+        """Bytes of all files, which ``position`` gets to; None where one of them is no file whose size is known, or still grows."""
+        if self._follow:
+            return None
         try:
             states = [Path(file.name).stat() for file in self.files if file.name != STDIN]
         except OSError:
@@ -107,6 +111,11 @@ class Capture:
     def problems(self) -> list[Problem]:
         """Damaged places met so far, in reading order."""
         return [problem for file in self.files for problem in file.problems]
+
+    def stop(self) -> None:
+        """What is followed ends here. May be called from a signal handler."""
+        for reader in self._opened.values():
+            reader.source.stop()
 
     def __iter__(self) -> Iterator[PacketBatch]:
         if self._batches is None:
@@ -131,6 +140,7 @@ class Capture:
     def _read(self) -> Iterator[PacketBatch]:
         packets = 0
         before = 0
+        clock = CaptureClock()
         for index, file in enumerate(self.files):
             reader = self._reader(file.name)
             file.format = reader.format.name
@@ -141,7 +151,7 @@ class Capture:
                 file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
                 count = len(walk.offset)
                 if count:
-                    yield PacketBatch(
+                    batch = PacketBatch(
                         data=window.data[: window.size],
                         offset=walk.offset,
                         captured=walk.captured,
@@ -153,8 +163,12 @@ class Capture:
                         first_packet=packets,
                         file_offset=window.file_offset,
                     )
+                    clock.note(batch)
+                    yield batch
                     file.packets += count
                     packets += count
+                if self._follow and (now := clock.now_ns()) is not None:
+                    yield pause(now, file=index, first_frame=file.packets + 1, first_packet=packets)
             before = self.position
             reader.close()
             del self._opened[file.name]
@@ -163,12 +177,13 @@ class Capture:
 class _Reader:
     """One file, walked buffer by buffer."""
 
-    def __init__(self, path: str, batch_bytes: int) -> None:
-        self.source = Source(path)
+    def __init__(self, path: str, batch_bytes: int, *, follow: bool = False) -> None:
+        self.source = Source(path, follow=follow)
         self.window = Window(self.source, batch_bytes)
         self._first: Walk | None = None
         try:
-            self.window.advance(0, FILE_HEADER)
+            while self.window.size < FILE_HEADER and not self.window.at_end:
+                self.window.advance(0, FILE_HEADER)
             self.format = self._recognised()
         except BaseException:
             self.close()
@@ -190,7 +205,7 @@ class _Reader:
 
     def __iter__(self) -> Iterator[tuple[Walk, Window]]:
         window = self.window
-        while True:
+        while not (window.at_end and self.source.was_stopped):  # a record that is being written then is no damage
             walk = self._first or self._walk()
             self._first = None
             if window.at_end and self.source.problem:
@@ -220,7 +235,10 @@ class _Reader:
         self.source.close()
 
 
-def open_capture(paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES) -> Capture:
-    """The captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture."""
+def open_capture(paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES, follow: bool = False) -> Capture:
+    """The captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture.
+
+    ``follow``: the only one is still being written, and is read until ``stop``.
+    """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
-    return Capture([str(name) for name in names], batch_bytes)
+    return Capture([str(name) for name in names], batch_bytes, follow=follow)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
+from dcpinspect.capture.follow import Growing
 from dcpinspect.errors import CaptureError
 
 STDIN = "-"
@@ -27,7 +28,7 @@ class Raw(Protocol):
     """What a source must do: the read half of ``io.RawIOBase``."""
 
     def readinto(self, target: memoryview, /) -> int | None:
-        """Fills ``target`` from its start; 0 at the end."""
+        """Fills ``target`` from its start; 0 at the end, None when there is nothing now."""
 
     def close(self) -> None:
         """Frees the file."""
@@ -55,10 +56,13 @@ class _Prefixed:
 class Source:
     """One capture's bytes, decompressed. Knows its name, and whether to wait for more bytes than there are."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, follow: bool = False) -> None:
+        """``follow``: wait for what is still to be written."""
         self.name = path
         self.is_stream = False
-        raw = self._opened()
+        opened = self._opened()
+        self._growing = Growing(path, opened, is_pipe=self.is_stream) if follow else None
+        raw: Raw = self._growing or opened
         try:
             magic = _read_up_to(raw, 4)
         except OSError as error:
@@ -66,11 +70,14 @@ class Source:
             raise CaptureError(path, None, f"cannot be read ({error.strerror})") from error
         self.problem: str | None = None
         """Why the decompressor stopped early, once it did."""
-        self._file = raw
+        self._file = opened
         self._given = 0
         self._raw: Raw = _Prefixed(magic, raw)
         self._inflate = decompressed(magic, self._raw)
         if self._inflate is not None:
+            if follow:
+                raw.close()
+                raise CaptureError(path, None, "is compressed, and what is compressed cannot be followed", "unpack it before")
             self._raw = self._inflate
 
     @property
@@ -81,7 +88,7 @@ class Source:
     @property
     def storage(self) -> Storage:
         """Whether the bytes can be read again: where they stand, unpacked from the start, or not at all."""
-        if self.is_stream:
+        if self.is_stream or self._growing is not None:
             return "stream"
         return "plain" if self._inflate is None else "compressed"
 
@@ -99,26 +106,45 @@ class Source:
         self.is_stream = not raw.seekable()
         return raw
 
-    def readinto(self, target: memoryview) -> int:
-        """Bytes now at the start of ``target``; 0 at the end. A stream gives what it has, a file fills the target."""
+    def stop(self) -> None:
+        """What is followed ends here."""
+        if self._growing is not None:
+            self._growing.stopped = True
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it ended because somebody wanted so, maybe inside a record."""
+        return self._growing is not None and self._growing.stopped
+
+    def readinto(self, target: memoryview) -> int | None:
+        """Bytes now at the start of ``target``: 0 at the end, None when what is followed has nothing now.
+
+        A stream gives what it has, a file fills the target.
+        """
         size = 0
         while size < len(target):
-            if size and self.is_stream and not self._has_more():
+            if size and (self.is_stream or self._growing) and not self._has_more():
                 break
             try:
                 got = self._raw.readinto(target[size:])
             except OSError as error:
                 self.problem = f"cannot be read further ({error.strerror})"
                 break
+            if got is None and not size:
+                return None
             if not got:
                 break
             size += got
+        if self._growing is not None and self._growing.problem:
+            self.problem = self._growing.problem
         if self._inflate is not None and self._inflate.problem:
             self.problem = self._inflate.problem
         self._given += size
         return size
 
     def _has_more(self) -> bool:
+        if self._growing is not None:
+            return self._growing.has_more()
         if self._inflate is not None or sys.platform == "win32":
             return False
         return bool(select.select([self._raw_descriptor()], [], [], 0)[0])
@@ -138,9 +164,9 @@ def _read_up_to(raw: Raw, size: int) -> bytes:
     at = 0
     while at < size:
         count = raw.readinto(memoryview(got)[at:])
-        if not count:
+        if count == 0:
             break
-        at += count
+        at += count or 0
     return bytes(got[:at])
 
 
@@ -151,12 +177,14 @@ class Window:
         self.source = source
         self.file_offset = 0
         self.at_end = False
+        self.is_quiet = False
+        """The source is followed, and has had nothing for a while."""
         self.size = 0
         self._batch_bytes = batch_bytes
         self.data: Bytes = np.empty(0, np.uint8)
 
     def advance(self, consumed: int, need: int = 0) -> None:
-        """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes are there or the source ends.
+        """Drops the first ``consumed`` bytes and reads on, into a new buffer, until ``need`` bytes are there or the source ends or pauses.
 
         Memory grows with what was read, not with ``need``: a length that lies costs nothing.
         """
@@ -168,9 +196,10 @@ class Window:
         self.size = len(rest)
         while not self.at_end:
             got = self.source.readinto(memoryview(self.data.data)[self.size :])
+            self.is_quiet = got is None
             self.at_end = got == 0
-            self.size += got
-            if self.size >= max(need, 1):
+            self.size += got or 0
+            if self.is_quiet or self.size >= max(need, 1):
                 break
             if self.size == len(self.data):
                 self.data = np.concatenate((self.data, np.empty(self.size, np.uint8)))

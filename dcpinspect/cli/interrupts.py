@@ -93,6 +93,31 @@ def deferred() -> Iterator[None]:
         _interrupts.asked = False
 
 
+@contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """The first Ctrl-C, or SIGTERM, calls ``stop``: what is live ends as if its input had. The second Ctrl-C ends what is stuck."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+        yield
+        return
+    was_asked = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal was_asked
+        if was_asked and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        was_asked = True
+        stop()
+
+    terminated = signal.signal(signal.SIGTERM, note)
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, terminated)
+
+
 def check() -> None:
     """Raises KeyboardInterrupt when Ctrl-C was pressed; called where everything is whole."""
     if _interrupts.asked:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +18,7 @@ from dcpinspect.export.formats import Format
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from dcpinspect.cli.config import Config
     from dcpinspect.protocol.redact import Redactor
@@ -104,6 +106,23 @@ Columns = Annotated[
         help="Show these columns, as in name,vbucket,by_seqno or @seqnos; without a list, print what columns there are.",
     ),
 ]
+
+
+def shared(function: Callable[..., int], *, without: Sequence[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Make a command have the options of ``function``, besides its own; it takes them as ``**choices``, to be passed on.
+
+    typer reads options from signatures. Parameters of ``function`` without a default are no options. ``without``: not these.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        signature = inspect.signature(command, eval_str=True)
+        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        theirs = [one for one in inspect.signature(function, eval_str=True).parameters.values() if one.default is not one.empty]
+        others = [one.replace(kind=one.KEYWORD_ONLY) for one in theirs if one.name not in (*signature.parameters, *without)]
+        setattr(command, "__signature__", signature.replace(parameters=[*own, *others]))  # noqa: B010 - functions do not declare it
+        return command
+
+    return decorate
 
 
 def is_typed(context: typer.Context, parameter: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -16,12 +18,29 @@ from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
+    from dcpinspect.engine import Keeper
     from dcpinspect.export.json import Values
+    from dcpinspect.reading import Reading
 
 
-def read(
+class Source(Protocol):
+    """Where ``show`` has its messages from."""
+
+    captures: Sequence[str]
+    """Files that must not be overwritten."""
+    pauses: bool
+    """The next messages may take long to come, so nothing waits for them."""
+
+    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> AbstractContextManager[Reading]:
+        """The reading, opened."""
+
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int) -> int:
+        """Say what there is to say at the end, on standard error; the exit status."""
+
+
+def show(
     context: typer.Context,
-    captures: options.Captures,
+    source: Source,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-V", help="Print each message's field table, as the specification draws it.")
     ] = False,
@@ -54,10 +73,9 @@ def read(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Print the messages of captures (pcap, pcapng; - is standard input), a line each."""
+    """Print the messages of ``source``: the options that all commands have that print messages."""
     # Deferred: NumPy and the decoder; --help and completion do without.
-    from dcpinspect.capture.source import STDIN
-    from dcpinspect.reading import Reading, ahead
+    from dcpinspect.reading import ahead
 
     format_ = choose_format(format_, output)
     options.refuse_unused(context, format_, USERS)
@@ -80,17 +98,17 @@ def read(
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
-    packets = packets_written(write, captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
-    with packets as subset, Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=subset) as reading:
+    packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
+    with packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
         if subset is not None:
             subset.follow(reading)
         left, shown = limit, 0
-        source = reading.capture
-        bar = progress("reading", lambda: source.position, source.size, wanted=wants_progress(output))
-        with opened(output, format_, captures) as out, bar:
+        capture = reading.capture
+        bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
+        with opened(output, format_, source.captures) as out, bar:
             writer = writer_of(format_, out, reading, wishes)
             # The next batch is decoded while this one is written, unless it may take long to come.
-            is_ahead = format_ not in WHOLE_MESSAGES and STDIN not in captures and subset is None
+            is_ahead = format_ not in WHOLE_MESSAGES and not source.pauses and subset is None
             batches = ahead(reading) if is_ahead else reading
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
@@ -109,7 +127,48 @@ def read(
             finally:
                 writer.end()
                 out.is_complete = True
-        return report(reading, is_whole=left != 0, stats=stats, shown=shown)
+        return source.report(reading, is_whole=left != 0, stats=stats, shown=shown)
+
+
+class Files:
+    """Captures, as ``Source``."""
+
+    def __init__(self, captures: Sequence[str], *, follow: bool = False) -> None:
+        self.captures = captures
+        self.pauses = follow or "-" in captures
+        self._follow = follow
+
+    @contextmanager
+    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
+        """Until the end of the captures, or Ctrl-C, which ends one that is followed as if it ended there."""
+        from dcpinspect.capture.open import open_capture
+        from dcpinspect.reading import Reading
+
+        capture = open_capture(self.captures, follow=self._follow)
+        with (
+            Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
+            interrupts.stopping(capture.stop) if self._follow else nullcontext(),
+        ):
+            yield reading
+
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int) -> int:
+        """Damage, losses, and captures without what was looked for."""
+        return report(reading, is_whole=is_whole, stats=stats, shown=shown)
+
+
+@options.shared(show)
+def read(
+    context: typer.Context,
+    captures: options.Captures,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for what another program is still writing to the capture, until Ctrl-C.")
+    ] = False,
+    **choices: Any,  # show's
+) -> int:
+    """Print the messages of captures (pcap, pcapng; - is standard input), a line each."""
+    if follow and len(captures) > 1:
+        raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
+    return show(context, Files(captures, follow=follow), **choices)
 
 
 def _values(text: str | None, format_: Format) -> Values:

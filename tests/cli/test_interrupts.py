@@ -228,3 +228,31 @@ def test_another_thread_is_left_alone() -> None:
     thread.start()
     thread.join()
     assert results == [False]
+
+
+def test_the_first_ctrl_c_stops_what_is_live_and_the_second_ends_it() -> None:
+    asked = []
+    with interrupts.stopping(lambda: asked.append("stop")):
+        press()
+        assert asked == ["stop"]
+        with pytest.raises(KeyboardInterrupt):
+            press()
+    assert asked == ["stop"]
+
+
+def test_what_is_terminated_stops_as_often_as_it_is_asked() -> None:
+    asked = []
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with interrupts.stopping(lambda: asked.append("stop")):
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert asked == ["stop", "stop"]
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_while_something_may_be_stopped_writing_is_not_interrupted() -> None:
+    asked = []
+    with interrupts.stopping(lambda: asked.append("stop")), interrupts.deferred():
+        press()
+        interrupts.check()
+    assert asked == ["stop"]

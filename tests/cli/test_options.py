@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpinspect.cli.config import Config
-from dcpinspect.cli.options import column_names, ports, selection
+from dcpinspect.cli.options import column_names, ports, selection, shared
 from dcpinspect.errors import UsageError
 
 NONE: dict[str, Any] = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
@@ -115,3 +116,16 @@ def test_a_mistake_in_a_saved_filter_names_the_file() -> None:
         selection(**NONE, filter_="@bad", config=CONFIG)
     assert str(caught.value) == "my.toml: [filters] bad: no column is called x; text is put in single quotes: 'x'"
     assert caught.value.details == ("vbucket < x", "          ^")
+
+
+def test_a_command_has_the_options_of_another_besides_its_own() -> None:
+    def show(context: object, first: int = 1, second: int = 2) -> int:
+        del context
+        return 10 * first + second
+
+    @shared(show)
+    def command(context: object, second: int, own: int = 0, **choices: int) -> int:
+        return 100 * own + show(context, second=second, **choices)
+
+    assert list(inspect.signature(command).parameters) == ["context", "second", "own", "first"]
+    assert command(None, second=7, own=3, first=4) == 347

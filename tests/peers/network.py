@@ -19,12 +19,17 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+import pytest
+
 _TUNSETIFF = 0x400454CA
 _IFF_TAP_NO_PI = 0x0002 | 0x1000
 _CLONE_NEWNET = 0x40000000
 _FRAME = 1 << 16
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 
 
 def ip(*arguments: str) -> None:
@@ -97,6 +102,22 @@ class Plug:
             ip("-n", self.namespace, "addr", "add", address, "dev", self.name, *(("nodad",) if ":" in address else ()))
         ip("-n", self.namespace, "link", "set", self.name, "up")
         return fd
+
+
+@contextmanager
+def tapped(name: str, *addresses: str, mtu: int = 1500) -> Iterator[tuple[str, int]]:
+    """A namespace with an interface eth0, and a file descriptor: what is written to it arrives there, frame by frame.
+
+    Nothing else does: IPv6, which talks to neighbours by itself, is off.
+    """
+    with namespaces(name) as (namespace,):
+        with inside(namespace), open("/proc/sys/net/ipv6/conf/default/disable_ipv6", "w") as switch:
+            switch.write("1")
+        fd = Plug(namespace, "02:00:00:00:00:02", addresses, mtu=mtu).tap()
+        try:
+            yield namespace, fd
+        finally:
+            os.close(fd)
 
 
 class Wire:

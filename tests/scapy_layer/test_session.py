@@ -21,7 +21,7 @@ from dcpinspect.scapy_layer import DcpMutation, DCPSession
 from dcpinspect.tables.messages import DIRECTIONS
 from tests import builders, damage
 from tests.builders import Conversation
-from tests.peers.network import inside, namespaces
+from tests.peers.network import NEEDS_ROOT, inside, namespaces
 from tests.peers.play import play
 from tests.peers.script import Conversation as Talk
 from tests.peers.script import Send
@@ -233,6 +233,7 @@ sniff(
 """
 
 
+@NEEDS_ROOT
 def test_an_interface_gives_what_was_sent() -> None:
     talk = Talk("reader")
     talk.hello("reader", "Collections")

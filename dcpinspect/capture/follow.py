@@ -1,0 +1,85 @@
+"""What another program is still writing, read as if its end were a pause: files, and pipes with pauses in them."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import Protocol
+
+from dcpinspect.capture.clock import EVERY_S
+
+_LOOK_S = 0.02
+"""How often a file is asked for more. Nothing portable tells of growth sooner."""
+
+
+class File(Protocol):
+    """The part of ``io.FileIO`` that is used."""
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills ``target`` from its start; 0 at the end."""
+
+    def tell(self) -> int:
+        """Where the next byte comes from."""
+
+    def fileno(self) -> int:
+        """The system's number."""
+
+    def close(self) -> None:
+        """Frees it."""
+
+
+class Growing:
+    """The read half of a file or pipe, of which ``readinto`` gives None when nothing has come for a while.
+
+    It ends when it is stopped, or a pipe is closed; a file also when it becomes shorter, or is no longer the file of its name:
+    ``problem`` says so then.
+    """
+
+    def __init__(self, path: str, file: File, *, is_pipe: bool) -> None:
+        self.problem: str | None = None
+        self.stopped = False
+        self._path = path
+        self._file = file
+        self._is_pipe = is_pipe
+
+    def has_more(self) -> bool:
+        """Whether there are bytes now."""
+        if self._is_pipe:
+            return bool(select.select([self._file.fileno()], [], [], 0)[0])
+        return os.fstat(self._file.fileno()).st_size > self._file.tell()
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Fills ``target`` from its start: 0 at the end, None when nothing has come."""
+        if self._is_pipe:
+            if self.stopped:
+                return 0
+            return self._file.readinto(target) if select.select([self._file.fileno()], [], [], EVERY_S)[0] else None
+        end = time.monotonic() + EVERY_S
+        while not self.stopped:
+            was_replaced = self._was_replaced()  # asked first, so that nothing is missed that was written before
+            got = self._file.readinto(target)
+            if got:
+                return got
+            if os.fstat(self._file.fileno()).st_size < self._file.tell():
+                self.problem = "the file became shorter while it was followed"
+                return 0
+            if was_replaced:
+                self.problem = "its name is another file's now, or nobody's; follow that one anew"
+                return 0
+            if time.monotonic() >= end:
+                return None
+            time.sleep(_LOOK_S)
+        return 0
+
+    def _was_replaced(self) -> bool:
+        try:
+            now = os.stat(self._path)
+        except OSError:
+            return True
+        here = os.fstat(self._file.fileno())
+        return (now.st_dev, now.st_ino) != (here.st_dev, here.st_ino)
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._file.close()
