@@ -111,6 +111,11 @@ class Kernel(Generic[P, R]):
         return Source(self.function, self.signature, _helpers)
 
 
+def make_no_machine_code() -> None:
+    """From now on kernels run as machine code only where an earlier process made it: for who cannot wait seconds meanwhile."""
+    _state["numba"] = 0
+
+
 def kernel(signature: str, *, cost: int = 1) -> Callable[[Callable[P, R]], Kernel[P, R]]:
     """Makes a function a kernel of a signature as ``machine_code.parse_signature`` takes it, e.g. ``int64(octets, int64[::1], int64)``.
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -108,3 +109,20 @@ def test_numba_is_not_loaded_for_small_work() -> None:
     code = "import sys, dcpinspect.protocol.framing; print(sys.modules.keys() & {'numba', 'llvmlite', 'dcpinspect.machine_code'})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def test_machine_code_is_not_made_where_nobody_can_wait_for_it() -> None:
+    code = f"""
+import numpy as np
+from dcpinspect.kernel import kernel, make_no_machine_code
+from dcpinspect.transport.headers import HeaderParser
+make_no_machine_code()
+from tests.test_kernel import move
+size = {COMPILE_FROM} * 2
+source, target = np.arange(100, dtype=np.uint8), np.zeros(99, np.uint8)
+move(size, source, target, 99)
+assert target.tolist() == source[1:].tolist()
+import sys
+assert "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "/nonexistent"})

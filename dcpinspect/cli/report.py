@@ -65,7 +65,8 @@ def nothing_found(reading: Reading) -> str:
     names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
     packets = reading.capture.packets
     if not packets:
-        return f"{names}: no packets"
+        is_live = any(file.format == "live" for file in reading.capture.files)
+        return f"{names}: no packets" + (" of the ports looked at; try -i any, or --port auto" if is_live else "")
     parser = reading.engine.transport.headers
     used = int(parser.counts[USED])
     if used:

@@ -6,7 +6,7 @@ dissector that is slower and knows more (unusual.py), which finds another class 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -70,14 +70,26 @@ class HeaderParser:
         self.count(headers.classes, 1)
         return headers
 
+    def kept(self, batch: PacketBatch) -> PacketBatch:
+        """The packets of ``batch`` that may be of the ports, numbered as if the others had not been; nothing is counted."""
+        classes = np.empty(len(batch), np.uint8)
+        self._parse(batch, classes, np.zeros_like(self.other_ports))
+        rows = np.flatnonzero((classes != NOT_TCP) & (classes != OTHER_PORT))
+        columns = {name: getattr(batch, name)[rows] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
+        return replace(batch, **columns)
+
     def count(self, classes: Bytes, sign: int) -> None:
         """Counts packets of these classes, or takes their count back."""
         self.counts += sign * np.bincount(classes, minlength=len(CLASS_NAMES))
 
     def columns(self, batch: PacketBatch) -> Headers:
         """The TCP columns of ``batch``; of its packets only the ports that are not ours are counted."""
+        classes = np.empty(len(batch), np.uint8)
+        return Headers(classes, *self._parse(batch, classes, self.other_ports))
+
+    def _parse(self, batch: PacketBatch, classes: Bytes, other_ports: Column) -> tuple[Column, Column]:
+        """Fills ``classes``, and counts in ``other_ports``; returns the used packets' index and columns."""
         count = len(batch)
-        classes = np.empty(count, np.uint8)
         index = np.empty(count, np.int64)
         tcp = np.empty((count, COLUMNS), np.int64)
         used = int(
@@ -92,10 +104,10 @@ class HeaderParser:
                 classes,
                 index,
                 tcp,
-                self.other_ports,
+                other_ports,
             )
         )
-        return Headers(classes, index[:used], tcp[:used])
+        return index[:used], tcp[:used]
 
 
 @inline

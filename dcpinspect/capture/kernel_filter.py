@@ -1,0 +1,67 @@
+"""What the kernel leaves out of a live capture: packets that can hold nothing of the ports asked for.
+
+libpcap, through Scapy, translates the expression; the program is then attached by hand, because Scapy's would cut frames at 65,535
+bytes, which is less than a loopback interface carries. Whatever might hold TCP that only a dissector can see (IP fragments, extension
+headers, tunnels, VLAN tags) passes: the engine decides.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from collections.abc import Sequence
+
+from dcpinspect.capture.walk import MAX_PACKET
+
+ETHERNET, RAW_IP = 1, 101
+
+Instruction = tuple[int, int, int, int]
+"""Operation, jump if true, jump if false, operand."""
+
+_WITHIN_IP = (4, 41, 47, 51, 137)
+"""IP in IP, IPv6 in IP, GRE, authentication header, MPLS."""
+_IPV6_HEADERS = (0, 43, 44, 60)
+"""Hop by hop, routing, fragment, destination."""
+_TUNNEL_PORTS = (4789, 4790, 8472, 6081, 6635)
+"""VXLAN, Geneve, MPLS."""
+_TAGGED = (0x8100, 0x88A8, 0x9100, 0x8847, 0x8848, 0x8864, 0x6558)
+"""Ethernet types: VLAN, MPLS, PPPoE, transparent bridging."""
+
+_LOAD_HALF, _JUMP_EQUAL, _RETURN = 0x28, 0x15, 0x06
+_PROTOCOL = 0xFFFF_F000
+"""Where the kernel shows the Ethernet type of a packet, even where its bytes begin with the IP header (SKF_AD_PROTOCOL)."""
+_SO_ATTACH_FILTER = 26
+
+
+def expression(ports: Sequence[int]) -> str:
+    """The packets that may hold TCP of these ports, as libpcap has it."""
+    parts = [f"tcp port {port}" for port in ports]
+    parts.append("ip[6:2] & 0x3fff != 0")
+    parts += [f"ip proto {number}" for number in _WITHIN_IP]
+    parts += [f"ip6[6] == {number}" for number in (*_WITHIN_IP, *_IPV6_HEADERS)]
+    parts += [f"udp dst port {port}" for port in _TUNNEL_PORTS]
+    return " or ".join(parts)
+
+
+def program(ports: Sequence[int], link_type: int) -> list[Instruction] | None:
+    """The expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``; None where there is no libpcap."""
+    from scapy.arch.common import compile_filter, free_filter  # deferred, as all of Scapy
+
+    try:
+        compiled = compile_filter(expression(ports), linktype=link_type)
+    except ImportError:
+        return None
+    found = [compiled.bf_insns[index] for index in range(compiled.bf_len)]
+    instructions = [(one.code, one.jt, one.jf, MAX_PACKET if one.code == _RETURN and one.k else one.k) for one in found]
+    free_filter(compiled)
+    tagged: list[Instruction] = [(_LOAD_HALF, 0, 0, _PROTOCOL)]
+    for number in _TAGGED:
+        tagged += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, MAX_PACKET)]
+    return tagged + instructions
+
+
+def attach(sock: socket.socket, instructions: Sequence[Instruction]) -> None:
+    """From now on the socket receives what the program lets pass; what waits in it stays."""
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in instructions))
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", len(instructions), ctypes.addressof(code)))

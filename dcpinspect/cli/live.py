@@ -1,0 +1,129 @@
+"""``dcpinspect live``: the messages on network interfaces, as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import Output
+from dcpinspect.cli.read import show
+from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from dcpinspect.capture.live import LiveCapture
+    from dcpinspect.engine import Keeper
+    from dcpinspect.reading import Reading
+
+
+@options.shared(show, without=["with_handshakes"])
+def live(
+    context: typer.Context,
+    interface: Annotated[
+        list[str] | None, typer.Option("--interface", "-i", metavar="NAME", help="Capture here; any means everywhere; may be repeated.")
+    ] = None,
+    list_interfaces: Annotated[bool, typer.Option("--list-interfaces", help="List the interfaces, and do nothing else.")] = False,
+    write: Annotated[str | None, typer.Option("--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file.")] = None,
+    duration: Annotated[
+        float | None, typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after so long, instead of at Ctrl-C.")
+    ] = None,
+    buffer: Annotated[int, typer.Option("--buffer", metavar="MIB", min=1, max=2047, help="Kernel memory for packets that wait.")] = 64,
+    **choices: Any,  # show's
+) -> int:
+    """Print the messages on network interfaces as they come, until Ctrl-C."""
+    if list_interfaces:
+        _list_interfaces()
+        return 0
+    if not interface:
+        raise UsageError("-i: name an interface, or any for all of them; --list-interfaces says what there is")
+    if write == "-":
+        raise UsageError("--write -: standard output has the messages; name a file")
+    if write is not None and write == choices["output"]:
+        raise UsageError("--write and --output name the same file")
+    if write is not None and (choices["redact"] or choices["redact_salt"] is not None):
+        raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
+    return show(context, _Interfaces(interface, write, duration, buffer), **choices)
+
+
+def _list_interfaces() -> None:
+    from dcpinspect.capture.interfaces import ANY, interfaces
+
+    found = interfaces()
+    width = max(len(escape(one.name)) for one in found)
+    lines = []
+    for one in found:
+        says = "all of them" if one.name == ANY else ", ".join(one.addresses) if one.is_up else "down"
+        lines.append(f"{escape(one.name):<{width}}  {says}".rstrip() + "\n")
+    Output(None).put("".join(lines))
+
+
+class _Interfaces:
+    """Interfaces, as ``Source``."""
+
+    pauses = True
+
+    def __init__(self, names: Sequence[str], record: str | None, duration_s: float | None, buffer_mib: int) -> None:
+        self.captures: Sequence[str] = () if record is None else (record,)
+        self._names = names
+        self._record = record
+        self._duration_s = duration_s
+        self._buffer_mib = buffer_mib
+        self._capture: LiveCapture
+
+    @contextmanager
+    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
+        """Until Ctrl-C, the end of the time, or of the interfaces."""
+        from dcpinspect.capture.live import MIB, LiveCapture
+        from dcpinspect.kernel import make_no_machine_code
+        from dcpinspect.reading import Reading
+        from dcpinspect.transport.connections import DEFAULT_PORTS
+        from dcpinspect.transport.headers import HeaderParser
+
+        make_no_machine_code()  # packets would be lost meanwhile
+        ports = None if find_ports else sorted({*DEFAULT_PORTS, *extra_ports})
+        self._capture = LiveCapture(
+            self._names,
+            ports,
+            keep=HeaderParser(tuple(ports or ())).kept,
+            tell=complain,
+            duration_s=self._duration_s,
+            buffer_bytes=self._buffer_mib * MIB,
+        )
+        with (
+            Reading(self._capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
+            interrupts.stopping(self._capture.stop),
+            self._recorded(),
+        ):
+            where = ", ".join(map(escape, self._names))
+            complain(f"{where}: capturing {'all ports' if ports is None else 'ports ' + ', '.join(map(str, ports))}; Ctrl-C ends it")
+            yield reading
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        if self._record is None:
+            yield
+            return
+        from dcpinspect.capture.recorder import Recorder
+
+        recorder = Recorder(self._record, ", ".join(self._names), self._capture.link_types, capture_filter=self._capture.filter)
+        self._capture.on_batch = recorder.batch
+        try:
+            yield
+        finally:
+            recorder.close(received=self._capture.received, dropped=self._capture.dropped)
+
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int) -> int:
+        """What was captured and what was not, then as for files."""
+        capture = self._capture
+        dropped = (
+            "the system does not say how many were dropped" if capture.dropped is None else f"{capture.dropped:,} dropped by the kernel"
+        )
+        names = escape(capture.files[0].name)
+        complain(f"{names}: {capture.packets:,} packets captured, {dropped}; {reading.messages:,} messages, {shown:,} shown")
+        return report(reading, is_whole=is_whole, stats=stats, shown=shown)

@@ -1,0 +1,194 @@
+"""Packets of interfaces in batches: all of them, soon, in one numbering, and time when none come."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.live import BATCH_BYTES, MIB, LiveCapture
+from dcpinspect.capture.packet_socket import COOKED
+from dcpinspect.errors import UsageError
+from dcpinspect.transport.headers import HeaderParser
+from tests import builders
+from tests.builders import Segment
+from tests.peers.network import NEEDS_ROOT, inside, ip, tapped
+
+pytestmark = NEEDS_ROOT
+
+Told = list[str]
+
+
+def segment(number: int, *, port: int = 11_210, size: int = 10) -> bytes:
+    return builders.frame(Segment(True, number, 2, payload=number.to_bytes(4, "big") * (size // 4), server=("10.0.0.2", port)))
+
+
+@pytest.fixture
+def wire() -> Iterator[tuple[str, int]]:
+    with tapped("live", mtu=9000) as found:
+        yield found
+
+
+def opened(
+    namespace: str, *names: str, told: Told | None = None, ports: tuple[int, ...] | None = (11_210,), **options: float
+) -> LiveCapture:
+    keep = HeaderParser(ports or (1,)).kept
+    tell = (told if told is not None else []).append
+    with inside(namespace):
+        return LiveCapture(names or ("eth0",), ports, keep=keep, tell=tell, **options)  # type: ignore[arg-type] # numbers as it takes them
+
+
+def packets(batch: PacketBatch) -> list[bytes]:
+    return [batch.data[start : start + size].tobytes() for start, size in zip(batch.offset.tolist(), batch.captured.tolist(), strict=True)]
+
+
+def collected(capture: LiveCapture, count: int) -> list[PacketBatch]:
+    """Batches until so many packets have come; then the capture stops."""
+    found = []
+    for batch in capture:
+        found.append(batch)
+        if capture.packets >= count:
+            capture.stop()
+    return found
+
+
+def test_what_comes_is_delivered_in_order_and_numbered(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    sent = [segment(number) for number in range(500)]
+    with opened(namespace) as capture:
+        for frame in sent:
+            os.write(fd, frame)
+        found = collected(capture, len(sent))
+        assert [packet for batch in found for packet in packets(batch)] == sent
+        at = 0
+        for batch in found:
+            assert (batch.file, batch.first_frame, batch.first_packet) == (0, at + 1, at)
+            at += len(batch)
+        assert (capture.packets, capture.received, capture.dropped) == (500, 500, 0)
+        assert [file.name for file in capture.files] == ["eth0"]
+
+
+def test_batches_stay_valid_while_others_come(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    sent = [segment(number, size=8000) for number in range(1200)]
+    assert sum(map(len, sent)) > 2 * BATCH_BYTES
+    with opened(namespace) as capture:
+        writer = threading.Thread(target=lambda: [os.write(fd, frame) for frame in sent])
+        writer.start()
+        found = collected(capture, len(sent))
+        writer.join()
+        assert [packet for batch in found for packet in packets(batch)] == sent
+        assert max(map(len, found)) < len(sent)
+
+
+def test_packets_come_in_small_batches_soon(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    with opened(namespace) as capture:
+        batches = (batch for batch in capture if len(batch))
+        for number in range(5):
+            os.write(fd, segment(number))
+            assert packets(next(batches)) == [segment(number)]
+        capture.stop()
+        assert list(batches) == []
+
+
+def test_time_passes_without_packets(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    with opened(namespace, duration_s=0.5) as capture:
+        os.write(fd, segment(1))
+        found = list(capture)
+    times = [batch.clock_ns for batch in found if not len(batch)]
+    assert len(times) >= 2
+    assert [len(batch) for batch in found if len(batch)] == [1]
+    first = int(next(batch for batch in found if len(batch)).time_ns[0])
+    assert all(later is not None and later > first for later in times)
+    assert times == sorted(times, key=lambda time: time or 0)
+
+
+def test_before_the_first_packet_there_is_no_time(wire: tuple[str, int]) -> None:
+    with opened(wire[0], duration_s=0.3) as capture:
+        assert list(capture) == []
+        assert (capture.packets, capture.received, capture.dropped) == (0, 0, 0)
+
+
+def test_a_thread_may_stop_it(wire: tuple[str, int]) -> None:
+    with opened(wire[0]) as capture:
+        threading.Timer(0.1, capture.stop).start()
+        assert list(capture) == []
+
+
+def test_several_interfaces_are_one_capture(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    with opened(namespace, "eth0", "any", "eth0") as capture:
+        assert [file.name for file in capture.files] == ["eth0, any, eth0"]
+        assert capture.link_types == [1, COOKED]
+        for number in range(10):
+            os.write(fd, segment(number))
+        found = collected(capture, 20)
+        assert sorted(kind for batch in found for kind in batch.link_type.tolist()) == [1] * 10 + [COOKED] * 10
+
+
+def test_an_interface_that_goes_down_ends_it_or_leaves_the_others(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    with opened(namespace, "eth0", "lo", told=told) as capture:
+        os.write(fd, segment(1))
+        ip("-n", namespace, "link", "set", "eth0", "down")
+        threading.Timer(0.3, capture.stop).start()
+        assert sum(map(len, capture)) == 1
+        assert told == ["eth0: the interface went down (Network is down); the others go on"]
+    ip("-n", namespace, "link", "set", "eth0", "up")
+    with opened(namespace) as capture:
+        ip("-n", namespace, "link", "set", "eth0", "down")
+        assert list(capture) == []
+        (problem,) = capture.problems
+        assert (problem.file, problem.what) == ("eth0", "the interface went down (Network is down); start again when it is up")
+
+
+def test_drops_are_told_once_and_counted(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    with opened(namespace, told=told, buffer_bytes=MIB) as capture:
+        for number in range(1000):
+            os.write(fd, segment(number, size=8000))
+        list(zip(capture, range(5), strict=False))
+        time.sleep(0.15)
+        capture.stop()
+        list(capture)
+        assert capture.dropped
+        assert capture.packets + capture.dropped == capture.received == 1000
+    full = "eth0: the kernel's buffer of 1 MiB was full and packets were dropped"
+    assert told == [f"{full}; messages may be missing; give --buffer more MiB, or print less"]
+
+
+@pytest.mark.parametrize("ports", [(11_210,), None])
+def test_without_libpcap_what_is_not_asked_for_is_left_out_here(
+    ports: tuple[int, ...] | None, wire: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scapy.libs.winpcapy", None)
+    namespace, fd = wire
+    told: Told = []
+    sent = [segment(number, port=11_210 if number % 3 else 80) for number in range(30)]
+    with opened(namespace, told=told, ports=ports, duration_s=0.5) as capture:
+        for frame in sent:
+            os.write(fd, frame)
+        found = [batch for batch in capture if len(batch)]
+        assert [packet for batch in found for packet in packets(batch)] == [
+            frame for number, frame in enumerate(sent) if number % 3 or ports is None
+        ]
+        if ports is not None:
+            assert capture.packets == 20
+            assert [batch.first_frame for batch in found] == [1, *[1 + len(batch) for batch in found[:-1]]]
+    assert [line.partition(",")[0] for line in told] == (["libpcap is not there"] if ports is not None else [])
+
+
+def test_an_interface_that_is_none_leaves_nothing_open(wire: tuple[str, int]) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(UsageError, match="there is no such interface"):
+        opened(wire[0], "eth0", "nope")
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import resource
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.recorder import Recorder
+from dcpinspect.errors import OutputError
+
+SAMPLE = Path(__file__).parents[2] / "sample_captures" / "snapshots.pcap"
+
+
+def count(path: Path) -> int:
+    with open_capture(path) as capture:
+        found = sum(map(len, capture))
+        assert capture.problems == []
+    return found
+
+
+def test_what_is_written_can_be_read_at_any_moment(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    recorder = Recorder(str(path), "eth0", [1], capture_filter="port 11210")
+    assert count(path) == 0
+    with open_capture(SAMPLE, batch_bytes=2000) as capture:
+        written = 0
+        for batch in capture:
+            recorder.batch(batch)
+            written += len(batch)
+            assert count(path) == written
+    recorder.close(received=written + 7, dropped=7)
+    assert count(path) == written
+
+
+@pytest.mark.requires("tshark")
+def test_the_file_says_where_it_comes_from_and_what_was_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    recorder = Recorder(str(path), "eth0", [1, 276], capture_filter="port 11210")
+    recorder.close(received=107, dropped=7)
+    report = subprocess.run(["capinfos", "-I", str(path)], capture_output=True, text=True, check=True).stdout
+    assert report.count("Name = eth0") == 2
+    assert "Filter string = port 11210" in report
+    assert report.count("Number of stat entries = 1") == 1
+
+
+def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:
+    sizes = []
+    for dropped in (None, 0):
+        recorder = Recorder(str(tmp_path / "x"), "eth0", [1], capture_filter=None)
+        recorder.close(received=0, dropped=dropped)
+        sizes.append((tmp_path / "x").stat().st_size)
+    assert sizes[0] < sizes[1]
+
+
+def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$"):
+        Recorder(str(tmp_path / "none" / "x"), "eth0", [1], capture_filter=None)
+    with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device; the packets before are in it$"):
+        Recorder("/dev/full", "eth0", [1], capture_filter=None)
+
+
+def recorded(path: Path) -> int:
+    """Packets of the sample that there was room for."""
+    recorder = Recorder(str(path), "eth0", [1], capture_filter=None)
+    written = 0
+    with open_capture(SAMPLE, batch_bytes=2000) as capture, suppress(OutputError):
+        for batch in capture:
+            recorder.batch(batch)
+            written += len(batch)
+    with suppress(OutputError):
+        recorder.close(received=written, dropped=0)
+    return written
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    recorder = Recorder(str(tmp_path / "x"), "eth0", [1], capture_filter=None)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
+    try:
+        with (
+            open_capture(SAMPLE) as capture,
+            pytest.raises(OutputError, match=r"^--write .*/x: File too large; the packets before are in it$"),
+        ):
+            recorder.batch(next(capture))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    recorder.close(received=0, dropped=None)
+
+
+@pytest.mark.parametrize("size", range(10_000, 10_200, 11))
+def test_a_full_disk_leaves_a_file_of_whole_packets(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        written = recorded(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert 10 < written == count(path)

@@ -1,0 +1,360 @@
+"""``dcpinspect live`` in namespaces, with the scripted peers: everything that was sent is decoded, or counted as dropped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli.main import main
+from dcpinspect.protocol.encode import encode
+from tests import builders
+from tests.builders import Conversation
+from tests.peers.network import NEEDS_ROOT, Plug, Wire, inside, ip, namespaces, tapped
+from tests.peers.play import Said, play
+from tests.peers.script import Story
+from tests.peers.stories import STORIES
+
+pytestmark = NEEDS_ROOT
+PROGRAM = [sys.executable, "-m", "dcpinspect"]
+
+
+class Live:
+    """``dcpinspect live`` in a namespace, listening."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process = process
+        self.out: IO[str] = process.stdout
+        self.told: list[str] = []
+        while not self.told or "capturing" not in self.told[-1]:
+            line = process.stderr.readline()
+            assert line, self.told
+            self.told.append(line.removesuffix("\n"))
+
+    def messages(self, count: int) -> list[dict[str, Any]]:
+        """The next rows of NDJSON."""
+        return [json.loads(self.out.readline()) for _ in range(count)]
+
+    def end(self, number: int = signal.SIGINT) -> list[str]:
+        """The rest of what is printed after a signal; what was told is in ``told``."""
+        self.process.send_signal(number)
+        return self.rest()
+
+    def rest(self) -> list[str]:
+        """What is printed until it ends by itself."""
+        assert self.process.stderr is not None
+        out = self.out.read().splitlines()
+        self.told += self.process.stderr.read().splitlines()
+        self.process.wait()
+        return out
+
+
+@contextmanager
+def live(namespace: str, *arguments: str) -> Iterator[Live]:
+    command = ["ip", "netns", "exec", namespace, *PROGRAM, "live", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield Live(process)
+        finally:
+            process.kill()
+
+
+def told(story: Story, namespace: str, *, port: int = 11_210) -> list[Said]:
+    """Tells a story on the loopback interface of a namespace, where every host has an address."""
+    names = dict.fromkeys(name for talk in story for name in (talk.client, talk.server))
+    hosts = {name: f"127.0.0.{number}" for number, name in enumerate(names, 1)}
+    return play(story, hosts=hosts, port=port, at_server=lambda: inside(namespace), at_client=lambda: inside(namespace))
+
+
+def address(end: tuple[str, int]) -> str:
+    return f"{end[0]}:{end[1]}"
+
+
+def by_direction(rows: list[dict[str, Any]]) -> dict[tuple[str, str], list[int]]:
+    """Lengths of the messages of each client, by direction, in order of the stream."""
+    out: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for row in rows:
+        out.setdefault((row["client"], row["direction"]), []).append((row["stream_offset"], row["length"]))
+    return {key: [length for _, length in sorted(found)] for key, found in out.items()}
+
+
+def as_sent(said: list[Said]) -> dict[tuple[str, str], list[int]]:
+    ways = [((address(talk.client), way), data) for talk in said for way, data in (("c2s", talk.c2s), ("s2c", talk.s2c))]
+    return {key: [len(message) for message in data] for key, data in ways if data}
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    with namespaces("live") as (name,):
+        yield name
+
+
+@pytest.mark.parametrize("interface", ["lo", "any"])
+def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespace: str) -> None:
+    with live(namespace, "-i", interface, "-f", "ndjson", "--no-fields") as running:
+        said = told(STORIES["snapshots"](), namespace)
+        sent = as_sent(said)
+        rows = running.messages(sum(map(len, sent.values())))
+        assert running.end() == []
+    assert by_direction(rows) == sent
+    assert [row["row"] for row in rows] == list(range(1, len(rows) + 1))
+    assert running.process.returncode == 0
+    count = len(rows)
+    assert running.told[0] == f"dcpinspect: {interface}: capturing ports 11207, 11210; Ctrl-C ends it"
+    assert re.fullmatch(
+        rf"dcpinspect: {interface}: [\d,]+ packets captured, 0 dropped by the kernel; {count} messages, {count} shown", running.told[1]
+    )
+    assert running.told[2:] == []
+
+
+def test_what_is_recorded_meanwhile_reads_the_same(namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path), "-f", "ndjson") as running:
+        sent = as_sent(told(STORIES["rollback"](), namespace))
+        rows = running.messages(sum(map(len, sent.values())))
+        running.end()
+    assert main(["read", str(path), "-f", "ndjson"]) == 0
+    again = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row | {"file": ""} for row in again] == [row | {"file": ""} for row in rows]
+    assert {row["file"] for row in rows} == {"lo"}
+
+
+def test_lines_and_options_are_those_of_read(namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.pcapng"
+    options = ["--opcode", "dcp_snapshot_marker", "-V", "-x", "--skip", "1", "--time", "absolute"]
+    with live(namespace, "-i", "lo", "-w", str(path), *options) as running:
+        told(STORIES["snapshots"](), namespace)
+        first = [running.out.readline() for _ in range(2)]
+        lines = [line.removesuffix("\n") for line in first] + running.end()
+    assert main(["read", str(path), *options]) == 0
+    assert lines == capsys.readouterr().out.splitlines()
+    assert len(lines) > 20
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_file_asked_for_is_complete_at_the_end(number: int, namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    with live(namespace, "-i", "lo", "-o", str(path), "--columns", "row", "-w", str(tmp_path / "x.pcapng")) as running:
+        sent = as_sent(told(STORIES["rollback"](), namespace))
+        count = sum(map(len, sent.values()))
+        while read_rows(tmp_path / "x.pcapng") < count:
+            pass
+        assert not path.exists()
+        running.end(number)
+    assert running.process.returncode == 0
+    assert path.read_text().splitlines()[1:] == [str(row) for row in range(1, count + 1)]
+
+
+def read_rows(path: Path) -> int:
+    """Messages in a capture that is being written."""
+    done = subprocess.run([*PROGRAM, "read", str(path), "-f", "csv", "--columns", "row"], capture_output=True, text=True, check=False)
+    return max(0, len(done.stdout.splitlines()) - 1)
+
+
+def test_it_ends_by_itself_after_so_many_messages_or_seconds(namespace: str) -> None:
+    with live(namespace, "-i", "lo", "-n", "5") as running:
+        told(STORIES["snapshots"](), namespace)
+        assert (len(running.rest()), running.process.returncode) == (6, 0)
+    with live(namespace, "-i", "lo", "--duration", "0.3", "--stats") as running:
+        assert (len(running.rest()), running.process.returncode) == (1, 0)
+    assert "dcpinspect: lo: no packets of the ports looked at; try -i any, or --port auto" in running.told
+    assert "           0 packets read" in running.told
+
+
+def test_a_message_is_printed_while_the_connection_is_silent_behind_a_hole() -> None:
+    """And one at a start in the middle of a stream: nothing more comes to prove it."""
+    one = Conversation(mss=100)
+    one.stream(False, builders.mutation(1) + builders.mutation(2))
+    one.stream(False, b"".join(builders.mutation(seqno, value=b"v" * 150) for seqno in range(3, 9)), ack_every=1)
+    lost = one.segments[-8]
+    assert len(lost.payload) == 100
+    with tapped("silent") as (name, fd), live(name, "-i", "eth0", "-f", "ndjson", "--no-fields") as running:
+        for segment in one.segments:
+            if segment is not lost:
+                os.write(fd, builders.frame(segment))
+        rows = running.messages(8)
+        running.end()
+    assert [row["by_seqno"] for row in rows] == list(range(1, 9))
+    assert sum(end - start for row in rows for start, end in row["missing"]) == 100
+    assert "100 bytes are not in the capture (1 hole" in running.told[-1]
+
+
+def flood(namespace: str, count: int, size: int, *, before_last: Callable[[], object] = lambda: None) -> list[bytes]:
+    """Sends mutations as fast as the loopback interface takes them, the last ones after ``before_last``; the messages."""
+    messages = [encode("dcp_mutation", by_seqno=seqno, key=b"k%06d" % seqno, value=bytes(size)) for seqno in range(1, count + 1)]
+    with inside(namespace):
+        server = socket.create_server(("127.0.0.1", 11_210))
+        client = socket.create_connection(("127.0.0.1", 11_210))
+        peer, _ = server.accept()
+    with server, client, peer:
+        client.sendall(encode("dcp_stream_req"))
+        first, last = b"".join(messages[:-50]), b"".join(messages[-50:])
+        for part in (*(first[at : at + (1 << 18)] for at in range(0, len(first), 1 << 18)), last):
+            if part is last:
+                before_last()
+            peer.sendall(part)
+            received = 0
+            while received < len(part):
+                received += len(client.recv(1 << 20))
+    return messages
+
+
+def summary(running: Live) -> tuple[int, int, int]:
+    """Packets captured, packets dropped, messages."""
+    found = re.search(r"([\d,]+) packets captured, ([\d,]+) dropped by the kernel; ([\d,]+) messages", "\n".join(running.told))
+    assert found is not None
+    captured, dropped, messages = (int(number.replace(",", "")) for number in found.groups())
+    return captured, dropped, messages
+
+
+def test_a_burst_is_decoded_whole(namespace: str) -> None:
+    with live(namespace, "-i", "lo", "-f", "csv", "--columns", "by_seqno") as running:
+        messages = flood(namespace, 20_000, 500)
+        lines = [running.out.readline() for _ in range(len(messages) + 2)]
+        running.end()
+    assert lines[2:] == [f"{seqno}\n" for seqno in range(1, len(messages) + 1)]
+    assert summary(running)[1:] == (0, len(messages) + 1)
+
+
+def test_what_is_not_decoded_was_counted_as_dropped(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.ndjson"
+    with live(namespace, "-i", "lo", "-o", str(path), "--no-fields", "--buffer", "1") as running:
+
+        def wake() -> None:
+            running.process.send_signal(signal.SIGCONT)
+            assert running.process.stderr is not None
+            running.told.append(running.process.stderr.readline())
+
+        running.process.send_signal(signal.SIGSTOP)
+        messages = flood(namespace, 8000, 1000, before_last=wake)
+        assert "the kernel's buffer of 1 MiB was full and packets were dropped" in running.told[-1]
+        assert running.end() == []
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    captured, dropped, count = summary(running)
+    assert dropped > 0
+    assert captured > 0
+    assert len(rows) == count < len(messages)
+
+    starts = dict(zip(accumulate(map(len, messages), initial=0), messages, strict=False))
+    server = [row for row in rows if row["direction"] == "s2c"]
+    for row in server:
+        message = starts[row["stream_offset"]]
+        assert (row["length"], row["by_seqno"]) == (len(message), int.from_bytes(message[24:32], "big"))
+    assert server[-1]["by_seqno"] == len(messages)
+    told = " ".join(running.told).replace(",", "")
+    missing = int(re.findall(r"(\d+) bytes are not in the capture", told)[0])
+    skipped = sum(map(int, re.findall(r"(\d+) bytes skipped up to the next message", told)))
+    decoded = sum(row["length"] - sum(end - start for start, end in row["missing"]) for row in server)
+    assert decoded + skipped + missing == sum(map(len, messages))
+
+
+def test_vlans_and_fragments_are_read_as_in_files() -> None:
+    from scapy.layers.inet import IP
+    from scapy.layers.inet import fragment as split
+    from scapy.layers.l2 import Ether
+
+    one = Conversation(mss=1200)
+    one.handshake()
+    one.stream(False, b"".join(builders.mutation(seqno, value=b"v" * 500) for seqno in range(1, 21)))
+    with tapped("vlan") as (name, fd), live(name, "-i", "eth0", "-f", "csv", "--columns", "by_seqno") as running:
+        for number, segment in enumerate(one.segments):
+            frame = builders.frame(segment, vlans=[(), (5,), (5, 6)][number % 3])
+            if number % 3 or len(segment.payload) < 1000:
+                os.write(fd, frame)
+            else:
+                pieces: list[Any] = split(IP(frame[14:]), 600)  # type: ignore[no-untyped-call] # Scapy's
+                for piece in pieces:
+                    os.write(fd, bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02") / piece))
+        lines = [running.out.readline() for _ in range(21)]
+        running.end()
+    assert lines[1:] == [f"{seqno}\n" for seqno in range(1, 21)]
+
+
+def test_both_ends_of_a_wire_show_the_same() -> None:
+    with namespaces("a", "b") as (a, b):
+        left, right = Plug(a, "02:00:00:00:00:01", ("10.11.0.1/24",)), Plug(b, "02:00:00:00:00:02", ("10.11.0.2/24", "10.11.0.3/24"))
+        with Wire(left, right), live(a, "-i", "eth0", "-f", "ndjson") as here, live(b, "-i", "any", "-f", "ndjson") as there:
+            story = STORIES["rollback"]()
+            hosts = {talk.client: "10.11.0.1" for talk in story} | {
+                talk.server: f"10.11.0.{2 + number}" for number, talk in enumerate(story)
+            }
+            sent = as_sent(play(story, hosts=hosts, port=11_210, at_server=lambda: inside(b), at_client=lambda: inside(a)))
+            count = sum(map(len, sent.values()))
+            for running in (here, there):
+                assert by_direction(running.messages(count)) == sent
+                assert running.end() == []
+
+
+def test_an_interface_that_goes_down_ends_with_what_there_was() -> None:
+    one = Conversation()
+    one.handshake()
+    one.stream(False, b"".join(builders.mutations(5)))
+    with tapped("down") as (name, fd), live(name, "-i", "eth0", "-f", "ndjson") as running:
+        for segment in one.segments:
+            os.write(fd, builders.frame(segment))
+        ip("-n", name, "link", "set", "eth0", "down")
+        assert (len(running.rest()), running.process.returncode) == (5, 3)
+    what = "the interface went down (Network is down); start again when it is up; what could be read was read"
+    assert f"dcpinspect: eth0: {what}" in running.told
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word(namespace: str) -> None:
+    with live(namespace, "-i", "lo", "-f", "ndjson") as running:
+        running.out.close()
+        told(STORIES["rollback"](), namespace)
+        assert running.process.stderr is not None
+        assert running.process.stderr.read() == ""
+    assert running.process.wait() == 141
+
+
+def test_packets_on_any_port_are_recorded_where_the_protocol_is_to_be_found(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "--port", "auto", "-w", str(path), "-f", "ndjson") as running:
+        story = STORIES["rollback"]()
+        said = told(story, namespace, port=12_345)
+        count = sum(map(len, as_sent(said).values()))
+        assert len(running.messages(count)) == count
+        running.end()
+    assert running.told[0] == "dcpinspect: lo: capturing all ports; Ctrl-C ends it"
+    with open_capture(path) as capture:
+        assert sum(map(len, capture)) > 50
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["live", *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line.removeprefix("dcpinspect: ")
+
+
+def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert fails(capsys) == "-i: name an interface, or any for all of them; --list-interfaces says what there is"
+    assert fails(capsys, "-i", "nope").startswith("-i nope: there is no such interface; there are ")
+    assert fails(capsys, "-i", "lo", "-w", "-") == "--write -: standard output has the messages; name a file"
+    assert fails(capsys, "-i", "lo", "-w", "x", "-o", "x") == "--write and --output name the same file"
+    assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith("--write: packets have all that --redact replaces")
+    assert fails(capsys, "-i", "lo", "--opcode", "nope").startswith("--opcode nope: ")
+    missing = tmp_path / "none" / "x"
+    assert fails(capsys, "-i", "lo", "-w", str(missing)) == f"--write {missing}: cannot be written to (No such file or directory)"
+    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("Invalid value for '--buffer': 0")
+
+
+def test_interfaces_are_listed(namespace: str) -> None:
+    done = subprocess.run(
+        ["ip", "netns", "exec", namespace, *PROGRAM, "live", "--list-interfaces"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[0].split() == ["lo", "127.0.0.1,", "::1"]
+    assert done.stdout.splitlines()[-1].split() == ["any", "all", "of", "them"]
