@@ -78,7 +78,8 @@ class Engine:
         if self._keeper is not None and chunks:
             self._keeper.keep(None, chunks)
         parts = [self._framed(chunk) for chunk in chunks]
-        parts += [(connection, direction, framer.pass_time(time_ns)) for (connection, direction), framer in sorted(self._framers.items())]
+        waiting = sorted(key for key, framer in self._framers.items() if framer.is_on_trial)
+        parts += [(*key, self._framers[key].pass_time(time_ns)) for key in waiting]
         return self._messages(self._believed(parts))
 
     def finish(self) -> MessageBatch | None:

@@ -196,6 +196,11 @@ class Framer:
             self._end()
         return self._framed(parts)
 
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether bytes are held back until it is proven what they are."""
+        return self._trial is not None
+
     def pass_time(self, time_ns: int) -> Framed | None:
         """What a trial has found so far, once its bytes have waited for ``TRIAL_NS``; live only, since it depends on when it is asked."""
         held = self._held
