@@ -107,6 +107,7 @@ def test_no_undamaged_message_breaks_a_rule_that_makes_it_unreadable(name: str) 
         "length-mismatch",
         "extras-length",
         "value-length",
+        "unexpected-section",
         "bad-collection-prefix",
         "bad-snappy",
         "bad-xattr-section",
