@@ -145,6 +145,8 @@ class Engine:
 
     def _framed(self, chunk: StreamChunk) -> Part:
         self._evidence.note(chunk)
+        if chunk.offset == 0 and not chunk.is_start and self._endpoints.has_handshake[chunk.connection - 1]:
+            self._lost[chunk.connection, chunk.direction] = (0, 0)  # how much came before nobody knows
         return chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)
 
     def _believed(self, parts: Sequence[Part], *, final: bool = False) -> Sequence[Part]:

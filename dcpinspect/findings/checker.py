@@ -14,6 +14,7 @@ from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
+from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
@@ -30,6 +31,7 @@ SILENCES: Mapping[str, Collection[str]] = {
     "noop-required": ("stream-refused",),
     "marker-behind": ("marker-overlap",),
     "seqno-not-increasing": ("seqno-outside-snapshot",),
+    "seqno-outside-snapshot": ("duplicate-key-in-snapshot",),
     "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
     "message-without-stream": ("opaque-mismatch",),
@@ -50,6 +52,8 @@ class Checker:
         """``rules``: ids of those that are wanted."""
         wanted = set(rules)
         self._tracker = tracker
+        if wanted & order.OF_CONTENTS:
+            tracker.contents = Contents()
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._collector = Collector(self._rules)
         self._places: dict[int, Place] = {}

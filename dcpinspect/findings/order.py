@@ -128,7 +128,84 @@ RULES = (
         "streams whose beginning was not captured",
         SERVER,
     ),
+    Rule(
+        "seqno-ack-regress",
+        "snapshot",
+        "warning",
+        "a replica acknowledges a lower seqno than before",
+        "the same seqno again; a new stream",
+        "look at the replica: it may have rolled back, and durable writes depend on what it has",
+    ),
+    Rule(
+        "duplicate-key-in-snapshot",
+        "snapshot",
+        "error",
+        "a document comes twice in one snapshot; a note says when there are too many keys to remember",
+        "markers that say that keys may repeat; a prepare and its commit; merged snapshots of a replica; after a hole",
+        SERVER,
+    ),
+    Rule(
+        "cas-regress",
+        "snapshot",
+        "warning",
+        "a later change of a document has a lower CAS",
+        "changes without a CAS; after a hole",
+        "compare the clocks of the nodes; where a bucket resolves conflicts by revision and is written by XDCR, this is legal",
+    ),
+    Rule(
+        "commit-without-prepare",
+        "snapshot",
+        "warning",
+        "in a snapshot from memory, a commit or abort completes a prepare that the stream did not bring",
+        "prepares that the client had before, or that lie in what came from disk; after a hole",
+        SERVER,
+    ),
+    Rule(
+        "collection-outside-filter",
+        "snapshot",
+        "warning",
+        "an event is of a collection that the stream request does not name",
+        "requests for a scope; system events",
+        SERVER,
+    ),
+    Rule(
+        "event-for-unknown-collection",
+        "snapshot",
+        "note",
+        "an event comes before the event that begins its collection",
+        "streams that do not start at 0, or whose beginning was not captured; out-of-order snapshots",
+        "a client that maps collections by these events has to ask for the manifest",
+    ),
+    Rule(
+        "event-after-collection-end",
+        "snapshot",
+        "warning",
+        "an event is of a collection that has ended",
+        "a new beginning of the collection; out-of-order snapshots; after a hole",
+        SERVER,
+    ),
+    Rule(
+        "manifest-uid-backwards",
+        "snapshot",
+        "warning",
+        "a system event has a lower manifest uid than the one before it",
+        "the same uid; out-of-order snapshots; after a hole",
+        "a server fault, or the bucket was restored: compare the manifest of the cluster",
+    ),
 )
+
+OF_CONTENTS = frozenset(
+    {
+        "duplicate-key-in-snapshot",
+        "cas-regress",
+        "commit-without-prepare",
+        "collection-outside-filter",
+        "event-for-unknown-collection",
+        "event-after-collection-end",
+        "manifest-uid-backwards",
+    }
+)
+"""Rules that need the keys of events to be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +241,11 @@ class _Seen:
     def other(self) -> int:
         """``b`` as a seqno."""
         return _plain(self.b)
+
+    @property
+    def key(self) -> str:
+        """Key of the document."""
+        return (self.batch.key_of(self.index) or b"").decode(errors="backslashreplace")
 
     @property
     def range(self) -> tuple[int, int]:
@@ -215,6 +297,19 @@ _CASES = {
     w.BEHIND: _Case("marker-behind", lambda seen: f"marker {seen.seqno}–{seen.other} lies behind what the stream has", _two),
     w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"out-of-order snapshot: {w.OSO_FAULTS[seen.a]}"),
     w.ROLLBACK_ABOVE: _Case("rollback-above-start", lambda seen: f"rolled back forward, {seen.other} to {seen.seqno}", _two),
+    w.ACK_REGRESS: _Case("seqno-ack-regress", lambda seen: f"acknowledged {seen.seqno} after {seen.other}", _two),
+    w.DUPLICATE_KEY: _Case("duplicate-key-in-snapshot", lambda seen: f"{seen.key} at {seen.seqno} and {seen.other}", _two),
+    w.KEYS_UNCHECKED: _Case("duplicate-key-in-snapshot", lambda seen: f"not checked among more than the latest {seen.a} keys"),
+    w.CAS_REGRESS: _Case("cas-regress", lambda seen: f"{seen.key}: CAS 0x{seen.other:016x} after 0x{seen.seqno:016x}", _stray),
+    w.COMMIT_WITHOUT_PREPARE: _Case(
+        "commit-without-prepare", lambda seen: f"{seen.name} {seen.seqno} of unknown prepare {seen.other}", _two
+    ),
+    w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"collection 0x{seen.a:x} was not asked for", _stray),
+    w.UNKNOWN_COLLECTION: _Case("event-for-unknown-collection", lambda seen: f"collection 0x{seen.a:x} was never begun", _stray),
+    w.AFTER_COLLECTION_END: _Case(
+        "event-after-collection-end", lambda seen: f"{_event(seen)} of collection 0x{seen.a:x}, which ended at {seen.other}", _stray
+    ),
+    w.MANIFEST_BACKWARDS: _Case("manifest-uid-backwards", lambda seen: f"manifest 0x{seen.seqno:x} after 0x{seen.other:x}", _stray),
     w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the consumer"),
 }
 
@@ -258,6 +353,8 @@ class _Lookup:
 
 def _severities(code: int, found: Table, streams: Table) -> list[Severity | None]:
     """Where it depends on the stream; None: the rule's own."""
+    if code == w.KEYS_UNCHECKED:
+        return ["note"] * len(found)
     if code != w.OVERLAP:
         return [None] * len(found)
     flags = streams[found[:, s.E_STREAM], s.S_FLAGS]

@@ -230,14 +230,22 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
         return _occurrence(context, number, "duplicate-stream-request", "warning", f"requested again while open{since}", places)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
         return _occurrence(context, number, "manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
-    noop = session.controls.get("enable_noop")
     wants_noop = bool((session.open_flags or 0) & 0x04) or "Collections" in (session.features or ())
-    if status == Status.NOT_SUPPORTED and wants_noop and session.is_known and (noop is None or noop.status != "success"):
+    if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return _occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
     passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {status_meaning(status)}"
     return _occurrence(context, number, "stream-refused", severity, message, places, cause=status_name(status).replace("_", "-"))
+
+
+def _is_noop_off(context: Context, connection: int) -> bool:
+    """Whether it is certain that noops were not asked for, or not granted."""
+    noop = context.session(connection).controls.get("enable_noop")
+    if noop is not None and noop.status is not None:
+        return noop.status != "success"
+    of = context.tracker.state.connections[connection]
+    return bool(of[s.C_KNOWN] == 1 and of[s.C_LOSSES] == 0 and of[s.C_LOSSES + 1] == 0)
 
 
 def _is_open(context: Context, number: int) -> bool:

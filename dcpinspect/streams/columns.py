@@ -22,6 +22,7 @@ for _opcode, _kind in {
     Opcode.DCP_CLOSE_STREAM: s.CLOSE,
     Opcode.DCP_BUFFER_ACKNOWLEDGEMENT: s.ACK,
     Opcode.DCP_NOOP: s.NOOP,
+    Opcode.DCP_SEQNO_ACKNOWLEDGED: s.SEQNO_ACK,
     Opcode.DCP_STREAM_END: s.END,
     Opcode.DCP_SNAPSHOT_MARKER: s.MARKER,
     Opcode.DCP_MUTATION: s.EVENT,
@@ -101,6 +102,9 @@ class MessageColumns:
         seqno = numbers.get("by_seqno")
         if seqno is not None:
             messages[s.M_SEQNO, at] = s.biased(seqno.values[rows])
+        acknowledged = kind == s.SEQNO_ACK
+        if acknowledged.any():
+            messages[s.M_SEQNO, at[acknowledged]] = s.biased(numbers["prepared_seqno"].values[rows[acknowledged]])
         for of_kind, name in ((s.ACK, "ack_bytes"), (s.OSO, "flags")):
             chosen = kind == of_kind
             if chosen.any():
@@ -192,6 +196,7 @@ _NEEDED = {
     "by_seqno": _SEQNO_KINDS,
     "start_seqno": np.array([s.REQUEST]),
     "ack_bytes": np.array([s.ACK]),
+    "prepared_seqno": np.array([s.SEQNO_ACK]),
     "flags": np.array([s.OSO]),
 }
 

@@ -75,10 +75,16 @@ def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: 
         collections = frozenset({0}) if COLLECTIONS not in features else EVERYTHING | {0}
         if filter_ is not None and "scope" in filter_:
             collections = None  # which collections that are, nobody said
-        elif filter_ is not None and isinstance(filter_.get("collections"), list):
-            collections = frozenset(number for text in filter_["collections"] if (number := _hex(text)) is not None)
+        elif (named := named_collections(filter_)) is not None:
+            collections = named
     deletions = session.open_flags is not None and not session.open_flags & SKIP_DELETES
     return Subscription(collections, features is None or COLLECTIONS in features, deletions)
+
+
+def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | None:
+    """Collections that the value of a stream request names; None where it names none."""
+    named = filter_.get("collections") if filter_ is not None else None
+    return frozenset(number for text in named if (number := _hex(text)) is not None) if isinstance(named, list) else None
 
 
 def _hex(text: object) -> int | None:

@@ -88,22 +88,29 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
     table[:, T_SID] = sid
     table[:, T_SEQNO] = s.biased(seqnos.values[rows])
     table[:, T_OPCODE] = decoded.opcode[rows]
-    table[:, T_COLLECTION] = _collections(batch, rows)
+    table[:, T_COLLECTION] = collections_of(batch, rows)
     event = decoded.numbers.get("event")
     ends = table[:, T_OPCODE] == Opcode.DCP_SYSTEM_EVENT
     if event is not None:
         ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
     table[:, T_ENDED] = np.where(ends, table[:, T_COLLECTION], -1)
-    start, size = decoded.key.start[rows], np.maximum(decoded.key.size[rows], 0)
-    hashed = np.empty(len(rows), dtype=np.int64)
-    hash_keys(len(rows), batch.data, np.ascontiguousarray(start), np.ascontiguousarray(size), _SECRETS[0], _SECRETS[1], hashed)
-    table[:, T_KEY] = hashed
-    if len(batch.missing.row):
-        table[np.isin(rows, batch.missing.row), T_KEY] = -1
+    table[:, T_KEY] = key_hashes(batch, rows)
     return table
 
 
-def _collections(batch: MessageBatch, rows: Rows) -> Rows:
+def key_hashes(batch: MessageBatch, rows: Rows) -> Rows:
+    """A number of 62 bits for the key of each message, without its collection; -1 where the capture lacks part of the message."""
+    key = batch.decoded.key
+    start, size = np.ascontiguousarray(key.start[rows]), np.maximum(key.size[rows], 0)
+    hashed: Rows = np.empty(len(rows), dtype=np.int64)
+    hash_keys(len(rows), batch.data, start, size, _SECRETS[0], _SECRETS[1], hashed)
+    if len(batch.missing.row):
+        hashed[np.isin(rows, batch.missing.row)] = -1
+    return hashed
+
+
+def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
+    """Collection of each message, -1 where it is not known."""
     known = batch.decoded.collection_id
     values: Rows = known.values[rows].astype(np.int64)
     if known.valid is not None:

@@ -11,6 +11,7 @@ from dcpinspect.streams.lookup import (
     copy_place,
     find_key,
     has_doubt,
+    is_late,
     key_of,
     leave,
     losses_of,
@@ -19,7 +20,7 @@ from dcpinspect.streams.lookup import (
     route,
 )
 from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
-from dcpinspect.streams.seqnos import on_seqno, taint, touch
+from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
 
 SUCCESS, ROLLBACK = 0, 0x23
 BACK = 16
@@ -53,13 +54,6 @@ def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Int
     connections[c, s.C_LOSSES + d] += 1
     if connections[c, s.C_PRODUCER] != d:
         forget(c, connections)
-
-
-@inline
-def is_late(i: int, messages: Ints, connections: Ints) -> bool:
-    """Whether a gap before message ``i`` held it back until later messages of the other side had been read."""
-    other = 1 - messages[s.M_DIRECTION, i]
-    return bool(connections[messages[s.M_CONNECTION, i], s.C_TIME + other] > messages[s.M_PLACE + s.AT_TIME, i])
 
 
 @inline
@@ -225,6 +219,8 @@ def on_answer(
     orphans[r, s.R_CONNECTION] = -1
     copy_answer(st, r, orphans, streams)
     take_answer(st, k, i, messages, connections, keys, streams, snapshots, anomalies, counts)
+    if streams[st, s.S_STATE] == w.ACCEPTED:
+        streams[st, s.S_WHOLE] = 1
 
 
 @inline
@@ -428,6 +424,8 @@ def follow_messages(
                 on_answer(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, questions, orphans, counts)
             elif kind == s.CLOSE or kind == s.CLOSE_ANSWER:
                 on_close(i, kind, seed, messages, connections, slots, keys, streams)
+            elif kind == s.SEQNO_ACK:
+                on_seqno_ack(i, seed, messages, connections, slots, keys, streams, anomalies, counts)
             else:
                 on_connection(i, kind, messages, connections)
             continue
@@ -460,6 +458,7 @@ def follow_messages(
                 streams[st, s.S_SYSTEM_EVENTS] += 1
         if s.EVENT <= kind <= s.SEQNO_ADVANCED:
             on_seqno(st, i, kind, messages, connections, streams, snapshots, gaps, anomalies, seqnos, counts)
+            say_standing(st, i, messages, streams)
         elif kind == s.MARKER:
             on_marker(st, i, messages, extras, connections, streams, snapshots, gaps, anomalies, counts)
         elif kind == s.OSO:

@@ -98,6 +98,8 @@ def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, s
     streams[st, s.S_OPAQUE] = messages[s.M_OPAQUE, i]
     for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO):
         streams[st, column] = -1
+    for column in (s.S_DISK_END, s.S_ACKNOWLEDGED):
+        streams[st, column] = s.LEAST
     streams[st, s.S_PATIENCE] = connections[c, s.C_SLOWEST]
     streams[st, s.S_LOSSES] = connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]]
     streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
@@ -220,6 +222,13 @@ def route(
     streams[st, s.S_SUSPENDED] = 1
     keys[k, s.K_LIVE] = st
     return int(st)
+
+
+@inline
+def is_late(i: int, messages: Ints, connections: Ints) -> bool:
+    """Whether a gap before message ``i`` held it back until later messages of the other side had been read."""
+    other = 1 - messages[s.M_DIRECTION, i]
+    return bool(connections[messages[s.M_CONNECTION, i], s.C_TIME + other] > messages[s.M_PLACE + s.AT_TIME, i])
 
 
 @inline

@@ -8,7 +8,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import FROM_LATEST, copy_place, losses_of, note
 from dcpinspect.streams.seqnos import enter_gap, move
 
-HISTORY = 0x10
+DISK, HISTORY = 0x02, 0x10
 START, FINISH = 1, 2
 """Flags of an out-of-order snapshot message."""
 
@@ -26,6 +26,7 @@ def begin_snapshot(st: int, i: int, messages: Ints, streams: Ints, snapshots: In
     snapshots[n, s.N_CLOSED_ROW] = -1
     snapshots[n, s.N_HAS_BEFORE] = streams[st, s.S_HAS_POSITION]
     snapshots[n, s.N_BEFORE] = streams[st, s.S_POSITION]
+    snapshots[n, s.N_DISK_END] = streams[st, s.S_DISK_END]
     copy_place(messages, i, snapshots, n, s.N_PLACE)
     return int(n)
 
@@ -86,6 +87,7 @@ def on_marker(
     old = streams[st, s.S_SNAPSHOT]
     suspended = streams[st, s.S_SUSPENDED]
     place = w.LATER
+    is_merged = 0
     if streams[st, s.S_MARKERS] == 0:
         place = w.PERHAPS_FIRST if suspended or streams[st, s.S_FORM] == 0 else w.FIRST
     elif suspended and flags & HISTORY != 0:
@@ -99,13 +101,17 @@ def on_marker(
                 snapshots[old, s.N_STATE] = w.CONTINUED
         elif start <= snapshots[old, s.N_END]:
             snapshots[old, s.N_OVERLAPPED] = 1
+            is_merged = 1
             if not suspended:
                 is_behind = streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]
                 note(w.BEHIND if is_behind else w.OVERLAP, i, st, start, end, messages, streams, anomalies, counts)
         elif not suspended and streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]:
             note(w.BEHIND, i, st, start, end, messages, streams, anomalies, counts)
     leave_snapshot(st, i, 1, messages, connections, streams, snapshots, gaps, counts)
+    if flags & DISK != 0 and end > streams[st, s.S_DISK_END]:
+        streams[st, s.S_DISK_END] = end
     n = begin_snapshot(st, i, messages, streams, snapshots, counts)
+    snapshots[n, s.N_IS_MERGED] = is_merged
     snapshots[n, s.N_START] = start
     snapshots[n, s.N_END] = end
     snapshots[n, s.N_FLAGS] = flags
@@ -166,6 +172,7 @@ def on_oso(
         streams[st, s.S_SNAPSHOT] = -1
         n = begin_snapshot(st, i, messages, streams, snapshots, counts)
         snapshots[n, s.N_LAYOUT] = s.OSO_LAYOUT
+        streams[st, s.S_DISK_END] = s.GREATEST  # it comes from disk, and has no end
         snapshots[n, s.N_POSITION] = w.NO_POSITION
         if streams[st, s.S_POSITION_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections):
             snapshots[n, s.N_TAINTED] = 1

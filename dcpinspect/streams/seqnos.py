@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, inline
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import copy_place, losses_of, note
+from dcpinspect.streams.lookup import copy_place, find_key, has_doubt, is_late, losses_of, note
 
 DISK, HISTORY = 0x02, 0x10
 
@@ -27,6 +27,7 @@ def touch(st: int, i: int, messages: Ints, connections: Ints, streams: Ints, sna
 def taint(st: int, streams: Ints, snapshots: Ints) -> None:
     """Something of stream ``st`` was not captured."""
     streams[st, s.S_SUSPENDED] = 1
+    streams[st, s.S_WHOLE] = 0
     n = streams[st, s.S_SNAPSHOT]
     if n >= 0:
         snapshots[n, s.N_TAINTED] = 1
@@ -220,3 +221,35 @@ def keep_first_event(n: int, seqno: int, snapshots: Ints) -> None:
     if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
         snapshots[n, s.N_HAS_FIRST_EVENT] = 1
         snapshots[n, s.N_FIRST_EVENT] = seqno
+
+
+@inline
+def say_standing(st: int, i: int, messages: Ints, streams: Ints) -> None:
+    """Writes at event ``i`` which stream and snapshot it is of, and what is certain about it."""
+    standing = s.IS_EVENT
+    if streams[st, s.S_SUSPENDED] != 0 or streams[st, s.S_DISORDER] != 0:
+        standing |= s.IS_SUSPENDED
+    if streams[st, s.S_WHOLE] != 0:
+        standing |= s.IS_WHOLE
+    if streams[st, s.S_FORM] > 0:
+        standing |= s.IS_ASKED
+    oso = streams[st, s.S_IN_OSO]
+    messages[s.M_STREAM, i] = st
+    messages[s.M_SNAPSHOT, i] = oso if oso >= 0 else streams[st, s.S_SNAPSHOT]
+    messages[s.M_STANDING, i] = standing
+
+
+@inline
+def on_seqno_ack(
+    i: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints, anomalies: Ints, counts: Ints
+) -> None:
+    """A replica has all prepares up to a seqno."""
+    c, seqno = messages[s.M_CONNECTION, i], messages[s.M_SEQNO, i]
+    k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
+    st = keys[k, s.K_LIVE] if k >= 0 else -1
+    if st < 0 or streams[st, s.S_OPAQUE] != messages[s.M_OPAQUE, i] or is_late(i, messages, connections):
+        return
+    known = streams[st, s.S_ACKNOWLEDGED]
+    if seqno < known and not has_doubt(st, connections, streams):
+        note(w.ACK_REGRESS, i, st, seqno, known, messages, streams, anomalies, counts)
+    streams[st, s.S_ACKNOWLEDGED] = seqno

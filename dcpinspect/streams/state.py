@@ -27,15 +27,20 @@ AT_ROW, AT_OFFSET, AT_FRAME, AT_TIME = range(PLACE)
 # -- what a batch gives to the kernel: one column a message, MESSAGE rows ---------------------------------------------------------
 
 (
-    M_KIND, M_CONNECTION, M_DIRECTION, M_VBUCKET, M_SID, M_OPAQUE, M_SEQNO, M_EXTRA, M_SIZE,
+    M_KIND, M_CONNECTION, M_DIRECTION, M_VBUCKET, M_SID, M_OPAQUE, M_SEQNO, M_EXTRA, M_SIZE, M_STREAM, M_SNAPSHOT, M_STANDING,
     M_PLACE, _, _, _, MESSAGE,
-) = range(14)  # fmt: skip
-"""M_SEQNO: biased. M_EXTRA: entry in the table of extras, or a number that the kind needs. M_SIZE: bytes that flow control counts."""
+) = range(17)  # fmt: skip
+"""M_SEQNO: biased. M_EXTRA: entry in the table of extras, or a number that the kind needs. M_SIZE: bytes that flow control counts.
+M_STREAM, M_SNAPSHOT, M_STANDING: the kernel writes them at events that are of a stream: its number, that of its snapshot or -1, and the
+bits below."""
+IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
+"""Bits of M_STANDING: the message is an event of a stream; something was lost since the stream's last marker; nothing of the stream was
+lost, from its answer on; its request was captured."""
 
 (
-    LOST, FACT, REQUEST, ANSWER, CLOSE, CLOSE_ANSWER, ACK, NOOP, NOOP_ANSWER, MARKER_ANSWER,
+    LOST, FACT, REQUEST, ANSWER, CLOSE, CLOSE_ANSWER, ACK, NOOP, NOOP_ANSWER, MARKER_ANSWER, SEQNO_ACK,
     END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE, UNREADABLE, KINDS,
-) = range(1, 25)  # fmt: skip
+) = range(1, 26)  # fmt: skip
 """Kinds of messages. From END on: messages of the producer, which flow control counts. LOST is no message: bytes before the next one of
 its direction could not be read."""
 
@@ -75,13 +80,15 @@ K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
     S_ANSWER, S_STATUS, S_ROLLBACK, S_LOG, S_PATIENCE, S_CLOSED_ROW, S_REASON,
     S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
-    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, STREAM,
-) = range(65)  # fmt: skip
+    S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_WHOLE, S_DISK_END, S_ACKNOWLEDGED,
+    S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, STREAM,
+) = range(68)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
 since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
-may have begun an out-of-order snapshot."""
+may have begun an out-of-order snapshot. S_WHOLE: nothing of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from
+disk. S_ACKNOWLEDGED: seqno up to which a replica has said to have all prepares."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 
@@ -91,12 +98,12 @@ BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
     N_STREAM, N_INDEX, N_START, N_END, N_FLAGS, N_LAYOUT, N_PLACE, _, _, _, N_CLOSED_ROW,
     N_MAX_VISIBLE, N_HIGH_COMPLETED, N_PURGE, N_HIGH_PREPARED, N_PRESENT,
     N_STATE, N_POSITION, N_ITEMS, N_SEEN, N_FIRST, N_LAST, N_FIRST_EVENT, N_HAS_FIRST_EVENT, N_TAINTED, N_OVERLAPPED, N_ADVANCED,
-    N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, SNAPSHOT,
-) = range(32)  # fmt: skip
+    N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, N_IS_MERGED, N_DISK_END, SNAPSHOT,
+) = range(34)  # fmt: skip
 """N_LAYOUT: -1 for an out-of-order snapshot, which has no marker. N_SEEN: seqnos received. N_HAS_FIRST_EVENT: 1 known, 2 it may be lost.
 N_TAINTED: something was lost while it ran. N_OVERLAPPED: the next marker began before its end. N_ADVANCED: SeqnoAdvanced inside an
 out-of-order snapshot. N_BEFORE: position of the stream when it began. N_LOSS: latest loss when a tainted out-of-order snapshot was
-complete."""
+complete. N_IS_MERGED: it began before the end of the one before. N_DISK_END: S_DISK_END when it began."""
 
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 
@@ -162,13 +169,18 @@ class State:
 
     def make_room(self) -> bool:
         """Grows every table that has not ``ROOM`` free rows; whether the slots of the keys have to be filled anew."""
-        for number, table in enumerate(self.tables):
-            if len(table) - self.counts[number] < ROOM:
-                self.tables[number] = np.concatenate((table, np.zeros_like(table)))
+        for number in range(len(self.tables)):
+            self.make_room_in(number)
         if 2 * (int(self.counts[N_KEYS]) + ROOM) > len(self.slots):
             self.slots = np.full(2 * len(self.slots), -1, np.int64)
             return True
         return False
+
+    def make_room_in(self, number: int) -> None:
+        """Grows one table, by its number among the counts, if it has not ``ROOM`` free rows."""
+        table = self.tables[number]
+        if len(table) - self.counts[number] < ROOM:
+            self.tables[number] = np.concatenate((table, np.zeros_like(table)))
 
     def rows(self, number: int) -> Table:
         """The used rows of a table, by its number among the counts."""

@@ -17,6 +17,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
+from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, subscription
 from dcpinspect.streams.elsewhere import Recent, Shown, Wanted
 from dcpinspect.streams.follow import follow_messages
@@ -60,6 +61,8 @@ class Tracker:
         """``remembers``: the latest events, to compare streams by; where the messages cannot be read again."""
         self._recent = Recent() if remembers else None
         self.state = s.State()
+        self.contents: Contents | None = None
+        """What follows the keys of events, where somebody wants to know what is wrong with them."""
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
@@ -100,6 +103,8 @@ class Tracker:
             )
             self._out_of_order.take(state.rows(s.N_OSO), state.rows(s.N_SNAPSHOTS))
             state.counts[s.N_OSO] = 0
+        if self.contents is not None:
+            self.contents.feed(batch, messages, state, self.conversation.filters)
 
     def tables(self, links: Sequence[Link], files: Sequence[str] = (), shown: Shown | None = None) -> Tables:
         """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin;

@@ -117,7 +117,15 @@ ANOMALIES = (
     "oso-structure",
     "rollback-above-start",
     "role-violation",
-    "unmatched-response",
+    "seqno-ack-regress",
+    "duplicate-key-in-snapshot",
+    "keys-not-checked",
+    "cas-regress",
+    "commit-without-prepare",
+    "collection-outside-filter",
+    "event-for-unknown-collection",
+    "event-after-collection-end",
+    "manifest-uid-backwards",
 )
 (
     WITHOUT_STREAM,
@@ -134,7 +142,15 @@ ANOMALIES = (
     OSO_STRUCTURE,
     ROLLBACK_ABOVE,
     ROLE_VIOLATION,
-    UNMATCHED,
-) = range(15)
+    ACK_REGRESS,
+    DUPLICATE_KEY,
+    KEYS_UNCHECKED,
+    CAS_REGRESS,
+    COMMIT_WITHOUT_PREPARE,
+    OUTSIDE_FILTER,
+    UNKNOWN_COLLECTION,
+    AFTER_COLLECTION_END,
+    MANIFEST_BACKWARDS,
+) = range(23)
 
 OSO_FAULTS = ("end without start", "start inside", "marker inside", "flags")

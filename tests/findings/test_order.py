@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.findings.order import RULES
 from tests.findings.checked import findings, told
-from tests.peers.script import Stream
+from tests.peers.script import Stream, hlc
 from tests.streams.told import Told, opened
 
 
@@ -52,7 +52,7 @@ def repeated(stream: Stream) -> None:
 def outside(stream: Stream) -> None:
     stream.snapshot(0, 9, "memory")
     stream.mutation(9, "k")
-    stream.mutation(12, "k")
+    stream.mutation(12, "m")
 
 
 def below_start(stream: Stream) -> None:
@@ -78,6 +78,50 @@ def oso_end(stream: Stream) -> None:
     stream.oso("end")
 
 
+def acknowledged(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.seqno_acknowledged(7)
+    stream.seqno_acknowledged(7)
+    stream.seqno_acknowledged(5)
+    stream.mutation(9, "k")
+
+
+def twice(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(3, "order::1")
+    stream.mutation(9, "order::1")
+
+
+def older(stream: Stream) -> None:
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "order::1")
+    stream.snapshot(4, 9, "memory")
+    stream.send("dcp_mutation", collection=0, key="order::1", by_seqno=9, rev_seqno=2, cas=hlc(2))
+
+
+def never_prepared(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.commit(4, 9, "k")
+
+
+def never_begun(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "k", collection=0x1F)
+
+
+def ended(stream: Stream) -> None:
+    stream.snapshot(0, 9, "memory")
+    stream.system_event(1, "begin-collection", "orders", manifest_uid=1, collection_id=9)
+    stream.system_event(2, "end-collection", manifest_uid=2, collection_id=9)
+    stream.mutation(9, "k", collection=9)
+
+
+def uids_fall(stream: Stream) -> None:
+    stream.snapshot(0, 2, "memory")
+    stream.system_event(1, "begin-collection", "orders", manifest_uid=0x20, collection_id=9)
+    stream.system_event(2, "begin-collection", "users", manifest_uid=0x1F, collection_id=10)
+
+
 FAULTS = {
     "message-without-stream": (without_stream, "mutation 1 for a vbucket never opened"),
     "message-after-stream-end": (after_end, "mutation 10 after stream end"),
@@ -90,13 +134,20 @@ FAULTS = {
     "marker-overlap": (overlap, "marker 8–12 overlaps 0–9"),
     "marker-behind": (behind, "marker 3–8 lies behind what the stream has"),
     "oso-structure": (oso_end, "out-of-order snapshot: end without start"),
+    "seqno-ack-regress": (acknowledged, "acknowledged 5 after 7"),
+    "duplicate-key-in-snapshot": (twice, "order::1 at 3 and 9"),
+    "cas-regress": (older, f"order::1: CAS 0x{hlc(2):016x} after 0x{hlc(3):016x}"),
+    "commit-without-prepare": (never_prepared, "commit 9 of unknown prepare 4"),
+    "event-after-collection-end": (ended, "mutation 9 of collection 0x9, which ended at 2"),
+    "manifest-uid-backwards": (uids_fall, "manifest 0x1f after 0x20"),
 }
 
 
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None:
     fault, words = FAULTS[rule]
-    talk, stream = streaming()
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7)
     fault(stream)
     (found,) = [one for one in findings(talk) if one.severity != "note"]
     assert (found.rule, found.message[: len(words)]) == (rule, words)
@@ -104,6 +155,25 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     assert len(found.places) == 1
     severities = {one.id: one.severity for one in RULES}
     assert found.severity == severities[rule]
+
+
+def test_a_collection_that_the_request_does_not_name() -> None:
+    talk = opened()
+    stream = talk.stream(7, start=5, value={"collections": ["9", "1f"]})
+    stream.snapshot(5, 9, "memory")
+    for seqno, collection in ((6, 9), (7, 0x1F), (8, 0x20), (9, 0x1F)):
+        stream.mutation(seqno, f"k{seqno}", collection=collection)
+    (found,) = [one for one in findings(talk) if one.severity != "note"]
+    assert (found.rule, found.message, found.count) == ("collection-outside-filter", "collection 0x20 was not asked for", 1)
+
+
+def test_a_collection_that_nobody_began_is_a_note_once() -> None:
+    talk, stream = streaming()
+    never_begun(stream)
+    stream.snapshot(10, 11, "memory")
+    stream.mutation(11, "l", collection=0x1F)
+    (found,) = findings(talk, rules=["event-for-unknown-collection"])
+    assert (found.severity, found.message, found.count) == ("note", "collection 0x1f was never begun", 1)
 
 
 def test_an_overlap_is_an_error_where_only_an_active_vbucket_was_asked_for() -> None:

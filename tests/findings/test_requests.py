@@ -105,6 +105,14 @@ def test_noops_are_wanted_before_streams_with_collections() -> None:
     assert [one.rule for one in warnings(talk)] == ["stream-refused"]
 
 
+def test_whether_noops_are_on_nobody_knows_where_the_control_may_be_lost() -> None:
+    talk = opened()
+    with talk.lost():
+        talk.control("enable_noop", "true")
+    talk.stream(7, status=Status.NOT_SUPPORTED)
+    assert [one.rule for one in warnings(talk)] == ["stream-refused"]
+
+
 def test_a_manifest_ahead_of_the_servers() -> None:
     talk = opened()
     talk.stream(7, status=Status.COLLECTIONS_MANIFEST_IS_AHEAD)

@@ -29,7 +29,7 @@ def babble(seed: int) -> list[Told]:
             stream = rng.choice(streams)
             stream.opaque = rng.choice((stream.opaque, stream.opaque, 5, 9))
             low, high = sorted(rng.sample(seqnos, 2))
-            say = rng.randrange(12)
+            say = rng.randrange(16)
             if say == 0:
                 talk.stream_request(
                     stream.vbucket, stream.opaque, start=low, end=high, snapshot=(low, high), flags=rng.choice(([], ["from-latest"]))
@@ -52,9 +52,17 @@ def babble(seed: int) -> list[Told]:
                 with talk.lost():
                     stream.mutation(1, "k")
             elif say == 10:
-                stream.send("dcp_commit", collection=0, key="k", prepared_seqno=low, commit_seqno=high)
+                (stream.commit if rng.randrange(2) else stream.abort)(low, high, "k")
+            elif say == 12:
+                what = rng.choice(("begin-collection", "end-collection"))
+                stream.system_event(rng.choice(seqnos), what, "c", manifest_uid=low, collection_id=rng.choice((8, 9)))
+            elif say == 13:
+                stream.seqno_acknowledged(low)
+            elif say == 14:
+                stream.send("dcp_prepare", collection=0, key="k", by_seqno=rng.choice(seqnos), rev_seqno=1, durability_level="majority")
             else:
-                stream.send("dcp_mutation", collection=0, key="k", by_seqno=rng.choice(seqnos), rev_seqno=1)
+                collection, cas = rng.choice((0, 8, 9)), rng.choice(seqnos)
+                stream.send("dcp_mutation", collection=collection, key="k", by_seqno=rng.choice(seqnos), rev_seqno=1, cas=cas)
         talks.append(talk)
     return talks
 

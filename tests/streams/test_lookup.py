@@ -83,7 +83,7 @@ def test_a_reopening_that_was_lost_whole_is_no_fault() -> None:
         again = talk.stream(7, start=2, snapshot=(2, 2))
     again.snapshot(2, 9, "memory")
     for seqno in range(3, 9):  # messages enough to find the way back
-        again.mutation(seqno, "k")
+        again.mutation(seqno, f"k{seqno}")
     seen = tables(talk)
     assert seen.anomalies == []
     first, second = seen.streams

@@ -18,7 +18,7 @@ def started(*, start: int = 0, end: int = 100, **controls: str) -> tuple[Told, S
 def test_rising_seqnos_are_no_fault() -> None:
     talk, stream = started()
     for seqno in (1, 2, 3, 50, 100):
-        stream.mutation(seqno, "k")
+        stream.mutation(seqno, f"k{seqno}")
     seen = tables(talk)
     assert seen.anomalies == []
     assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [(3, 50, 46), (50, 100, 49)]
@@ -28,7 +28,7 @@ def test_rising_seqnos_are_no_fault() -> None:
 def test_a_seqno_that_does_not_rise_is_reported_once_and_not_taken(again: int) -> None:
     talk, stream = started()
     for seqno in (4, 5, again, 6):
-        stream.mutation(seqno, "k")
+        stream.mutation(seqno, f"k{seqno}")
     seen = tables(talk)
     assert seen.anomalies == ["seqno-not-increasing"]
     assert (seen.streams[0]["items"], seen.streams[0]["last_seqno"]) == (4, 6)
@@ -56,7 +56,7 @@ def test_an_event_before_any_marker_is_reported_whatever_its_seqno() -> None:
 def test_an_event_outside_of_its_marker_is_reported() -> None:
     talk, stream = started(end=10)
     stream.mutation(10, "k")
-    stream.mutation(11, "k")
+    stream.mutation(11, "m")
     assert tables(talk).anomalies == ["seqno-outside-snapshot"]
 
 
@@ -76,7 +76,7 @@ def test_the_second_seqno_of_commit_and_abort_is_the_events_own() -> None:
 def test_seqnos_of_64_bits_are_compared_as_they_are(top: int) -> None:
     talk, stream = started(start=top - 2, end=top + 2)
     for seqno in (top - 1, top + 1, top):
-        stream.send("dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=1)
+        stream.send("dcp_mutation", collection=0, key=f"k{seqno}", by_seqno=seqno, rev_seqno=1)
     seen = tables(talk)
     assert seen.anomalies == ["seqno-not-increasing"]
     assert [(gap["after_seqno"], gap["before_seqno"], gap["width"]) for gap in seen.gaps] == [(top - 1, top + 1, 1)]

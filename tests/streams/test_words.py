@@ -25,7 +25,7 @@ from dcpinspect.streams import words as w
         (w.UNEXPLAINED, "unexplained", w.CAUSES),
         (w.WITHOUT_STREAM, "message-without-stream", w.ANOMALIES),
         (w.OSO_STRUCTURE, "oso-structure", w.ANOMALIES),
-        (w.UNMATCHED, "unmatched-response", w.ANOMALIES),
+        (w.MANIFEST_BACKWARDS, "manifest-uid-backwards", w.ANOMALIES),
     ],
 )
 def test_a_number_is_the_place_of_its_word(number: int, word: str, words: tuple[str, ...]) -> None:

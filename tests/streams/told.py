@@ -21,6 +21,7 @@ from typing import Any
 from dcpinspect.engine import Engine
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.contents import MOST, Contents
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, FIN, PSH, RST, START_NS
 from tests.damage import PORT, Packet, Talk, batches
@@ -96,9 +97,10 @@ def packets(*talks: Told) -> list[Packet]:
 class Seen:
     """What a tracker made of packets."""
 
-    def __init__(self, captured: Sequence[Packet], sizes: Sequence[int] = (), *, remembers: bool = True) -> None:
-        """``sizes``: packets of each batch; without, one batch."""
+    def __init__(self, captured: Sequence[Packet], sizes: Sequence[int] = (), *, remembers: bool = True, keys: int = MOST) -> None:
+        """``sizes``: packets of each batch; without, one batch. ``keys``: remembered to tell what is wrong with events."""
         engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers)
+        self.tracker.contents = Contents(keys)
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:
                 self.tracker.feed(batch)
@@ -110,8 +112,10 @@ class Seen:
 
     @property
     def anomalies(self) -> list[str]:
-        """What was not as the protocol has it."""
-        return [w.ANOMALIES[code] for code in self.tracker.state.rows(s.N_ANOMALIES)[:, s.E_CODE].tolist()]
+        """What was not as the protocol has it, in order of rows."""
+        found = self.tracker.state.rows(s.N_ANOMALIES)
+        order = found[:, s.E_PLACE + s.AT_ROW].argsort(kind="stable")
+        return [w.ANOMALIES[code] for code in found[order, s.E_CODE].tolist()]
 
     def everything(self) -> dict[str, Any]:
         """All that can be compared."""

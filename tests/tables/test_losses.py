@@ -47,6 +47,18 @@ def test_losses_stand_before_the_next_message_of_their_direction(sizes: list[int
     ]
 
 
+def test_a_side_that_begins_in_the_middle_although_the_other_was_seen_from_its_syn_on_has_lost_something() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    syn, *rest = packets(talk)
+    engine = Engine(["told.pcap"], ports=(PORT,))
+    last = [one for one in rest if one.flow[2] == 1 and len(one.data) > 60][-1]
+    found = [*(engine.feed(part) for part in batches([syn, last])), engine.finish()]
+    (batch,) = [one for one in found if one is not None]
+    assert (batch.direction.tolist(), batch.losses.before.tolist()) == ([1], [0])
+
+
 def test_without_losses_there_are_none() -> None:
     talk = opened()
     talk.stream(7)

@@ -1,0 +1,243 @@
+"""Keys that come twice, prepares and their ends, collections: what is a fault, what only looks like it, and what is not remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.peers.script import Stream, hlc
+from tests.streams.told import Seen, Told, opened, packets, tables
+
+
+def started(start: int = 0, end: int = 20, *kinds: str, **parts: str) -> tuple[Told, Stream]:
+    talk = opened(enable_sync_writes="true")
+    stream = talk.stream(7, start=start, value=parts or None)
+    stream.snapshot(start, end, *(kinds or ("memory",)))
+    return talk, stream
+
+
+def again(stream: Stream) -> None:
+    stream.mutation(1, "k")
+    stream.mutation(2, "l")
+    stream.mutation(3, "k")
+
+
+def test_a_key_that_comes_twice_in_a_snapshot() -> None:
+    talk, stream = started()
+    again(stream)
+    stream.deletion(4, "l")
+    assert tables(talk).anomalies == ["duplicate-key-in-snapshot"] * 2
+
+
+@pytest.mark.parametrize("kinds", [("memory", "history", "may-duplicate-keys"), ("disk", "checkpoint", "may-duplicate-keys")])
+def test_where_keys_may_repeat_they_may(kinds: tuple[str, ...]) -> None:
+    talk, stream = started(0, 3, *kinds)
+    again(stream)
+    assert tables(talk).anomalies == []
+
+
+def test_a_key_in_two_snapshots_on_two_streams_or_in_two_collections_is_not_twice() -> None:
+    talk, stream = started(0, 1)
+    other = talk.stream(8)
+    other.snapshot(0, 9, "memory")
+    stream.mutation(1, "k")
+    other.mutation(1, "k")
+    stream.snapshot(2, 9, "memory")
+    stream.mutation(2, "k")
+    stream.system_event(3, "begin-collection", "orders", manifest_uid=1, collection_id=9)
+    stream.mutation(4, "k", collection=9)
+    assert tables(talk).anomalies == []
+
+
+def test_what_a_replica_merges_may_have_a_key_twice() -> None:
+    talk, stream = started(0, 5)
+    stream.mutation(1, "k")
+    stream.snapshot(2, 9, "memory")
+    again_ = Stream(talk, 7, stream.opaque)
+    again_.mutation(2, "a")
+    again_.mutation(3, "a")
+    assert tables(talk).anomalies == ["marker-overlap"]
+
+
+def test_an_out_of_order_snapshot_is_one_snapshot() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    for seqno, key in ((9, "k"), (3, "l"), (4, "k")):
+        stream.mutation(seqno, key)
+    stream.oso("end")
+    assert tables(talk).anomalies == ["duplicate-key-in-snapshot"]
+
+
+def test_after_a_hole_the_marker_between_two_may_be_lost() -> None:
+    talk, stream = started()
+    stream.mutation(1, "k")
+    with talk.lost():
+        stream.mutation(2, "l")
+    stream.mutation(3, "k")
+    stream.snapshot(21, 30, "memory")
+    stream.mutation(21, "k")
+    stream.mutation(22, "k")
+    assert tables(talk).anomalies == ["duplicate-key-in-snapshot"]
+
+
+def durable(stream: Stream) -> None:
+    stream.prepare(1, "k", {})
+    stream.mutation(2, "l")
+    stream.commit(1, 3, "k")
+
+
+def test_a_prepare_and_its_commit_are_no_duplicate() -> None:
+    talk, stream = started()
+    durable(stream)
+    stream.prepare(4, "m", {})
+    stream.abort(4, 5, "m")
+    stream.prepare(6, "m", {})
+    assert tables(talk).anomalies == []
+
+
+@pytest.mark.parametrize(
+    "completed",
+    [
+        lambda stream: stream.commit(4, 9, "k"),
+        lambda stream: stream.abort(4, 9, "k"),
+        lambda stream: (stream.prepare(3, "k", {}), stream.commit(4, 9, "k")),
+        lambda stream: (stream.prepare(4, "l", {}), stream.commit(4, 9, "k")),
+        lambda stream: (stream.prepare(4, "k", {}), stream.abort(4, 8, "k"), stream.commit(4, 9, "k")),
+    ],
+)
+def test_the_end_of_a_prepare_that_did_not_come(completed: Callable[[Stream], None]) -> None:
+    talk, stream = started()
+    completed(stream)
+    assert tables(talk).anomalies == ["commit-without-prepare"]
+
+
+@pytest.mark.parametrize("kind", ["disk", "resumed", "earlier on disk", "from latest", "lost", "begun"])
+def test_prepares_that_the_stream_need_not_have_shown(kind: str) -> None:
+    talk = opened(enable_sync_writes="true")
+    start = 5 if kind == "resumed" else 0
+    stream = talk.stream(7, start=start, flags=["from-latest"] if kind == "from latest" else [])
+    if kind == "begun":
+        talk.begin()
+    if kind == "earlier on disk":
+        stream.snapshot(0, 6, "disk", "checkpoint")
+        stream.mutation(6, "a")
+        start = 7
+    stream.snapshot(start, 20, "disk" if kind == "disk" else "memory")
+    if kind == "lost":
+        with talk.lost():
+            stream.prepare(4, "k", {})
+        stream.snapshot(8, 20, "memory")
+    stream.commit(4, 9, "k")
+    assert "commit-without-prepare" not in tables(talk).anomalies
+
+
+def changed(stream: Stream, *changes: tuple[int, int]) -> None:
+    for seqno, cas in changes:
+        stream.snapshot(seqno, seqno, "memory")
+        stream.send("dcp_mutation", collection=0, key="k", by_seqno=seqno, rev_seqno=1, cas=cas)
+
+
+@pytest.mark.parametrize("top", [hlc(50), 2**63, 2**64 - 1])
+def test_a_later_change_with_a_lower_cas(top: int) -> None:
+    talk, stream = started()
+    changed(stream, (21, top - 2), (22, top), (23, top - 1), (24, top))
+    assert tables(talk).anomalies == ["cas-regress"]
+
+
+def test_changes_without_a_cas_are_not_compared() -> None:
+    talk, stream = started()
+    changed(stream, (21, 7), (22, 0), (23, 7), (24, 8))
+    assert tables(talk).anomalies == []
+
+
+def begun(stream: Stream, seqno: int, collection: int, uid: int) -> None:
+    stream.system_event(seqno, "begin-collection", "orders", manifest_uid=uid, collection_id=collection)
+
+
+def test_a_collection_that_began_is_known_until_its_end() -> None:
+    talk, stream = started()
+    begun(stream, 1, 9, 3)
+    stream.mutation(2, "a", collection=9)
+    stream.mutation(3, "b")
+    stream.system_event(4, "end-collection", manifest_uid=4, collection_id=9)
+    stream.mutation(5, "c", collection=9)
+    begun(stream, 6, 9, 4)
+    stream.mutation(7, "d", collection=9)
+    stream.mutation(8, "e", collection=10)
+    assert tables(talk).anomalies == ["event-after-collection-end", "event-for-unknown-collection"]
+
+
+@pytest.mark.parametrize("kind", ["resumed", "disk", "begun", "lost"])
+def test_a_beginning_that_the_stream_need_not_have_shown(kind: str) -> None:
+    talk = opened()
+    stream = talk.stream(7, start=5 if kind == "resumed" else 0)
+    if kind == "begun":
+        talk.begin()
+    stream.snapshot(5 if kind == "resumed" else 0, 20, "disk" if kind == "disk" else "memory")
+    if kind == "lost":
+        with talk.lost():
+            begun(stream, 6, 9, 3)
+        stream.snapshot(7, 20, "memory")
+    stream.mutation(8, "a", collection=9)
+    assert "event-for-unknown-collection" not in tables(talk).anomalies
+
+
+def test_uids_of_manifests_do_not_fall_but_in_an_out_of_order_snapshot() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    begun(stream, 9, 9, 9)
+    begun(stream, 3, 10, 3)
+    stream.oso("end")
+    stream.snapshot(10, 20, "memory")
+    begun(stream, 10, 11, 2**63)
+    begun(stream, 11, 12, 2**63)
+    begun(stream, 12, 13, 2**63 - 1)
+    assert tables(talk).anomalies == ["manifest-uid-backwards"]
+
+
+def test_events_beside_the_collections_that_were_asked_for() -> None:
+    talk = opened()
+    stream = talk.stream(7, value={"collections": ["9", "a"]})
+    stream.snapshot(0, 9, "memory")
+    for seqno, collection in enumerate((9, 10), 1):
+        begun(stream, seqno, collection, seqno)
+    for seqno, collection in ((3, 9), (4, 10), (5, 0), (6, 11)):
+        stream.mutation(seqno, f"k{seqno}", collection=collection)
+    found = tables(talk).anomalies
+    assert found.count("collection-outside-filter") == 2
+
+
+@pytest.mark.parametrize("value", [None, {"scope": "8"}, {"collections": "9"}])
+def test_without_named_collections_every_one_may_come(value: dict[str, str] | None) -> None:
+    talk = opened()
+    stream = talk.stream(7, start=3, value=value)
+    stream.snapshot(3, 9, "memory")
+    stream.mutation(5, "k", collection=12)
+    assert tables(talk).anomalies == []
+
+
+def many(count: int) -> Told:
+    """A pending prepare, many keys, one of the first again, and the commit."""
+    talk, stream = started(0, count + 9)
+    stream.prepare(1, "k", {})
+    for seqno in range(2, count):
+        stream.mutation(seqno, f"key{seqno}")
+    stream.mutation(count, "key2")
+    stream.commit(1, count + 1, "k")
+    stream.commit(2, count + 2, "never prepared")
+    return talk
+
+
+def test_too_many_keys_are_forgotten_which_is_said_once_and_nothing_is_claimed() -> None:
+    captured = packets(many(300))
+    assert Seen(captured).anomalies == ["duplicate-key-in-snapshot", "commit-without-prepare"]
+    assert Seen(captured, keys=64).anomalies == ["keys-not-checked"]
+
+
+def test_batches_do_not_matter_where_keys_are_forgotten() -> None:
+    captured = packets(many(300))
+    whole = Seen(captured, keys=64).everything()
+    assert Seen(captured, [5] * len(captured), keys=64).everything() == whole
