@@ -10,6 +10,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import Format
@@ -36,9 +37,12 @@ class FailOn(StrEnum):
 def check(
     context: typer.Context,
     captures: options.Captures,
-    rule: Annotated[list[str] | None, typer.Option("--rule", metavar="RULE", help="Only this rule; may be repeated.")] = None,
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", metavar="RULE", help="Only this rule, and those of --family; may be repeated.")
+    ] = None,
     family: Annotated[
-        list[str] | None, typer.Option("--family", metavar="FAMILY", help="Only rules of this family; may be repeated.")
+        list[str] | None,
+        typer.Option("--family", metavar="FAMILY", help="Only rules of this family, and those of --rule; may be repeated."),
     ] = None,
     no_rule: Annotated[list[str] | None, typer.Option("--no-rule", metavar="RULE", help="Not this rule; may be repeated.")] = None,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
@@ -68,7 +72,10 @@ def check(
                 for batch in interrupts.between(reading):
                     checker.take(batch)
             finally:  # Ctrl-C: what was found until then
-                found = checker.findings(reading.engine.links, reading.coverage)
+                is_whole = not interrupts.settled()
+                if not is_whole:
+                    complain(INTERRUPTED)
+                found = checker.findings(reading.engine.links, reading.coverage, is_whole=is_whole)
                 files = [file.name for file in reading.capture.files]
                 if format_ is Format.TEXT:
                     out.put("".join(f"{line}\n" for line in report_lines(found, files, out.painter())))
@@ -88,15 +95,18 @@ def _fails(found: Sequence[Finding], fail_on: FailOn) -> bool:
 def _rules(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None) -> list[str]:
     """Ids of the rules that are asked for. Raises UsageError."""
     from dcpinspect.findings.checker import RULES
-    from dcpinspect.findings.rule import FAMILIES
 
-    for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, FAMILIES)):
+    families = list(dict.fromkeys(one.family for one in RULES.values()))
+    for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, families)):
         for value in values or ():
             if value not in known:
                 close = did_you_mean(value, known) or f"; there are {', '.join(known)}"
                 raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
-    return [
+    chosen = [
         one.id
         for one in RULES.values()
         if (one.id in (rule or ()) or one.family in (family or ()) or not (rule or family)) and one.id not in (no_rule or ())
     ]
+    if not chosen:
+        raise UsageError("--no-rule: no rule is left to check; take one of them back")
+    return chosen

@@ -124,6 +124,12 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+def settled() -> bool:
+    """Whether Ctrl-C was pressed; it is answered by writing what there is, which only another one interrupts."""
+    asked, _interrupts.asked = _interrupts.asked, False
+    return asked
+
+
 def between(batches: Iterable[T]) -> Iterator[T]:
     """The batches; Ctrl-C ends the wait for the next one at once."""
     source = iter(batches)

@@ -10,6 +10,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import Format
@@ -84,6 +85,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     for _ in interrupts.between(reading):
                         pass
                 finally:  # Ctrl-C: what was read until then
+                    if interrupts.settled():
+                        complain(INTERRUPTED)
                     records = selection.of(reading.tables.by_name[name])
                     shown = records if limit is None else records.head(limit)
                     if chosen is None and format_ is Format.TEXT:

@@ -10,6 +10,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def stats(
                     if is_all:
                         balance.feed(batch)
             finally:  # Ctrl-C: what was read until then
+                if interrupts.settled():
+                    complain(INTERRUPTED)
                 rows = [*counted.rows(), *(_of_streams(reading, balance) if is_all else ()), *_of_capture(reading.coverage)]
                 if format_ is Format.TEXT:
                     _write_text(rows, out)

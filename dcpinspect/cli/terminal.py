@@ -10,6 +10,8 @@ from contextlib import suppress
 
 from dcpinspect.escape import one_line
 
+INTERRUPTED = "interrupted: this is of what was read until then"
+
 
 def complain(message: object, details: Sequence[str] = ()) -> None:
     """Write one line to standard error, starting with the program's name, and the details below it as they are."""

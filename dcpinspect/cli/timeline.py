@@ -12,6 +12,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import Format
@@ -84,6 +85,8 @@ def timeline(
                     gathered.take(batch.redacted(redactor), items.feed(batch), reading)
                 is_whole = True
             finally:  # Ctrl-C: what was read until then
+                if interrupts.settled():
+                    complain(INTERRUPTED)
                 found = stories(reading.tables, vbucket, connections, items)
                 if is_whole and not found and reading.messages:
                     _refuse(reading, vbucket, connection)

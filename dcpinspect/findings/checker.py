@@ -72,14 +72,17 @@ class Checker:
         for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
             self._places[int(batch.row[index])] = place_of(batch, index)
 
-    def findings(self, links: list[Link], coverage: Coverage) -> list[Finding]:
-        """All that was found so far, worst first; ``links``: the connections as they are now."""
+    def findings(self, links: list[Link], coverage: Coverage, *, is_whole: bool = True) -> list[Finding]:
+        """All that was found so far, worst first; ``links``: the connections as they are now.
+
+        ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken.
+        """
         context = Context(self._tracker, links)
         collector = self._collector.copy()
         for occurrence in requests.findings(context):
             collector.add(occurrence)
         for occurrence in markers.findings(context, self._tracker.tables(links)):
             collector.add(occurrence)
-        for occurrence in connections.findings(context, coverage, self._places):
+        for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole):
             collector.add(occurrence)
         return collector.findings(SILENCES)

@@ -66,11 +66,12 @@ RULES = (
 )
 
 
-def findings(context: Context, coverage: Coverage, places: Mapping[int, Place]) -> Iterator[Occurrence]:
-    """All occurrences. ``places``: where the messages of a session were, by row."""
+def findings(context: Context, coverage: Coverage, places: Mapping[int, Place], *, is_whole: bool) -> Iterator[Occurrence]:
+    """All occurrences. ``places``: where the messages of a session were, by row. ``is_whole``: all messages were taken."""
     for link in context.links:
         yield from _session(context, link, places)
-        yield from _closed(context, link)
+        if is_whole:
+            yield from _closed(context, link)
         if not link.has_handshake:
             yield _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown")
         for direction, name in enumerate(("c2s", "s2c")):

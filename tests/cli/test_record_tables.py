@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import jsonschema
@@ -117,3 +122,21 @@ def test_of_several_captures_every_record_says_in_which_one_it_begins(tmp_path: 
     assert capsys.readouterr().out.splitlines()[0].endswith(',"file"')
     assert main(["streams", *parts]) == 0
     assert capsys.readouterr().out.splitlines()[-1].endswith(parts[1])
+
+
+@pytest.mark.parametrize("command", ["gaps", "vbuckets", "check"])
+def test_an_interrupted_table_says_so_and_is_whole(command: str, tmp_path: Path) -> None:
+    """The writer of the pipe stops in the middle, and Ctrl-C comes."""
+    path, out = tmp_path / "pipe", tmp_path / "out.ndjson"
+    os.mkfifo(path)
+    capture = (SAMPLES / "rollback.pcap").read_bytes()
+    program = [sys.executable, "-m", "dcpinspect", command, str(path), "-o", str(out)]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process, path.open("wb") as pipe:
+        pipe.write(capture[:-400])
+        pipe.flush()
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: this is of what was read until then" in err
+    assert [json.loads(line) for line in out.read_text().splitlines()]
