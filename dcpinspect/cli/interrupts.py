@@ -7,6 +7,7 @@ goes on as if nobody had asked for anything, and in extension modules that crash
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import threading
@@ -155,24 +156,44 @@ class _Watch:
         self._is_waiting = is_waiting
         self._is_stopping = False
         self._is_ending = False
+        self._is_raised = False
 
     def run(self, signals: int) -> None:
-        """Take the numbers of signals from a pipe until it is closed."""
-        while number := os.read(signals, 1):
-            if number[0] != signal.SIGINT:
+        """Take the numbers of signals from a pipe until it is closed.
+
+        The main thread is told of an answer until it has taken it: a signal that comes just before a call that waits does not end the wait.
+        """
+        while True:
+            was_asked = self._is_stopping or self._is_ending
+            if not select.select([signals], [], [], AGAIN if was_asked and not self._is_raised else None)[0]:
+                main = threading.main_thread().ident
+                if main is not None and self._is_told():
+                    signal.pthread_kill(main, signal.SIGALRM)
                 continue
-            if not self._is_stopping and self._stop():
-                self._is_stopping = True
-            else:
-                self._is_ending = True
-                self._end()
-            main = threading.main_thread().ident
-            assert main is not None
-            signal.pthread_kill(main, signal.SIGALRM)  # it may be waiting, and has seen the signal before the answer was known
+            number = os.read(signals, 1)
+            if not number:
+                return
+            if number[0] == signal.SIGINT:
+                self._answer()
+
+    def _answer(self) -> None:
+        if not self._is_stopping and self._stop():
+            self._is_stopping = True
+        else:
+            self._is_ending = True
+            self._end()
+
+    def _is_told(self) -> bool:
+        """Whether the main thread is to raise KeyboardInterrupt and has not."""
+        return not self._is_raised and (self._is_ending or (self._is_stopping and self._is_waiting()))
 
     def note(self, _: int, frame: FrameType | None) -> None:
-        if self._is_ending or (self._is_stopping and self._is_waiting()):
-            _raise_outside_imports(signal.SIGINT, frame)
+        if self._is_told():
+            try:
+                _raise_outside_imports(signal.SIGINT, frame)
+            except KeyboardInterrupt:
+                self._is_raised = True
+                raise
 
 
 @contextmanager
@@ -192,7 +213,7 @@ def answered(stop: Callable[[], bool], end: Callable[[], None], is_waiting: Call
     thread = threading.Thread(target=watch.run, args=(reader,), daemon=True)
     thread.start()
     fd_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    alarm_before = signal.signal(signal.SIGALRM, _try_again)
+    alarm_before = signal.signal(signal.SIGALRM, watch.note)
     signal.signal(signal.SIGINT, watch.note)
     try:
         yield
