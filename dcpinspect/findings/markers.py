@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.findings.finding import Occurrence, Place
@@ -29,8 +30,8 @@ RULES = (
         "snapshot-incomplete",
         "snapshot",
         "warning",
-        "another marker, or a stream end ok, comes before the end of a snapshot was reached; a note for clients without collections",
-        "the same range again with history; a replica that merges snapshots; after a hole",
+        "another marker, or a stream end ok, comes before the end of a snapshot; a note where collections are off or unknown",
+        "the same range again with history; a replica that merges snapshots; the end that was asked for came; after a hole",
         "a client without collections is not told what it cannot see: negotiate collections, or take the next marker as the end",
         reports=("MB-38733", "MB-50183", "JDCP-175", "couchbase/sync_gateway#5719"),
     ),
@@ -45,7 +46,7 @@ def findings(context: Context, tables: Tables) -> Iterator[Occurrence]:
         stream = int(row[s.N_STREAM])
         if row[s.N_POSITION] == w.FIRST and row[s.N_LAYOUT] not in (s.UPR_LAYOUT, s.OSO_LAYOUT):
             yield from _first(context, number, stream)
-        if states[number] == "incomplete":
+        if states[number] == "incomplete" and not _is_all(context.streams[stream]):
             yield _incomplete(context, number, stream)
     yield from _resumed(context, tables)
 
@@ -71,17 +72,22 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     yield _of(context, stream, "first-marker-start", "note" if start > high else "warning", message, *places, seqnos=(start, low, high))
 
 
+def _is_all(stream: npt.NDArray[np.int64]) -> bool:
+    """Whether a stream has brought what was asked for, although its last snapshot goes further."""
+    return bool(stream[s.S_FORM] > 0 and stream[s.S_REASON] == 0 and stream[s.S_SEEN] > 0 and stream[s.S_LAST] >= stream[s.S_END])
+
+
 def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
     row = context.snapshots[number]
     session = context.session(int(context.streams[stream, s.S_CONNECTION]))
-    legacy = session.features is not None and "Collections" not in session.features and session.control("enable_sync_writes") != "true"
+    is_told = "Collections" in (session.features or ()) or session.control("enable_sync_writes") == "true"
     end = plain(row[s.N_END])
     reached = f"{plain(row[s.N_LAST])} of {end}" if row[s.N_SEEN] else f"nothing of the snapshot up to {end}"
     later = np.flatnonzero((context.snapshots[:, s.N_STREAM] == stream) & (context.snapshots[:, s.N_INDEX] == row[s.N_INDEX] + 1))
     places = [context.marker(number), *(context.marker(int(one)) for one in later[:1])]
     came = "the next marker came" if len(later) else "the stream ended"
     message = f"{reached} when {came}: no SeqnoAdvanced"
-    return _of(context, stream, "snapshot-incomplete", "note" if legacy else "warning", message, *places, seqnos=(end,))
+    return _of(context, stream, "snapshot-incomplete", "warning" if is_told else "note", message, *places, seqnos=(end,))
 
 
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:

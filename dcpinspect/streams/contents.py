@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.streams import keys as k
 from dcpinspect.streams import state as s
-from dcpinspect.streams.disputes import named_collections
+from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.elsewhere import collections_of, key_hashes
 from dcpinspect.tables.messages import MessageBatch
 

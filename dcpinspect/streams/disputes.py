@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.elsewhere import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, Interval, Shown, Wanted
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import DISK
@@ -79,19 +80,6 @@ def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: 
             collections = named
     deletions = session.open_flags is not None and not session.open_flags & SKIP_DELETES
     return Subscription(collections, features is None or COLLECTIONS in features, deletions)
-
-
-def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | None:
-    """Collections that the value of a stream request names; None where it names none."""
-    named = filter_.get("collections") if filter_ is not None else None
-    return frozenset(number for text in named if (number := _hex(text)) is not None) if isinstance(named, list) else None
-
-
-def _hex(text: object) -> int | None:
-    try:
-        return int(text, 16) if isinstance(text, str) else None
-    except ValueError:
-        return None
 
 
 class Disputes:

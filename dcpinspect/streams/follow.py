@@ -253,7 +253,9 @@ def take_answer(
     if streams[st, s.S_STATE] != w.REQUESTED:
         return
     live = keys[k, s.K_LIVE]
-    if live >= 0 and w.ACCEPTED <= streams[live, s.S_STATE] <= w.STREAMING and not has_doubt(live, connections, streams):
+    may_be_closing = connections[c, s.C_LOSSES + 1 - connections[c, s.C_PRODUCER]] > 0  # the request for that may be lost
+    is_running = live >= 0 and w.ACCEPTED <= streams[live, s.S_STATE] <= w.STREAMING
+    if is_running and not may_be_closing and not has_doubt(live, connections, streams):
         note(w.ALREADY_OPEN, i, st, live, 0, messages, streams, anomalies, counts)
     leave(k, keys, connections, streams, snapshots)
     keys[k, s.K_LIVE] = st

@@ -17,6 +17,7 @@ from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
+from dcpinspect.streams.collections import Manifest
 from dcpinspect.tables.messages import MessageBatch
 
 PRODUCER_FLAG = 0x01
@@ -36,6 +37,8 @@ _SESSION[
         Opcode.GET_FAILOVER_LOG,
         Opcode.GET_ALL_VB_SEQNOS,
         Opcode.OBSERVE_SEQNO,
+        Opcode.DCP_SYSTEM_EVENT,
+        Opcode.COLLECTIONS_GET_MANIFEST,
     ]
 ] = True
 _KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
@@ -83,6 +86,7 @@ class Session:
     """Vbuckets that the server listed as replicas."""
     failover_logs: dict[int, tuple[bytes, int]] = field(default_factory=dict)
     """Newest log asked for outside of stream requests, and its row, by vbucket."""
+    manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
     """What requests without an answer asked, by row."""
 
@@ -177,6 +181,9 @@ class Conversation:
                     session.controls[key] = Control(value, None, number)
                 if session.open_flags is None:
                     facts.append((row, s.C_PRODUCER, 1 - int(batch.direction[row])))
+        elif opcode == Opcode.DCP_SYSTEM_EVENT:
+            if batch.decoded.fits[row] and session.manifest.is_news(_told(batch, row)):
+                session.manifest.take_event(batch.annotate(row))
         elif opcode == Opcode.GET_ALL_VB_SEQNOS:
             _wait(session, number, (batch.number("state", row), batch.number("collection_id", row)))
 
@@ -203,6 +210,8 @@ class Conversation:
             session.failover_logs[int(batch.vbucket.values[row])] = (_value(batch, row), int(batch.row[row]))
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
+        elif opcode == Opcode.COLLECTIONS_GET_MANIFEST and good:
+            session.manifest.take_answer(_object(_value(batch, row)) or {})
         elif opcode == Opcode.OBSERVE_SEQNO and good:
             vbucket, seqno = batch.number("observed_vbucket", row), batch.number("current_seqno", row)
             if vbucket is not None and seqno is not None:
@@ -247,6 +256,12 @@ def _wait(session: Session, row: int, asked: Any) -> None:
 
 def _key(batch: MessageBatch, row: int) -> bytes:
     return batch.key_of(row) or b""
+
+
+def _told(batch: MessageBatch, row: int) -> bytes:
+    """What a system event says, without its seqno, which differs by vbucket."""
+    start, end = int(batch.decoded.extras_at[row]) + 8, int(batch.start[row]) + int(batch.length[row])
+    return batch.data[start:end].tobytes()
 
 
 def _value(batch: MessageBatch, row: int) -> bytes:

@@ -207,8 +207,16 @@ class Tracker:
             opened[number] = session.open_flags is not None
             bare[number] = session.features is not None and COLLECTIONS not in session.features
         owner = streams[:, s.S_CONNECTION]
-        lacking = np.zeros(len(streams), dtype=np.bool_)
-        return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], lacking)
+        return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], self._lacks_history()[owner])
+
+    def _lacks_history(self) -> npt.NDArray[np.bool_]:
+        """Connections to a bucket of which a collection is known that keeps no history, by number."""
+        found = np.zeros(self._met + 1, dtype=np.bool_)
+        sessions = self.conversation.sessions
+        buckets = {session.bucket for session in sessions.values() if session.manifest.lacks_history} - {None}
+        for number, session in sessions.items():
+            found[number] = session.manifest.lacks_history or session.bucket in buckets
+        return found
 
 
 def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[tuple[str, int], HighSeqno]:

@@ -61,6 +61,15 @@ def test_a_snapshot_that_another_marker_cuts_short(features: tuple[str, ...], se
     assert of("snapshot-incomplete", talk) == [(severity, "8 of 9 when the next marker came: no SeqnoAdvanced")]
 
 
+def test_a_stream_that_brought_all_it_was_asked_for_owes_nothing_of_its_snapshot() -> None:
+    talk = opened()
+    stream = talk.stream(7, end=5)
+    stream.snapshot(0, 9, "disk")
+    stream.mutation(7, "k")
+    stream.end()
+    assert of("snapshot-incomplete", talk) == []
+
+
 def test_a_snapshot_that_seqno_advanced_completes_or_a_hole_hides() -> None:
     talk = opened()
     stream = streaming(talk)

@@ -133,6 +133,16 @@ def test_a_second_acceptance_without_an_end_is_a_fault() -> None:
     assert tables(talk).anomalies == ["stream-already-open"]
 
 
+def test_a_second_acceptance_is_none_where_the_close_of_the_first_may_be_lost() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    with talk.lost():
+        talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=stream.opaque))
+    talk.answer("dcp_close_stream", stream.opaque)
+    talk.stream(7)
+    assert tables(talk).anomalies == []
+
+
 def test_an_answer_without_a_request_is_no_stream() -> None:
     talk = Told("test:1")
     talk.answer("dcp_stream_req", 9, failover_log=[{"uuid": 1, "seqno": 0}])
