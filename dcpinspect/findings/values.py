@@ -12,6 +12,7 @@ from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records, fixed_size
 from dcpinspect.protocol.json_check import are_json
+from dcpinspect.protocol.json_grammar import is_json_text
 from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.meanings import json_error
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -58,7 +59,7 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
         found.setdefault("deletion-with-body", []).extend(plain.tolist())
     plain = plain[(decoded.datatype[plain] & datatypes.JSON) != 0]
     for row in plain[~are_json(batch.data, decoded.value.start[plain], decoded.value.size[plain])].tolist():
-        if json_error(_value(batch, row)) is not None:
+        if _is_no_json(_value(batch, row)):
             found.setdefault("json-bit-not-json", []).append(row)
     _annotated(batch, rows[has_tail], found)
     for row in rows[wrapped & ~has_tail].tolist():
@@ -78,7 +79,7 @@ def _texts(batch: MessageBatch, rows: Rows, kind: Kind | None, found: dict[str, 
                 content = decode_snappy(content)
             except SnappyError:
                 found.setdefault("bad-snappy", []).append(row)
-        if (kind is Kind.JSON or (kind is Kind.ERROR and content[:1] == b"{")) and json_error(content) is not None:
+        if (kind is Kind.JSON or (kind is Kind.ERROR and content[:1] == b"{")) and _is_no_json(content):
             found.setdefault("json-bit-not-json", []).append(row)
 
 
@@ -112,6 +113,11 @@ def _value(batch: MessageBatch, row: int) -> bytes:
     return batch.data[at : at + size].tobytes()
 
 
+def _is_no_json(text: bytes) -> bool:
+    """Whether it breaks the grammar; what only exceeds the limits of a parser is JSON all the same."""
+    return json_error(text) is not None and not is_json_text(text)
+
+
 def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> Iterator[str]:
     """Rules that a compressed value, or one with xattrs, breaks."""
     if datatype & datatypes.SNAPPY:
@@ -127,5 +133,5 @@ def _faults(content: bytes, datatype: int, *, is_bodyless: bool) -> Iterator[str
         content = content[section.body_offset :]
     if content and is_bodyless:
         yield "deletion-with-body"
-    if content and datatype & datatypes.JSON and json_error(content) is not None:
+    if content and datatype & datatypes.JSON and _is_no_json(content):
         yield "json-bit-not-json"

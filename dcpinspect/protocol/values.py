@@ -8,6 +8,7 @@ from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
+from dcpinspect.protocol.json_grammar import is_json_text
 from dcpinspect.protocol.meanings import json_error, json_number, text_or_bytes
 from dcpinspect.protocol.message import Encoding, FieldValue, Value
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
@@ -155,7 +156,7 @@ def _body_encoding(annotation: Annotation, body: bytes, is_json: bool, place: tu
         error = json_error(body)
         if error is None:
             return "json"
-        if not annotation.context.underlying_datatype:
+        if not annotation.context.underlying_datatype and not is_json_text(body):
             at, body_at, is_inflated = place
             where, inside = _place(at, body_at + error[0], is_inflated)
             annotation.problem("json-bit-not-json", "warning", path, where, f"marked JSON, but {error[1]} at byte {error[0]}{inside}")
@@ -176,7 +177,7 @@ def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth:
             encoding = "json"
             if spec.stream_id and annotation.message.sid is None:
                 annotation.message.sid = json_number(body, spec.stream_id)
-        else:
+        elif not is_json_text(body):
             where, inside = _place(at, error[0], inflated is not None)
             annotation.problem("json-bit-not-json", "warning", path, where, f"should be JSON, but {error[1]} at byte {error[0]}{inside}")
     annotation.message.value = Value(encoding, len(raw), body, None if inflated is None else len(body))

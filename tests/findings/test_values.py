@@ -45,3 +45,10 @@ def test_a_value_of_which_only_the_datatype_is_the_documents() -> None:
 def test_what_the_capture_lacks_is_not_judged() -> None:
     data = mutation(b'{"a": 1}', 1)
     assert rules(data, missing={0: [(len(data) - 1, len(data))]}) == []
+
+
+@pytest.mark.parametrize("snappy", [True, False])
+@pytest.mark.parametrize("text", ["1e999999", "9" * 400, "[" * 1_500 + "]" * 1_500, '"\\ud800"', '{"a": 1e999999}'])
+def test_json_that_exceeds_the_limits_of_parsers_is_json(text: str, snappy: bool) -> None:
+    assert rules(mutation(*encode_document(text, json=True, snappy=snappy))) == []
+    assert rules(mutation(*encode_document(text + "]", json=True, snappy=snappy))) == [("json-bit-not-json", [0])]
