@@ -15,7 +15,7 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from threading import Lock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import duckdb
 import numpy as np
@@ -25,16 +25,13 @@ import pyarrow.dataset
 from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
+from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.reading import Packets, Reading
-from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.duck import connect
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.schema import COLUMNS
-
-if TYPE_CHECKING:
-    from dcpinspect.streams.tracker import Tables
 
 T = TypeVar("T")
 
@@ -63,7 +60,8 @@ class Captures:
         """Input is waited for just now, so that KeyboardInterrupt ends a scan."""
         self.failure: Exception | None = None
         """What ended a scan; DuckDB knows its text only."""
-        self._tables: Tables | None = None
+        self._tables: dict[str, Records] = {}
+        self._has_findings = False
         self._one_makes_tables = Lock()
         self._given = 0
         """Messages that the last scan gave."""
@@ -97,13 +95,18 @@ class Captures:
     def records(self, name: str) -> Any:
         """A table that is made of all messages, as a ``pyarrow.Table``. Raises UsageError as ``batches`` does."""
         with self._one_makes_tables:
-            if self._tables is None:
+            checks = name in CHECKED and not self._has_findings
+            if not self._tables or checks:
                 reading = self._reading()
-                reading.track()
+                if checks or not self.can_repeat:
+                    reading.check()
+                    self._has_findings = True
+                else:
+                    reading.track()
                 for _ in self._noted(self._scan(reading)):
                     pass
-                self._tables = reading.tables
-        return self._tables.by_name[name].arrow()
+                self._tables = reading.by_name()
+        return self._tables[name].arrow()
 
     def _noted(self, scan: Iterator[T]) -> Iterator[T]:
         try:
@@ -198,10 +201,10 @@ def _records(name: str, captures: Captures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
         yield from captures.records(name).select(columns).to_batches(SLICE)
 
-    return ScannedTable(Records(BY_TABLE[name], {column.name: () for column in BY_TABLE[name].columns}, 0).arrow().schema, rows)
+    return ScannedTable(Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema, rows)
 
 
-TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in BY_TABLE}}
+TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in CONTRACTS}}
 """The tables that queries know, by name."""
 
 

@@ -14,8 +14,11 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
+    from dcpinspect.findings.checker import Checker
+    from dcpinspect.findings.finding import Finding
     from dcpinspect.streams.elsewhere import Shown
     from dcpinspect.streams.tracker import Tables, Tracker
+    from dcpinspect.tables.records import Records
 
 T = TypeVar("T")
 
@@ -93,6 +96,7 @@ class Reading:
         self._options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
         self._is_repeatable = self.capture.size is not None
         self.tracker: Tracker | None = None
+        self.checker: Checker | None = None
         if track:
             self.track()
 
@@ -101,6 +105,14 @@ class Reading:
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
         self.tracker = Tracker(remembers=not self._is_repeatable)
+
+    def check(self, rules: Iterable[str] | None = None) -> None:
+        """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all."""
+        from dcpinspect.findings.checker import RULES, Checker  # deferred, as above
+
+        self.track()
+        assert self.tracker is not None
+        self.checker = Checker(self.tracker, RULES if rules is None else rules)
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +133,28 @@ class Reading:
             raise ValueError(msg)
         names = [file.name for file in self.capture.files]
         return self.tracker.tables(self.engine.links, names if len(names) > 1 else (), self._shown(self.tracker))
+
+    def findings(self, *, is_whole: bool = True) -> list[Finding]:
+        """What is wrong so far, worst first. Raises ValueError unless the reading checks.
+
+        ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between.
+        """
+        if self.checker is None:
+            msg = "this reading does not check"
+            raise ValueError(msg)
+        return self.checker.findings(self.engine.links, self.coverage, is_whole=is_whole)
+
+    def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
+        """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""
+        tables = self.tables.by_name
+        if self.checker is not None:
+            from dcpinspect.findings.checker import RULES  # deferred, as above
+            from dcpinspect.findings.record import finding_records, with_counts
+
+            found = self.findings(is_whole=is_whole)
+            tables["vbuckets"] = with_counts(tables["vbuckets"], found, self.checker.clients(self.engine.links))
+            tables["findings"] = finding_records(found, RULES, [file.name for file in self.capture.files])
+        return tables
 
     def _shown(self, tracker: Tracker) -> Shown | None:
         """What a second look at the files gives of the events by which streams are compared."""
@@ -151,4 +185,6 @@ class Reading:
             self.messages += len(batch)
             if self.tracker is not None:
                 self.tracker.feed(batch)
+            if self.checker is not None:
+                self.checker.take(batch)
             yield batch

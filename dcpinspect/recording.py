@@ -25,6 +25,8 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.json import Values, dump, message_object
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.reading import Reading, ahead
 from dcpinspect.render.field_table import field_table
@@ -157,11 +159,14 @@ class Recording:
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
-        """Another table, as a ``pyarrow.Table``: connections, streams, snapshots, gaps or vbuckets. Raises UsageError."""
-        tables = self._whole(track=True).tables.by_name
-        if name not in tables:
-            raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, tables) or '; there are ' + ', '.join(tables)}")
-        return tables[name].arrow()
+        """Another table, as a ``pyarrow.Table``: connections, streams, snapshots, gaps, vbuckets or findings. Raises UsageError."""
+        if name not in CONTRACTS:
+            raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
+        return self._whole(track=True, check=name in CHECKED).by_name()[name].arrow()
+
+    def findings(self) -> list[Finding]:
+        """What is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for ``annotate``."""
+        return self._whole(track=True, check=True).findings()
 
     # -- one message ------------------------------------------------------------------------------------
 
@@ -204,20 +209,22 @@ class Recording:
             msg = "the recording is closed"
             raise ValueError(msg)
 
-    def _read(self, *, track: bool = False, keeper: Store | None = None) -> Reading:
+    def _read(self, *, track: bool = False, check: bool = False, keeper: Store | None = None) -> Reading:
         self._check()
         if self._is_pipe and self._opened is not None:
             what = "reading was interrupted, and what came before cannot be read again"
             raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
         ports, find = self._ports
         self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper)
+        if check:
+            self._opened.check()
         return self._opened
 
     def _begun(self) -> Store:
         """A store that ``_filling`` fills, as far as it is asked to."""
         store = Store(keep=self._keep)
         try:
-            self._filling = self._fill(store, self._read(track=True, keeper=store))
+            self._filling = self._fill(store, self._read(track=True, check=self._is_pipe, keeper=store))
         except BaseException:
             store.close()
             raise
@@ -240,17 +247,18 @@ class Recording:
             pass
         return store
 
-    def _whole(self, *, track: bool = False) -> Reading:
+    def _whole(self, *, track: bool = False, check: bool = False) -> Reading:
         """A reading that came to the end."""
         self._check()
         if self._store is not None:
             self._filled()
-        if self._done is None or (track and self._done.tracker is None):
-            with self._read(track=track) as reading:
+        done = self._done
+        if done is None or (track and done.tracker is None) or (check and done.checker is None):
+            with self._read(track=track, check=check) as reading:
                 for _ in reading:
                     pass
-            self._done = reading
-        return self._done
+            self._done = done = reading
+        return done
 
     def _streamed(self, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
         """Of captures that can be read again."""

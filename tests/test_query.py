@@ -15,10 +15,10 @@ import pytest
 
 from dcpinspect import query
 from dcpinspect.errors import CaptureError, PlacedError, UsageError
+from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.encode import encode
 from dcpinspect.query import Captures, Query, ScannedTable
 from dcpinspect.reading import Reading
-from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows, duckdb_sql
@@ -26,7 +26,9 @@ from dcpinspect.tables.schema import COLUMNS
 from tests import builders
 
 SAMPLES = Path(__file__).parent.parent / "sample_captures"
-TOUR, LARGE, SNAPSHOTS = (str(SAMPLES / name) for name in ("tour.pcapng", "large.pcapng.gz", "snapshots.pcap"))
+TOUR, LARGE, SNAPSHOTS, ROLLBACK = (
+    str(SAMPLES / name) for name in ("tour.pcapng", "large.pcapng.gz", "snapshots.pcap", "rollback.pcap")
+)
 NAMES = [column.name for column in COLUMNS]
 
 
@@ -108,11 +110,13 @@ def test_conditions_mean_what_they_mean_in_filters(text: str) -> None:
     assert [row["row"] for row in found] == kept != []
 
 
-@pytest.mark.parametrize("name", BY_TABLE)
+@pytest.mark.parametrize("name", CONTRACTS)
 def test_the_tables_of_streams_are_those_of_the_reading(name: str) -> None:
     with Reading([SNAPSHOTS], track=True) as reading:
+        if name in CHECKED:
+            reading.check()
         assert list(reading)
-        expected = reading.tables.by_name[name].arrow()
+        expected = reading.by_name()[name].arrow()
     with Captures([SNAPSHOTS]) as captures, Query(f"from {name}", captures) as asked:
         result = asked.result()
         assert result.schema.equals(expected.schema)
@@ -128,6 +132,26 @@ def test_one_reading_makes_all_tables_of_streams() -> None:
         assert captures.scans == 1
     assert rows
     assert all(row["n"] == row["gaps"] * row["snapshots"] for row in rows)
+
+
+def test_findings_are_counted_in_vbuckets_and_join_their_messages() -> None:
+    assert ask("select vbucket, findings['warning'] n from vbuckets order by all", ROLLBACK) == [
+        {"vbucket": vbucket, "n": int(vbucket != 8)} for vbucket in (7, 8, 9, 10)
+    ]
+    text = "select f.rule, m.name from findings f join messages m on m.row = f.rows[1] where f.severity = 'warning' group by all"
+    assert ask(text, ROLLBACK) == [{"rule": "rollback", "name": "dcp_stream_req"}]
+
+
+def test_rules_are_asked_only_for_tables_that_need_them() -> None:
+    text = "select (select count(*) from streams) streams, (select count(*) from findings where severity = 'warning') findings"
+    assert ask(text, ROLLBACK) == [{"streams": 11, "findings": 3}]
+    with Captures([ROLLBACK]) as captures:
+        captures.records("streams")
+        assert captures.readings[-1].checker is None
+        captures.records("findings")
+        assert captures.readings[-1].checker is not None
+        captures.records("streams")
+        assert captures.scans == 2
 
 
 def test_messages_and_streams_join() -> None:

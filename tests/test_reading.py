@@ -112,6 +112,22 @@ def test_streams_of_pipes_are_compared_by_what_is_remembered(tmp_path: Path) -> 
     assert gap["cause"] == "unexplained"
 
 
+def test_a_reading_that_checks_has_findings_besides(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(builders.pcap(lacking()))
+    with Reading([str(path)], track=True) as reading:
+        list(reading)
+        assert "findings" not in reading.by_name()
+        assert reading.by_name()["vbuckets"].values("findings") == [None, None]
+        with pytest.raises(ValueError, match="does not check"):
+            reading.findings()
+    with Reading([str(path)]) as reading:
+        reading.check(["mid-stream-start", "seqno-not-increasing"])
+        list(reading)
+        assert {one.rule for one in reading.findings()} <= {"mid-stream-start", "seqno-not-increasing"}
+        assert len(reading.by_name()["findings"]) == len(reading.findings())
+
+
 def test_a_reading_of_what_is_live_lets_time_pass(tmp_path: Path) -> None:
     """A start in the middle of a stream is on trial, and no more packets come."""
     one = builders.Conversation()

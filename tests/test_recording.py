@@ -171,6 +171,7 @@ def test_a_pipe_can_be_asked_anything_any_number_of_times(is_compressed: bool, t
             assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(range(1, 451))
         assert recording.annotate(169).to_dict() == expected[168] | {"file": str(pipe)}
         assert recording.table("streams").num_rows == 20
+        assert recording.table("findings")["rule"].to_pylist() == [one.rule for one in recording.findings()] != []
         assert len(recording) == 450
         assert recording.coverage.packets["used"] > 400
 
@@ -267,6 +268,15 @@ def test_other_tables_are_those_of_the_streams() -> None:
         assert len(recording) == 161
 
 
+def test_findings_name_messages_that_can_be_looked_at() -> None:
+    with dcpinspect.open(SAMPLES / "rollback.pcap") as recording:
+        first = recording.findings()[0]
+        assert (first.rule, first.severity, first.vbuckets) == ("rollback", "warning", (7,))
+        assert [recording.annotate(place.row).message.name for place in first.places[:2]] == ["dcp_stream_req", "dcp_stream_req"]
+        assert recording.table("findings")["message"][0].as_py() == first.message
+        assert [dict(one)["warning"] for one in recording.table("vbuckets")["findings"].to_pylist()] == [1, 0, 1, 1]
+
+
 @pytest.mark.parametrize("port", [31_000, [31_000], "auto", [9, "auto"]])
 def test_ports_are_those_of_read(port: Any, tmp_path: Path) -> None:
     one = builders.Conversation(server=("10.0.0.2", 31_000))
@@ -348,6 +358,7 @@ def test_a_closed_recording_says_so() -> None:
         lambda: len(recording),
         recording.messages,
         lambda: recording.table("gaps"),
+        recording.findings,
         kept.read_all,
         reader.read_all,
     ):

@@ -55,7 +55,7 @@ def check(
     """Say what is wrong in captures: worst first, with the messages that show it and what to do."""
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.cli.tables import write_records
-    from dcpinspect.findings.checker import RULES, Checker
+    from dcpinspect.findings.checker import RULES
     from dcpinspect.findings.record import finding_records
     from dcpinspect.reading import Reading
     from dcpinspect.render.findings import report_lines
@@ -64,18 +64,17 @@ def check(
     options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
     wanted = _rules(rule, family, no_rule)
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
-        assert reading.tracker is not None
-        checker = Checker(reading.tracker, wanted)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+        reading.check(wanted)
         with opened(output, format_, captures) as out:
             try:
-                for batch in interrupts.between(reading):
-                    checker.take(batch)
+                for _ in interrupts.between(reading):
+                    pass
             finally:  # Ctrl-C: what was found until then
                 is_whole = not interrupts.settled()
                 if not is_whole:
                     complain(INTERRUPTED)
-                found = checker.findings(reading.engine.links, reading.coverage, is_whole=is_whole)
+                found = reading.findings(is_whole=is_whole)
                 files = [file.name for file in reading.capture.files]
                 if format_ is Format.TEXT:
                     out.put("".join(f"{line}\n" for line in report_lines(found, files, out.painter())))

@@ -39,7 +39,7 @@ READABLE = {
     "gaps": ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "width", "cause", "evidence"),
     "vbuckets": (
         *("client", "vbucket", "verdict", "connections", "streams", "first_seqno", "last_seqno", "high_seqno", "items", "bytes"),
-        *("gaps", "snapshots", "rollbacks"),
+        *("gaps", "snapshots", "rollbacks", "findings"),
     ),
 }
 """The columns that fit a line, left out where they have no value at all; other formats have all columns."""
@@ -80,14 +80,17 @@ def command(name: str, doc: str) -> Callable[..., int]:
         chosen = _columns(columns, name, table)
         extra_ports, find_ports = options.ports(port)
         with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+            if name == "vbuckets":
+                reading.check()  # it counts findings
             with opened(output, format_, captures) as out:
                 try:
                     for _ in interrupts.between(reading):
                         pass
                 finally:  # Ctrl-C: what was read until then
-                    if interrupts.settled():
+                    is_whole = not interrupts.settled()
+                    if not is_whole:
                         complain(INTERRUPTED)
-                    records = selection.of(reading.tables.by_name[name])
+                    records = selection.of(reading.by_name(is_whole=is_whole)[name])
                     shown = records if limit is None else records.head(limit)
                     if chosen is None and format_ is Format.TEXT:
                         readable = [column for column in (*READABLE[name], "file") if column in shown.columns]

@@ -72,6 +72,10 @@ class Checker:
         for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
             self._places[int(batch.row[index])] = place_of(batch, index)
 
+    def clients(self, links: list[Link]) -> Mapping[int, str]:
+        """The consumer that each connection belongs to, as the table of vbuckets calls it."""
+        return Context(self._tracker, links).clients
+
     def findings(self, links: list[Link], coverage: Coverage, *, is_whole: bool = True) -> list[Finding]:
         """All that was found so far, worst first; ``links``: the connections as they are now.
 

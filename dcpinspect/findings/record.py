@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from dcpinspect.escape import escape
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
+from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.records import RecordColumn, Records, RecordTable
 
 _C = RecordColumn
@@ -36,6 +38,11 @@ FINDINGS = RecordTable(
     ),
 )
 """One table of findings."""
+
+CONTRACTS = {**BY_TABLE, "findings": FINDINGS}
+"""What every table that is made of messages is like, by its name in SQL."""
+CHECKED = ("findings", "vbuckets")
+"""Those of them that rules have to be asked for."""
 
 _FILES = _C("files", "words", "capture of each of the frames; there where several captures are read")
 
@@ -68,6 +75,21 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         at = [column.name for column in table.columns].index("frames") + 1
         table = replace(table, columns=(*table.columns[:at], _FILES, *table.columns[at:]))
     return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))
+
+
+def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping[int, str]) -> Records:
+    """The table of vbuckets with the findings that speak of each; those of a whole connection count for none.
+
+    ``clients``: whose each connection is, in the words of the table.
+    """
+    counts: dict[tuple[str, int], Counter[str]] = {}
+    for one in findings:
+        for client in {clients[connection] for connection in one.connections if connection in clients}:
+            for vbucket in one.vbuckets:
+                counts.setdefault((client, vbucket), Counter())[one.severity] += 1
+    pairs = zip(vbuckets.values("client"), vbuckets.values("vbucket"), strict=True)
+    found = [{severity: counts.get(pair, Counter())[severity] for severity in SEVERITIES} for pair in pairs]
+    return vbuckets.with_column("findings", found)
 
 
 def _evidence(place: Place, files: Sequence[str]) -> dict[str, Any]:

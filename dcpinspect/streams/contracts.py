@@ -132,7 +132,7 @@ VBUCKETS = RecordTable(
         _C("gaps", "counts", "gaps by cause", w.CAUSES),
         _C("snapshots", "number", "snapshots"),
         _C("rollbacks", "number", "requests answered with a rollback"),
-        _C("findings", "counts", "findings by severity", ("error", "warning", "note")),
+        _C("findings", "counts", "findings by severity; null where nobody looked for any", ("error", "warning", "note")),
         _C("last_time", "time", "time of the latest message"),
     ),
 )

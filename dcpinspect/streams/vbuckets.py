@@ -17,8 +17,6 @@ from dcpinspect.tables.records import Records
 
 Table = npt.NDArray[np.int64]
 
-_SEVERITIES = ("error", "warning", "note")
-
 
 @dataclass(slots=True)
 class _Vbucket:
@@ -65,7 +63,7 @@ def vbucket_records(
                 {cause: count for cause, count in zip(w.CAUSES, causes, strict=True) if count},
                 int(snapshot_counts[story.streams].sum()),
                 int((own[:, s.S_ANSWER] == w.A_ROLLBACK).sum()),
-                dict.fromkeys(_SEVERITIES, 0),
+                None,  # findings: this layer knows none
                 int(own[:, s.S_LATEST + s.AT_TIME].max()),
             )
         )

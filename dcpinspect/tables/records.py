@@ -129,6 +129,10 @@ class Records:
         """The same rows with the name of the capture that each begins in; ``files``: all of the reading."""
         return Records(self.table.with_file, {**self.columns, FILE.name: Worded(self._file, files)}, self._size, file=self._file)
 
+    def with_column(self, name: str, values: Values) -> Records:
+        """The same rows with other values in a column."""
+        return Records(self.table, {**self.columns, name: values}, self._size, file=self._file)
+
     def head(self, size: int) -> Records:
         """The first rows."""
         return self if size >= len(self) else self.take(np.arange(size))

@@ -32,10 +32,11 @@ def ndjson(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str
 @pytest.mark.parametrize("name", BY_TABLE)
 @pytest.mark.parametrize("capture", [ROLLBACK, LOSSY])
 def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with Reading([capture], track=True) as reading:
+    with Reading([capture]) as reading:
+        reading.check()
         for _ in reading:
             pass
-        expected = json.loads(json.dumps(getattr(reading.tables, name).records()))
+        expected = json.loads(json.dumps(reading.by_name()[name].records()))
     found = ndjson(capsys, name, capture)
     assert found == expected
     assert found or (name, capture) == ("gaps", LOSSY)  # what it lost, it lost of a plain conversation

@@ -9,7 +9,9 @@ import pytest
 
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.checker import RULES
-from dcpinspect.findings.record import FINDINGS, finding_records
+from dcpinspect.findings.record import FINDINGS, finding_records, with_counts
+from dcpinspect.streams.contracts import VBUCKETS
+from dcpinspect.tables.records import Records
 from tests.findings.checked import findings
 from tests.streams.told import opened
 
@@ -29,3 +31,16 @@ def test_records_are_the_contract(files: list[str]) -> None:
     assert ("files" in found) == (len(files) > 1)
     assert records.arrow().num_rows == 1
     assert found["evidence"][0]["stream_offset"] > 0
+
+
+def test_vbuckets_count_what_speaks_of_them() -> None:
+    talk = opened()
+    for vbucket in range(3):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 9, "memory")
+        for seqno in (9, 9, 2)[: vbucket + 1]:
+            stream.mutation(seqno, f"k{seqno}")
+    table = Records(VBUCKETS, {"client": ["a", "a", "a", "b"], "vbucket": [0, 1, 2, 2]}, 4)
+    counted = with_counts(table, findings(talk, rules=["seqno-not-increasing", "mid-stream-start"]), {1: "a"})
+    assert [one["error"] for one in counted.values("findings")] == [0, 1, 1, 0]
+    assert counted.values("vbucket") == [0, 1, 2, 2]
