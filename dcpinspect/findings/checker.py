@@ -29,7 +29,7 @@ SILENCES: Mapping[str, Collection[str]] = {
     "duplicate-stream-request": ("stream-refused",),
     "manifest-ahead": ("stream-refused",),
     "noop-required": ("stream-refused",),
-    "marker-behind": ("marker-overlap",),
+    "marker-behind": ("marker-overlap", "snapshot-incomplete"),
     "seqno-not-increasing": ("seqno-outside-snapshot",),
     "seqno-outside-snapshot": ("duplicate-key-in-snapshot",),
     "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot"),

@@ -82,7 +82,7 @@ def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
     session = context.session(int(context.streams[stream, s.S_CONNECTION]))
     is_told = "Collections" in (session.features or ()) or session.control("enable_sync_writes") == "true"
     end = plain(row[s.N_END])
-    reached = f"{plain(row[s.N_LAST])} of {end}" if row[s.N_SEEN] else f"nothing of the snapshot up to {end}"
+    reached = f"{plain(row[s.N_REACHED])} of {end}" if row[s.N_REACHED] > s.LEAST else f"nothing of the snapshot up to {end}"
     later = np.flatnonzero((context.snapshots[:, s.N_STREAM] == stream) & (context.snapshots[:, s.N_INDEX] == row[s.N_INDEX] + 1))
     places = [context.marker(number), *(context.marker(int(one)) for one in later[:1])]
     came = "the next marker came" if len(later) else "the stream ended"

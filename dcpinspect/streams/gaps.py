@@ -68,6 +68,7 @@ def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
     filtered = facts.has_filter[stream]
     keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~facts.lacks_history[stream]
     # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
+    is_placed = _has(flags, s.G_IN_RANGE) & _has(flags, s.G_AT_EDGE)
     is_vague = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     conditions = [
         (w.LOSS, _has(flags, s.G_IS_LOST) | _has(flags, s.G_NO_MARKER)),
@@ -78,7 +79,7 @@ def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
         (w.LOSS, is_vague & _has(flags, s.G_IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
         (w.FILTERED, facts.skips_deletes[stream] & (marked & DISK != 0)),
-        (w.DEDUPLICATED, _has(flags, s.G_IN_RANGE)),
+        (w.DEDUPLICATED, is_placed),
     ]
     return np.select([holds for _, holds in conditions], [cause for cause, _ in conditions], default=w.UNEXPLAINED)
 
@@ -212,24 +213,35 @@ class Gaps:
 
     def _in_snapshot(self, gap: Table, cause: int) -> str:
         snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
-        start, end = s.unbiased(snapshot[[s.N_START, s.N_END]]).tolist()
-        row = f"the marker {start}-{end} in row {snapshot[s.N_PLACE + s.AT_ROW]}"
+        row = self._marker(gap)
         if cause == w.INVISIBLE:
             return f"{row} has {s.unbiased(snapshot[[s.N_MAX_VISIBLE]])[0]} as its greatest visible seqno"
         if cause == w.TAIL:
             return f"{row} promised more than came before row {gap[s.G_BEFORE_ROW]}"
-        if snapshot[s.N_FLAGS] & DISK:
-            return f"within {row}, from disk: de-duplicated, or purged by compaction"
-        return f"within {row}: de-duplicated"
+        if gap[s.G_AFTER] >= snapshot[s.N_START] - (snapshot[s.N_START] > s.LEAST):
+            place = f"within {row}"
+        elif gap[s.G_FLAGS] & s.G_FROM_START:
+            place = f"between {_plain(gap[s.G_AFTER])}, where the stream begins, and the first event of {row}"
+        else:
+            place = f"between what came before and the first event of {row}"
+        return f"{place}, from disk: de-duplicated, or purged by compaction" if snapshot[s.N_FLAGS] & DISK else f"{place}: de-duplicated"
+
+    def _marker(self, gap: Table) -> str:
+        snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
+        start, end = s.unbiased(snapshot[[s.N_START, s.N_END]]).tolist()
+        return f"the marker {start}-{end} in row {snapshot[s.N_PLACE + s.AT_ROW]}"
 
     def _no_cause(self, gap: Table) -> str:
         if gap[s.G_SNAPSHOT] < 0:
             return "no marker covers the second"
-        if self._snapshots[gap[s.G_SNAPSHOT], s.N_FLAGS] & HISTORY and gap[s.G_FLAGS] & s.G_IN_RANGE:
-            return "a snapshot with history has every change"
-        return (
-            "the marker has no range" if self._snapshots[gap[s.G_SNAPSHOT], s.N_LAYOUT] == s.UPR_LAYOUT else "outside of the marker's range"
-        )
+        snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
+        if snapshot[s.N_LAYOUT] == s.UPR_LAYOUT:
+            return "the marker has no range"
+        if not gap[s.G_FLAGS] & s.G_IN_RANGE:
+            return f"the second is outside of {self._marker(gap)}"
+        if not gap[s.G_FLAGS] & s.G_AT_EDGE:
+            return "no marker covers the first"
+        return f"{self._marker(gap)} is of history, which has every change"
 
     def _loss(self, loss: int, count: int) -> str:
         if loss < 0:

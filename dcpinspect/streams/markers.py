@@ -24,6 +24,7 @@ def begin_snapshot(st: int, i: int, messages: Ints, streams: Ints, snapshots: In
     snapshots[n, s.N_STREAM] = st
     snapshots[n, s.N_INDEX] = streams[st, s.S_MARKERS]
     snapshots[n, s.N_CLOSED_ROW] = -1
+    snapshots[n, s.N_REACHED] = s.LEAST
     snapshots[n, s.N_HAS_BEFORE] = streams[st, s.S_HAS_POSITION]
     snapshots[n, s.N_BEFORE] = streams[st, s.S_POSITION]
     snapshots[n, s.N_DISK_END] = streams[st, s.S_DISK_END]

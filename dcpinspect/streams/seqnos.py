@@ -174,13 +174,10 @@ def on_seqno(
         elif fault < 0:
             fault = w.BELOW_START if streams[st, s.S_POSITION_BY] == s.BY_START else w.NOT_INCREASING
             note(fault, i, st, seqno, position, messages, streams, anomalies, counts)
-        if n >= 0 and not is_advanced:
-            snapshots[n, s.N_ITEMS] += 1
-            keep_first_event(n, seqno, snapshots)
-        if streams[st, s.S_SEEN] == 0:
-            see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+        see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+        see_in_snapshot(n, seqno, is_advanced, snapshots)
         return
-    within = has_range and snapshots[n, s.N_START] <= seqno <= snapshots[n, s.N_END]
+    within = n >= 0 and is_within(n, seqno, snapshots)
     if has_range and not within and not suspended and fault < 0:
         note(w.OUTSIDE_SNAPSHOT, i, st, seqno, kind, messages, streams, anomalies, counts)
     # before the first marker of an implicit stream, and where an out-of-order snapshot may run, nobody knows what should have come
@@ -199,6 +196,8 @@ def on_seqno(
             flags |= s.G_NO_MARKER
         if streams[st, s.S_POSITION_BY] == s.BY_START:
             flags |= s.G_FROM_START
+        if streams[st, s.S_POSITION_BY] != s.BY_EVENT or is_within(streams[st, s.S_POSITION_IN], position, snapshots):
+            flags |= s.G_AT_EDGE
         before = seqno
         if is_advanced:
             flags |= s.G_IS_ADVANCED
@@ -206,21 +205,32 @@ def on_seqno(
         enter_gap(st, before, flags, i, messages, connections, streams, gaps, counts)
     see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
     move(st, seqno, s.BY_ADVANCED if is_advanced else s.BY_EVENT, i, messages, connections, streams)
-    if n >= 0:
-        see(seqno, snapshots, n, s.N_SEEN, s.N_FIRST, s.N_LAST)
-        if not is_advanced:
-            snapshots[n, s.N_ITEMS] += 1
-            keep_first_event(n, seqno, snapshots)
-        if within and seqno == snapshots[n, s.N_END] and snapshots[n, s.N_STATE] == w.OPEN:
-            snapshots[n, s.N_STATE] = w.COMPLETE_ADVANCED if is_advanced else w.COMPLETE
+    see_in_snapshot(n, seqno, is_advanced, snapshots)
 
 
 @inline
-def keep_first_event(n: int, seqno: int, snapshots: Ints) -> None:
-    """Remembers the first event of a snapshot."""
-    if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
-        snapshots[n, s.N_HAS_FIRST_EVENT] = 1
-        snapshots[n, s.N_FIRST_EVENT] = seqno
+def is_within(n: int, seqno: int, snapshots: Ints) -> bool:
+    """Whether a seqno lies inside the range of snapshot ``n``, -1 for none; an out-of-order one has all that came in it."""
+    if n < 0 or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT:
+        return False
+    return bool(snapshots[n, s.N_LAYOUT] == s.OSO_LAYOUT or snapshots[n, s.N_START] <= seqno <= snapshots[n, s.N_END])
+
+
+@inline
+def see_in_snapshot(n: int, seqno: int, is_advanced: bool, snapshots: Ints) -> None:
+    """Counts what came in snapshot ``n``, -1 for none, wherever its seqno lies; its end completes it."""
+    if n < 0:
+        return
+    see(seqno, snapshots, n, s.N_SEEN, s.N_FIRST, s.N_LAST)
+    if not is_advanced:
+        snapshots[n, s.N_ITEMS] += 1
+        if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
+            snapshots[n, s.N_HAS_FIRST_EVENT] = 1
+            snapshots[n, s.N_FIRST_EVENT] = seqno
+    if is_within(n, seqno, snapshots):
+        snapshots[n, s.N_REACHED] = max(snapshots[n, s.N_REACHED], seqno)
+        if seqno == snapshots[n, s.N_END] and snapshots[n, s.N_STATE] == w.OPEN:
+            snapshots[n, s.N_STATE] = w.COMPLETE_ADVANCED if is_advanced else w.COMPLETE
 
 
 @inline

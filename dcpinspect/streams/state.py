@@ -97,10 +97,11 @@ BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 (
     N_STREAM, N_INDEX, N_START, N_END, N_FLAGS, N_LAYOUT, N_PLACE, _, _, _, N_CLOSED_ROW,
     N_MAX_VISIBLE, N_HIGH_COMPLETED, N_PURGE, N_HIGH_PREPARED, N_PRESENT,
-    N_STATE, N_POSITION, N_ITEMS, N_SEEN, N_FIRST, N_LAST, N_FIRST_EVENT, N_HAS_FIRST_EVENT, N_TAINTED, N_OVERLAPPED, N_ADVANCED,
-    N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, N_IS_MERGED, N_DISK_END, SNAPSHOT,
-) = range(34)  # fmt: skip
-"""N_LAYOUT: -1 for an out-of-order snapshot, which has no marker. N_SEEN: seqnos received. N_HAS_FIRST_EVENT: 1 known, 2 it may be lost.
+    N_STATE, N_POSITION, N_ITEMS, N_SEEN, N_FIRST, N_LAST, N_REACHED, N_FIRST_EVENT, N_HAS_FIRST_EVENT, N_TAINTED, N_OVERLAPPED,
+    N_ADVANCED, N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, N_IS_MERGED, N_DISK_END, SNAPSHOT,
+) = range(35)  # fmt: skip
+"""N_LAYOUT: -1 for an out-of-order snapshot, which has no marker. N_SEEN: seqnos received. N_REACHED: the greatest of
+them inside the range, LEAST for none. N_HAS_FIRST_EVENT: 1 known, 2 it may be lost.
 N_TAINTED: something was lost while it ran. N_OVERLAPPED: the next marker began before its end. N_ADVANCED: SeqnoAdvanced inside an
 out-of-order snapshot. N_BEFORE: position of the stream when it began. N_LOSS: latest loss when a tainted out-of-order snapshot was
 complete. N_IS_MERGED: it began before the end of the one before. N_DISK_END: S_DISK_END when it began."""
@@ -114,10 +115,10 @@ UPR_LAYOUT, OSO_LAYOUT = 0, -1
     G_UNREADABLE, GAP,
 ) = range(13)  # fmt: skip
 """G_LOSS: latest loss between the two messages, or -1; G_LOSSES: how many there are. G_UNREADABLE: row of a message between them."""
-G_IS_LOST, G_IS_ADVANCED, G_IS_TAIL, G_IN_RANGE, G_BOTH_EVENTS, G_NO_MARKER, G_FROM_START, G_IS_OSO = (1 << bit for bit in range(8))
+G_IS_LOST, G_IS_ADVANCED, G_IS_TAIL, G_IN_RANGE, G_BOTH_EVENTS, G_NO_MARKER, G_FROM_START, G_AT_EDGE = (1 << bit for bit in range(8))
 """Bits of G_FLAGS: bytes between the two were lost; it ends with a SeqnoAdvanced; at the end of a snapshot; ``before`` is an event inside
 its snapshot's range; both are events of that snapshot; the snapshot's marker was not captured; ``after`` is where the stream
-began; inside an out-of-order snapshot."""
+began; it is that, or where a snapshot ended, or a seqno inside the range of its own."""
 
 E_CODE, E_CONNECTION, E_DIRECTION, E_STREAM, E_A, E_B, E_SNAPSHOT, E_PLACE, _, _, _, ANOMALY = range(12)
 """E_STREAM, E_SNAPSHOT: -1 for none. E_A, E_B: numbers that the code explains (biased seqnos, opaques)."""

@@ -164,7 +164,9 @@ def _bars(snapshots: Records) -> Bars:
     first, last = np.where(has_range, start, low), np.where(has_range, end, high)
     is_complete = np.array([str(state).startswith("complete") for state in snapshots.values("state")], dtype=np.bool_)
     none = first - np.minimum(first, np.uint64(1))
-    received = np.where(is_complete, last, np.where(has_seqno, high, none))
+    # of what lies outside of the range, nothing can be drawn inside
+    inside = np.where(high <= last, high, np.where(low <= last, low, none))
+    received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
     drawn = (has_range | has_seqno) & (first <= last)
     history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
     return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type", w.SNAPSHOT_TYPES)[drawn], history[drawn])

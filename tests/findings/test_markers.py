@@ -98,3 +98,24 @@ def test_a_client_that_resumes_above_what_it_had() -> None:
     third = opened("c:1", port=50_003)
     third.stream(7, start=8)
     assert of("resume-skipped", first, third) == []
+
+
+def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None:
+    talk = opened()
+    stream = streaming(talk)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(4, "a")
+    stream.mutation(30, "b")
+    stream.snapshot(40, 50, "memory")
+    assert [message for _, message in of("snapshot-incomplete", talk)] == ["4 of 9 when the next marker came: no SeqnoAdvanced"]
+
+
+def test_a_marker_behind_what_came_is_not_called_incomplete_as_well() -> None:
+    talk = opened()
+    stream = streaming(talk)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "a")
+    stream.snapshot(3, 5, "memory")
+    stream.snapshot(10, 12, "memory")
+    assert len(of("marker-behind", talk)) == 1
+    assert of("snapshot-incomplete", talk) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.peers.script import Stream
 from tests.streams.told import Record, Told, opened, tables
 
@@ -26,6 +28,50 @@ def test_de_duplicated_within_a_snapshot_and_at_its_edge() -> None:
     stream.mutation(8, "c")
     found = [(gap["after_seqno"], gap["before_seqno"], gap["width"], gap["cause"]) for gap in tables(talk).gaps]
     assert found == [(0, 2, 1, "deduplicated"), (2, 5, 2, "deduplicated"), (5, 8, 2, "deduplicated")]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rest"), [(("memory", "checkpoint"), ": de-duplicated"), (("disk",), ", from disk: de-duplicated, or purged by compaction")]
+)
+def test_the_evidence_says_on_which_side_of_the_marker_it_lies(kinds: tuple[str, ...], rest: str) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(100, 200, *kinds)
+    stream.mutation(150, "a")
+    stream.mutation(200, "b")
+    stream.snapshot(210, 300, *kinds)
+    stream.mutation(210, "c")
+    stream.mutation(215, "d")
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [
+        (0, 150, "deduplicated"),
+        (150, 200, "deduplicated"),
+        (200, 210, "deduplicated"),
+        (210, 215, "deduplicated"),
+    ]
+    row = [snapshot["row"] for snapshot in tables(talk).snapshots]
+    assert [gap["evidence"] for gap in tables(talk).gaps] == [
+        f"between 0, where the stream begins, and the first event of the marker 100-200 in row {row[0]}{rest}",
+        f"within the marker 100-200 in row {row[0]}{rest}",
+        f"between what came before and the first event of the marker 210-300 in row {row[1]}{rest}",
+        f"within the marker 210-300 in row {row[1]}{rest}",
+    ]
+
+
+def test_a_marker_that_begins_right_behind_what_came_has_the_gap_within() -> None:
+    talk, stream = streaming(end=5)
+    stream.mutation(5, "a")
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    stream.mutation(8, "b")
+    assert tables(talk).gaps[1]["evidence"].startswith("within the marker 6-9 in row")
+
+
+def test_from_the_latest_seqno_on_a_stream_begins_at_its_first_marker() -> None:
+    talk = opened()
+    stream = talk.stream(7, start=0, flags=["from-latest"])
+    stream.snapshot(100, 200, "memory", "checkpoint")
+    stream.mutation(150, "a")
+    found = only(talk)
+    assert (found["after_seqno"], found["evidence"][:24]) == (100, "within the marker 100-20")
 
 
 def test_from_disk_the_evidence_names_compaction_too() -> None:
@@ -128,7 +174,52 @@ def test_what_no_marker_covers_is_unexplained() -> None:
     talk, stream = streaming(end=5)
     stream.mutation(5, "a")
     stream.mutation(9, "b")
-    assert [gap["cause"] for gap in tables(talk).gaps] == ["deduplicated", "unexplained"]
+    first, second = tables(talk).gaps
+    assert (first["cause"], second["cause"]) == ("deduplicated", "unexplained")
+    assert "the second is outside of the marker 0-5 in row" in second["evidence"]
+
+
+def test_what_lies_behind_an_event_outside_of_its_marker_is_unexplained() -> None:
+    talk, stream = streaming(end=5)
+    stream.mutation(5, "a")
+    stream.mutation(9, "b")
+    stream.snapshot(20, 30, "memory", "checkpoint")
+    stream.mutation(25, "c")
+    found = tables(talk).gaps[-1]
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (9, 25, "unexplained")
+    assert "no marker covers the first" in found["evidence"]
+
+
+def test_an_event_before_any_marker_explains_nothing_on_either_side() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.mutation(3, "a")
+    stream.snapshot(5, 9, "memory", "checkpoint")
+    stream.mutation(7, "b")
+    first, second = tables(talk).gaps
+    assert (first["cause"], second["cause"]) == ("unexplained", "unexplained")
+    assert ("no marker covers the second" in first["evidence"], "no marker covers the first" in second["evidence"]) == (True, True)
+
+
+@pytest.mark.parametrize("how", ["seqno-advanced", "oso"])
+def test_seqno_advanced_and_the_end_of_what_came_in_no_order_are_edges_of_what_follows(how: str) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    if how == "oso":
+        stream.oso("start")
+        for seqno in (2, 1, 3):
+            stream.mutation(seqno, f"k{seqno}")
+        stream.oso("end")
+    else:
+        stream.snapshot(0, 3, "memory")
+        for seqno in (1, 2):
+            stream.mutation(seqno, f"k{seqno}")
+        stream.seqno_advanced(3)
+    stream.snapshot(10, 12, "memory", "checkpoint")
+    stream.mutation(12, "c")
+    found = tables(talk).gaps[-1]
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 12, "deduplicated")
+    assert found["evidence"].startswith("between what came before and the first event of the marker 10-12")
 
 
 def test_a_marker_without_a_range_explains_nothing() -> None:

@@ -116,3 +116,30 @@ def test_what_cannot_be_read_of_a_message_is_a_loss_to_its_stream_only() -> None
     assert {gap["vbucket"]: gap["cause"] for gap in seen.gaps} == {7: "capture-loss", 8: "deduplicated"}
     assert "could not be read" in next(gap["evidence"] for gap in seen.gaps if gap["vbucket"] == 7)
     assert seen.streams[0]["items"] == 3
+
+
+def test_what_comes_too_low_or_outside_is_counted_where_it_came() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(9, "a")
+    stream.snapshot(3, 5, "memory")
+    stream.mutation(4, "b")
+    stream.mutation(30, "c")
+    seen = tables(talk)
+    assert [(one["items"], one["first_seqno"], one["last_seqno"], one["state"]) for one in seen.snapshots] == [
+        (1, 9, 9, "complete"),
+        (2, 4, 30, "open"),
+    ]
+    stream.mutation(5, "d")
+    assert [one["state"] for one in tables(talk).snapshots] == ["complete", "complete"]
+
+
+def test_below_the_start_the_greatest_that_came_is_the_last() -> None:
+    talk = opened()
+    stream = talk.stream(7, start=100)
+    stream.snapshot(100, 200, "memory")
+    for seqno in (7, 9, 8):
+        stream.mutation(seqno, f"k{seqno}")
+    (found,) = tables(talk).streams
+    assert (found["items"], found["first_seqno"], found["last_seqno"]) == (3, 7, 9)

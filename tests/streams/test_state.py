@@ -23,7 +23,7 @@ def test_biased_seqnos_compare_as_the_unbiased_ones_do() -> None:
     [("C_", s.CONNECTION), ("S_", s.STREAM), ("N_", s.SNAPSHOT), ("G_", s.GAP), ("E_", s.ANOMALY), ("L_", s.LOSS_COLUMNS)],
 )
 def test_columns_of_a_table_are_apart_and_fit(prefix: str, size: int) -> None:
-    bits = {"G_IS_LOST", "G_IS_ADVANCED", "G_IS_TAIL", "G_IN_RANGE", "G_BOTH_EVENTS", "G_NO_MARKER", "G_FROM_START", "G_IS_OSO"}
+    bits = {"G_IS_LOST", "G_IS_ADVANCED", "G_IS_TAIL", "G_IN_RANGE", "G_BOTH_EVENTS", "G_NO_MARKER", "G_FROM_START", "G_AT_EDGE"}
     counts = {"N_STREAMS", "N_KEYS", "N_SNAPSHOTS", "N_GAPS", "N_ANOMALIES", "N_LOSSES", "N_OSO"}
     columns = [value for name, value in vars(s).items() if name.startswith(prefix) and name not in bits | counts]
     assert all(a != b for a, b in itertools.combinations(columns, 2))

@@ -81,3 +81,13 @@ def test_a_snapshot_of_seqnos_that_no_server_has_is_drawn_all_the_same() -> None
     (story,) = told(talk)
     assert story.bars.last.tolist() == [2**64 - 1]
     assert story.bars.received.tolist() == [2**64 - 3]
+
+
+def test_bars_hold_nothing_of_what_came_outside_of_their_marker() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(10, 19, "memory")
+    stream.mutation(5, "a")
+    stream.mutation(30, "b")
+    (story,) = told(talk)
+    assert (story.bars.first.tolist(), story.bars.last.tolist(), story.bars.received.tolist()) == ([10], [19], [9])
