@@ -127,7 +127,7 @@ class Reading:
 
     @property
     def tables(self) -> Tables:
-        """Connections, streams, snapshots, gaps and vbuckets as they are by now. Raises ValueError unless the reading tracks them."""
+        """Connections, streams, snapshots, gaps, rollbacks and vbuckets by now. Raises ValueError unless the reading tracks them."""
         if self.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)

@@ -159,7 +159,7 @@ class Recording:
         return pa.RecordBatchReader.from_batches(arrow_schema(names), batches)
 
     def table(self, name: str) -> Any:
-        """Another table, as a ``pyarrow.Table``: connections, streams, snapshots, gaps, vbuckets or findings. Raises UsageError."""
+        """A ``pyarrow.Table``: connections, streams, snapshots, gaps, rollbacks, vbuckets or findings. Raises UsageError."""
         if name not in CONTRACTS:
             raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, CONTRACTS) or '; there are ' + ', '.join(CONTRACTS)}")
         return self._whole(track=True, check=name in CHECKED).by_name()[name].arrow()

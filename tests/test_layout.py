@@ -20,6 +20,7 @@ NO_TEST_FILE = {
     "__main__.py": "calls cli.main, whose tests start it",
     "cli/connections.py": "a table of cli/record_tables.py",
     "cli/gaps.py": "the same",
+    "cli/rollbacks.py": "the same",
     "cli/snapshots.py": "the same",
     "cli/streams.py": "the same",
     "cli/vbuckets.py": "the same",

@@ -36,6 +36,7 @@ COMMANDS = {
     "vbuckets": "Print how every vbucket is, client by client.",
     "snapshots": "Print every snapshot, and whether it was received whole.",
     "gaps": "Print the seqnos that were not delivered, and why.",
+    "rollbacks": "Print why streams were rolled back, and the request that would work.",
     "timeline": "Tell the story of one vbucket, seqno by seqno and event by event.",
     "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
     "connections": "Print who is connected, what was negotiated, how it is.",

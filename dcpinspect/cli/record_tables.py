@@ -1,4 +1,4 @@
-"""What ``streams``, ``vbuckets``, ``snapshots``, ``gaps`` and ``connections`` have in common: captures in, one table out."""
+"""What ``streams``, ``vbuckets``, ``snapshots``, ``gaps``, ``rollbacks`` and ``connections`` have in common: captures in, one table out."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ READABLE = {
         *("items", "first_seqno", "last_seqno", "state", "row"),
     ),
     "gaps": ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "width", "cause", "evidence"),
+    "rollbacks": (
+        *("connection", "vbucket", "sid", "requested_start", "snapshot_start", "snapshot_end", "vbucket_uuid", "rollback_seqno"),
+        *("cause", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end"),
+        *("request_row", "log_row", "failover_log", "explanation"),
+    ),
     "vbuckets": (
         *("client", "vbucket", "verdict", "connections", "streams", "first_seqno", "last_seqno", "high_seqno", "items", "bytes"),
         *("gaps", "snapshots", "rollbacks", "findings"),

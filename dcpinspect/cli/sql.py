@@ -43,7 +43,7 @@ def sql(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Ask captures a query in DuckDB's SQL, over messages, streams, snapshots, gaps, connections, vbuckets, findings ("describe streams")."""
+    """Ask captures a query in DuckDB's SQL, over messages and the tables of streams, of rollbacks and of findings ("show tables")."""
     paths, text = _split(arguments)
     format_ = choose_format(format_, output)
     options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})

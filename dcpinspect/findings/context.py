@@ -12,7 +12,10 @@ import numpy.typing as npt
 from dcpinspect.findings.finding import Place
 from dcpinspect.streams import state as s
 from dcpinspect.streams.connections import client_of
+from dcpinspect.streams.heard import At
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.logs import FailoverLogs, KnownLog
+from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import DIRECTIONS
@@ -109,11 +112,29 @@ class Context:
                 found.setdefault((self.clients[connection], vbucket, sid), []).append(number)
         return found
 
+    @cached_property
+    def logs(self) -> FailoverLogs:
+        """All failover logs."""
+        return FailoverLogs(self.streams, self.tracker.state.connections, self.tracker.conversation, self.links)
+
+    @cached_property
+    def rollbacks(self) -> Rollbacks:
+        """Why requests were rolled back."""
+        return Rollbacks(self.streams, self.snapshots, self.logs, self.clients)
+
+    def log_place(self, log: KnownLog) -> Place:
+        """Where a failover log was told."""
+        return self.said(log.connection, log.at)
+
+    def said(self, connection: int, at: At) -> Place:
+        """Where a producer said something."""
+        return _place(connection, self.producer(connection), at, 0)
+
     def patience_ns(self, stream: int) -> int:
         """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""
         return max(2_000_000_000, 10 * int(self.streams[stream, s.S_PATIENCE]))
 
 
-def _place(connection: int, direction: int, row: Table, column: int) -> Place:
+def _place(connection: int, direction: int, row: Table | At, column: int) -> Place:
     number, offset, frame, time_ns = (int(value) for value in row[column : column + s.PLACE])
     return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)

@@ -8,12 +8,12 @@ import numpy as np
 
 from dcpinspect.findings.context import Context, plain
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rollback import Asked, Log, explain_rollback
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status, status_meaning, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.rollback import CAUSES
 
 FROM_LATEST = 0x40
 TO_AN_END = 0x02 | 0x04 | FROM_LATEST
@@ -71,7 +71,7 @@ RULES = (
         "a stream request is answered with a rollback",
         "",
         "discard what is above the rollback seqno and resume there",
-        ("strict-uuid", "unknown-uuid", "leading-consumer", "snapshot-mismatch", "purge", "unknown"),
+        CAUSES,
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
     ),
     Rule(
@@ -252,48 +252,18 @@ def _is_open(context: Context, number: int) -> bool:
     return w.ACCEPTED <= int(context.streams[number, s.S_STATE]) <= w.CLOSING
 
 
-def _asked(context: Context, number: int) -> Asked:
-    row = context.streams[number]
-    return Asked(
-        plain(row[s.S_START]),
-        plain(row[s.S_SNAPSHOT_START]),
-        plain(row[s.S_SNAPSHOT_END]),
-        int(row[s.S_UUID]) & ENDLESS,
-        int(row[s.S_FLAGS]),
-    )
-
-
-def nearest_log(context: Context, number: int) -> tuple[Log | None, Place | None]:
-    """The failover log of the vbucket on that server that is nearest to the answer: the next one that comes, else the last before."""
-    row = context.streams[number]
-    server = context.by_number[int(row[s.S_CONNECTION])].server
-    streams = context.streams
-    same = (streams[:, s.S_VBUCKET] == row[s.S_VBUCKET]) & (streams[:, s.S_LOG] >= 0)
-    numbers = [one for one in np.flatnonzero(same).tolist() if context.by_number[int(streams[one, s.S_CONNECTION])].server == server]
-    if not numbers:
-        return None, None
-    answered = int(row[s.S_ANSWERED + s.AT_ROW])
-    later = [one for one in numbers if streams[one, s.S_ANSWERED + s.AT_ROW] > answered]
-    chosen = later[0] if later else numbers[-1]
-    raw = context.tracker.conversation.logs[int(streams[chosen, s.S_LOG])]
-    entries = np.frombuffer(raw, ">u8").reshape(-1, 2).tolist()
-    return [(uuid, seqno) for uuid, seqno in entries], context.answer(chosen)
-
-
 def _rolled_back(context: Context, number: int) -> Occurrence:
-    row = context.streams[number]
-    log, shown = nearest_log(context, number)
-    start, to = plain(row[s.S_START]), plain(row[s.S_ROLLBACK])
-    why = explain_rollback(_asked(context, number), to, log)
-    uuid = "the newest uuid of the log that began at or below it" if why.resume_uuid is None else f"uuid 0x{why.resume_uuid:016x}"
+    found = context.rollbacks.of(number)
+    start, to = found.asked.start, found.to
+    uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
     return _occurrence(
         context,
         number,
         "rollback",
         "warning",
-        f"asked {start}, told {to}: {why.text}",
-        (context.request(number), context.answer(number), shown),
-        cause=why.cause,
+        f"asked {start}, told {to}: {found.why.text}",
+        (context.request(number), context.answer(number), context.log_place(found.log) if found.log is not None else None),
+        cause=found.why.cause,
         next_=f"discard what is above {to}, resume at {to} with {uuid}",
         seqnos=(start, to),
     )

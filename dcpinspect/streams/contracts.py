@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.protocol.flags import SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.streams import words as w
+from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
 from dcpinspect.tables.records import RecordColumn, RecordTable
 
 _C = RecordColumn
@@ -115,6 +116,35 @@ GAPS = RecordTable(
     ),
 )
 
+ROLLBACKS = RecordTable(
+    "rollback",
+    (
+        _CONNECTION,
+        _VBUCKET,
+        _SID,
+        _STREAM,
+        _C("client", "text", "one consumer over all its connections: address and name"),
+        _C("requested_start", "u64", "seqno asked to start after"),
+        _C("snapshot_start", "u64", "start of the snapshot that the client was in; null in the form of the first specification"),
+        _C("snapshot_end", "u64", "its end"),
+        _C("vbucket_uuid", "hex64", "branch of the history that the client named"),
+        _C("request_flags", "words", "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS)),
+        _C("rollback_seqno", "u64", "seqno that the server told to roll back to"),
+        _C("failover_log", "log", "branches of the server's history, newest first, as told nearest to the answer; null where none was"),
+        _C("purge_seqno", "u64", "greatest purge seqno that a marker of the vbucket told; null where none did"),
+        _C("cause", "word", "why it was rolled back", ROLLBACK_CAUSES),
+        _C("explanation", "text", "the same in words"),
+        _C("resume_start", "u64", "start of the request that would work"),
+        _C("resume_uuid", "hex64", "its uuid: the newest branch that began at or below the start; null without a failover log"),
+        _C("resume_snapshot_start", "u64", "start of its snapshot: the client's own around the start, if it has the items up to there"),
+        _C("resume_snapshot_end", "u64", "its end"),
+        _C("request_row", "number", "row of the request"),
+        _C("answer_row", "number", "row of the answer"),
+        _C("log_row", "number", "row of the answer that told the failover log"),
+        _C("time", "time", "time of the answer"),
+    ),
+)
+
 VBUCKETS = RecordTable(
     "vbucket",
     (
@@ -137,7 +167,7 @@ VBUCKETS = RecordTable(
     ),
 )
 
-ALL = (CONNECTIONS, STREAMS, SNAPSHOTS, GAPS, VBUCKETS)
+ALL = (CONNECTIONS, STREAMS, SNAPSHOTS, GAPS, ROLLBACKS, VBUCKETS)
 
 BY_TABLE = {f"{table.name}s": table for table in ALL}
 """The contracts by the names of their tables, which are those of commands and of SQL."""

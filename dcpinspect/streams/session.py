@@ -18,6 +18,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams.collections import Manifest
+from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno
 from dcpinspect.tables.messages import MessageBatch
 
 PRODUCER_FLAG = 0x01
@@ -55,15 +56,6 @@ class Control:
     """Row of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class HighSeqno:
-    """What a server said of a vbucket's newest seqno."""
-
-    seqno: int
-    row: int
-    time_ns: int
-
-
 @dataclass(slots=True)
 class Session:
     """What one connection has said of itself."""
@@ -84,8 +76,8 @@ class Session:
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
     replicas: set[int] = field(default_factory=set)
     """Vbuckets that the server listed as replicas."""
-    failover_logs: dict[int, tuple[bytes, int]] = field(default_factory=dict)
-    """Newest log asked for outside of stream requests, and its row, by vbucket."""
+    heard: dict[int, Heard] = field(default_factory=dict)
+    """What was said of vbuckets outside of their streams."""
     manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
     """What requests without an answer asked, by row."""
@@ -207,7 +199,8 @@ class Conversation:
             if good:
                 facts += [(row, column, number) for column, number in _effect(key, value)]
         elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
-            session.failover_logs[int(batch.vbucket.values[row])] = (_value(batch, row), int(batch.row[row]))
+            log = FailoverLog(_value(batch, row), _at(batch, row))
+            session.heard.setdefault(int(batch.vbucket.values[row]), Heard()).tell_log(log)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
         elif opcode == Opcode.COLLECTIONS_GET_MANIFEST and good:
@@ -215,7 +208,16 @@ class Conversation:
         elif opcode == Opcode.OBSERVE_SEQNO and good:
             vbucket, seqno = batch.number("observed_vbucket", row), batch.number("current_seqno", row)
             if vbucket is not None and seqno is not None:
-                session.high_seqnos[vbucket] = HighSeqno(seqno, int(batch.row[row]), int(batch.time_ns[row]))
+                at = _at(batch, row)
+                self._high_seqno(session, vbucket, HighSeqno(seqno, at))
+                persisted = batch.number("last_persisted_seqno", row)
+                if persisted is not None:
+                    session.heard[vbucket].tell_persisted(persisted, seqno, at)
+
+    @staticmethod
+    def _high_seqno(session: Session, vbucket: int, high: HighSeqno) -> None:
+        session.high_seqnos[vbucket] = high
+        session.heard.setdefault(vbucket, Heard()).tell_seqno(high)
 
     def _high_seqnos(self, batch: MessageBatch, row: int, session: Session, state: int | None, collection: int | None) -> None:
         value = _value(batch, row)
@@ -223,9 +225,9 @@ class Conversation:
         if state == 2:
             session.replicas.update(listed["vbucket"].tolist())
         if collection is None and state != 2:
-            at = int(batch.row[row]), int(batch.time_ns[row])
-            seqnos = (HighSeqno(seqno, *at) for seqno in listed["seqno"].tolist())
-            session.high_seqnos.update(zip(listed["vbucket"].tolist(), seqnos, strict=True))
+            at = _at(batch, row)
+            for vbucket, seqno in listed.tolist():
+                self._high_seqno(session, vbucket, HighSeqno(seqno, at))
 
 
 def readable(batch: MessageBatch) -> Mask:
@@ -246,6 +248,11 @@ def _effect(key: str, value: str) -> list[tuple[int, int]]:
     if key == "enable_out_of_order_snapshots":
         return [(s.C_OSO, int(value.startswith("true")))]
     return []
+
+
+def _at(batch: MessageBatch, row: int) -> At:
+    frame = (int(batch.last_file[row]) << s.FILE_SHIFT) | int(batch.last_frame[row])
+    return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
 
 
 def _wait(session: Session, row: int, asked: Any) -> None:

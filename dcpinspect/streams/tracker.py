@@ -22,10 +22,13 @@ from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, su
 from dcpinspect.streams.elsewhere import Recent, Shown, Wanted
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
+from dcpinspect.streams.heard import HighSeqno
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.oso import OutOfOrder
-from dcpinspect.streams.session import Conversation, HighSeqno, Session
+from dcpinspect.streams.rollbacks import Rollbacks
+from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
@@ -46,12 +49,13 @@ class Tables:
     streams: Records
     snapshots: Records
     gaps: Records
+    rollbacks: Records
     vbuckets: Records
 
     @property
     def by_name(self) -> dict[str, Records]:
         """The tables by their names, which are those of SQL."""
-        return {name: getattr(self, name) for name in ("connections", "streams", "snapshots", "gaps", "vbuckets")}
+        return {name: getattr(self, name) for name in ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")}
 
 
 class Tracker:
@@ -155,6 +159,7 @@ class Tracker:
             streams=stream_table,
             snapshots=snapshot_records(snapshots, streams, snapshot_states),
             gaps=found.records(),
+            rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
         )
 
@@ -226,7 +231,7 @@ def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[
         if number in clients:
             for vbucket, high in session.high_seqnos.items():
                 key = (clients[number], vbucket)
-                if key not in found or found[key].row < high.row:
+                if key not in found or found[key].at.row < high.at.row:
                     found[key] = high
     return found
 
@@ -237,7 +242,7 @@ def _with_high_seqnos(ends: Ends, streams: Table, clients: dict[int, str], high_
             high = high_seqnos.get((clients.get(connection, ""), vbucket))
             if high is not None:
                 ends.high_seqno[row] = high.seqno + s.LEAST
-                ends.high_time[row] = high.time_ns
+                ends.high_time[row] = high.at.time_ns
     return ends
 
 

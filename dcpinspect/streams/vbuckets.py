@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
-from dcpinspect.streams.session import HighSeqno
+from dcpinspect.streams.heard import HighSeqno
 from dcpinspect.tables.records import Records
 
 Table = npt.NDArray[np.int64]

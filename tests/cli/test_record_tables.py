@@ -39,7 +39,7 @@ def test_json_is_the_contract(name: str, capture: str, capsys: pytest.CaptureFix
         expected = json.loads(json.dumps(reading.by_name()[name].records()))
     found = ndjson(capsys, name, capture)
     assert found == expected
-    assert found or (name, capture) == ("gaps", LOSSY)  # what it lost, it lost of a plain conversation
+    assert found or (name, capture) in (("gaps", LOSSY), ("rollbacks", LOSSY))  # what it lost, it lost of a plain conversation
     for record in found:
         jsonschema.validate(record, table_schema(BY_TABLE[name]))
     assert main([name, capture, "--format", "json"]) == 0

@@ -22,6 +22,11 @@ KEYS = {
         "connection client server name agent role bucket features controls window_bytes outstanding_bytes counted_bytes acked_bytes"
         " noop_interval_s verdict closed_by starts holes skipped_bytes streams"
     ),
+    "rollback": (
+        "connection vbucket sid stream client requested_start snapshot_start snapshot_end vbucket_uuid request_flags rollback_seqno"
+        " failover_log purge_seqno cause explanation resume_start resume_uuid resume_snapshot_start resume_snapshot_end request_row"
+        " answer_row log_row time"
+    ),
     "vbucket": (
         "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno items bytes gaps snapshots rollbacks"
         " findings last_time"

@@ -52,5 +52,5 @@ def test_names_that_are_no_text_are_escaped() -> None:
 def test_failover_logs_asked_for_are_kept() -> None:
     talk = opened()
     talk.failover_log(7, [(0xA, 5), (0xB, 0)])
-    log, row = tables(talk).tracker.conversation.of(1).failover_logs[7]
-    assert (len(log), row) == (32, 6)
+    (log,) = tables(talk).tracker.conversation.of(1).heard[7].logs
+    assert (len(log.raw), log.at.row) == (32, 6)

@@ -83,5 +83,5 @@ def test_a_reading_without_messages_has_tables_all_the_same(tmp_path: Path) -> N
     path = builders.capture(tmp_path / "a.pcap")
     with Reading([str(path)], track=True) as reading:
         list(reading)
-        assert [len(table) for table in reading.tables.by_name.values()] == [1, 0, 0, 0, 0]
+        assert [len(table) for table in reading.tables.by_name.values()] == [1, 0, 0, 0, 0, 0]
         assert records(reading.tables, "connections")[0]["verdict"] == "never-opened"

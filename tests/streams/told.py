@@ -104,7 +104,8 @@ class Seen:
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:
                 self.tracker.feed(batch)
-        self.tables = self.tracker.tables(engine.links)
+        self.links = engine.links
+        self.tables = self.tracker.tables(self.links)
 
     def __getattr__(self, name: str) -> list[Record]:
         """The records of a table."""

@@ -28,6 +28,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What else the capture shows of the vbucket on that server."""
+
+    purge_seqno: int | None = None
+    """As a marker told it."""
+    greatest: int | None = None
+    """Greatest seqno, or end of a marker, on the newest branch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why, and what would have worked."""
 
@@ -37,8 +47,8 @@ class Explanation:
     """Uuid of the newest branch that began at or below the rollback seqno; None without a log."""
 
 
-def explain_rollback(asked: Asked, rollback: int, log: Log | None, *, purge_seqno: int | None = None) -> Explanation:
-    """The first cause that holds; ``log``: the nearest known of the vbucket on that server, ``purge_seqno``: what a marker told."""
+def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Seen = Seen()) -> Explanation:
+    """The first cause that holds; ``log``: the nearest known of the vbucket on that server."""
     if not log:
         return Explanation(
             "unknown", "no failover log of the vbucket is in the capture: an accepted stream request or 0x54 would tell", None
@@ -51,11 +61,11 @@ def explain_rollback(asked: Asked, rollback: int, log: Log | None, *, purge_seqn
         high = low
     place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
     upper = None if not place else log[place - 1][1]
-    cause, text = _cause(asked, rollback, low, high, place, upper, purge_seqno)
+    cause, text = _cause(asked, rollback, low, high, place, upper, seen)
     return Explanation(cause, text, resume)
 
 
-def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, purge: int | None) -> tuple[str, str]:
+def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, seen: Seen) -> tuple[str, str]:
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
         return "strict-uuid", "start 0 with a foreign uuid and the strict flag: send uuid 0"
     if rollback == 0 and place is None:
@@ -68,6 +78,15 @@ def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, 
         if (upper is not None and rollback == low <= upper < high) or (is_newest and rollback == low > 0):
             return "snapshot-mismatch", f"the snapshot {low}–{high} straddles the branch point: roll back to its start"
         if rollback == 0 and ((upper is not None and high <= upper) or is_newest):
-            upto = f" {purge}" if purge is not None else ""
-            return "purge", f"tombstones up to the purge seqno{upto} are gone, or the server lost the end of this branch"
+            return "purge", _purge(low, high, seen, is_newest=is_newest)
     return "unknown", "the server's log does not explain it"
+
+
+def _purge(low: int, high: int, seen: Seen, *, is_newest: bool) -> str:
+    upto = f" {seen.purge_seqno}" if seen.purge_seqno is not None else ""
+    text = f"tombstones up to the purge seqno{upto} are gone"
+    if not is_newest or low > 0:
+        return text  # a server that lacked the end of its newest branch would have said how much it has
+    if seen.greatest is not None and seen.greatest >= high:
+        return f"{text}; the server has this branch up to {seen.greatest}, so it did not lose its end"
+    return f"{text}, or the server lost the end of this branch: nothing captured shows that it has {high}"

@@ -1,0 +1,90 @@
+"""What servers say of a vbucket outside of its streams: its newest and persisted seqnos, and its failover log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MOST_SEQNOS = 16
+"""Seqnos of a vbucket that are kept; with more, every other one of those between the first and the last is dropped."""
+MOST_LOGS = 8
+"""Failover logs of a vbucket that are kept, the latest ones."""
+_LONGEST_LOG = 1 << 12
+"""Bytes; servers keep 25 branches of 16 bytes each."""
+
+
+class At(NamedTuple):
+    """Where a message was, as the four columns of a place say it."""
+
+    row: int
+    stream_offset: int
+    frame: int
+    time_ns: int
+
+
+class HighSeqno(NamedTuple):
+    """What a server said of a vbucket's newest seqno."""
+
+    seqno: int
+    at: At
+
+
+class FailoverLog(NamedTuple):
+    """A failover log as it stood in an answer."""
+
+    raw: bytes
+    at: At
+
+
+@dataclass(slots=True)
+class NotPersisted:
+    """Answers to OBSERVE_SEQNO that say that a vbucket has items and nothing of it is on disk."""
+
+    places: list[At] = field(default_factory=list)
+    """Of the first two and the last one."""
+    count: int = 0
+    is_over: bool = False
+    """Something was persisted by then."""
+
+    def add(self, at: At) -> None:
+        """One more answer."""
+        self.count += 1
+        self.places = [*self.places[:2], at]
+
+
+@dataclass(slots=True)
+class Heard:
+    """What one connection was told of one vbucket."""
+
+    seqnos: list[HighSeqno] = field(default_factory=list)
+    """Each higher than the one before, with the first answer that told it, oldest first."""
+    logs: list[FailoverLog] = field(default_factory=list)
+    """Each other than the one before, oldest first."""
+    not_persisted: NotPersisted = field(default_factory=NotPersisted)
+
+    def tell_seqno(self, high: HighSeqno) -> None:
+        """The server said how high the vbucket's seqno is."""
+        if self.seqnos and high.seqno == self.seqnos[-1].seqno:
+            return
+        if self.seqnos and high.seqno < self.seqnos[-1].seqno:
+            self.seqnos.clear()  # another history
+        if len(self.seqnos) >= MOST_SEQNOS:
+            del self.seqnos[1::2]
+        self.seqnos.append(high)
+
+    def tell_log(self, log: FailoverLog) -> None:
+        """The server told the branches of the vbucket's history."""
+        if not log.raw or len(log.raw) % 16 or len(log.raw) > _LONGEST_LOG or (self.logs and self.logs[-1].raw == log.raw):
+            return
+        self.logs = [*self.logs[1 - MOST_LOGS :], log]
+
+    def tell_persisted(self, persisted: int, current: int, at: At) -> None:
+        """The server said up to where the vbucket is on disk."""
+        if persisted:
+            self.not_persisted.is_over = True
+        elif current and not self.not_persisted.is_over:
+            self.not_persisted.add(at)
+
+    def above(self, seqno: int) -> HighSeqno | None:
+        """The first answer known that told of a higher seqno than this."""
+        return next((high for high in self.seqnos if high.seqno > seqno), None)

@@ -1,0 +1,102 @@
+"""Failover logs as servers told them: whose history each one is, and who knew it when."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.streams import state as s
+from dcpinspect.streams.heard import At
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import Conversation, Session
+from dcpinspect.streams.verdicts import failover_entries
+
+Table = npt.NDArray[np.int64]
+
+Origin = tuple[str, str]
+"""Whose vbuckets they are: the server's address, and the bucket as far as it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLog:
+    """A failover log in an answer."""
+
+    entries: tuple[tuple[int, int], ...]
+    """(uuid, seqno) of each branch, newest first."""
+    connection: int
+    at: At
+
+    def newest_below(self, seqno: int) -> int | None:
+        """Uuid of the newest branch that began at or below a seqno."""
+        return max((entry for entry in self.entries if entry[1] <= seqno), key=lambda entry: entry[1], default=(None, 0))[0]
+
+    def has(self, uuid: int) -> bool:
+        """Whether it names a branch."""
+        return any(own == uuid for own, _ in self.entries)
+
+
+def place_at(row: Table, column: int) -> At:
+    """A place of the kernel's tables."""
+    return At(*(int(value) for value in row[column : column + s.PLACE]))
+
+
+def origin_of(link: Link, session: Session, connections: Table) -> Origin:
+    """Connections of one origin speak of the same vbuckets. Where the bucket may have been selected unseen, an origin is its own."""
+    if session.bucket is not None:
+        return link.server, f"bucket {session.bucket}"
+    is_whole = link.has_handshake and not connections[link.number, s.C_LOSSES : s.C_LOSSES + 2].any()
+    return link.server, "" if is_whole else f"connection {link.number}"
+
+
+class FailoverLogs:
+    """All failover logs of a reading."""
+
+    def __init__(self, streams: Table, connections: Table, conversation: Conversation, links: Sequence[Link]) -> None:
+        sessions = conversation.sessions
+        self.origins: Mapping[int, Origin] = {
+            link.number: origin_of(link, sessions.get(link.number) or Session(), connections) for link in links
+        }
+        """By connection."""
+        self._streams = streams
+        self._known: dict[tuple[Origin, int], list[KnownLog]] = defaultdict(list)
+        parsed: dict[int, tuple[tuple[int, int], ...]] = {}
+        for number in np.flatnonzero(streams[:, s.S_LOG] >= 0).tolist():
+            row = streams[number]
+            log = int(row[s.S_LOG])
+            entries = parsed.get(log)
+            if entries is None:
+                entries = parsed[log] = tuple(failover_entries(conversation.logs[log]))
+            self._add(int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET]), entries, place_at(row, s.S_ANSWERED))
+        for connection, session in sessions.items():
+            for vbucket, heard in session.heard.items():
+                for told in heard.logs:
+                    self._add(connection, vbucket, tuple(failover_entries(told.raw)), told.at)
+        for logs in self._known.values():
+            logs.sort(key=lambda log: log.at.row)
+
+    def _add(self, connection: int, vbucket: int, entries: tuple[tuple[int, int], ...], at: At) -> None:
+        if connection in self.origins:
+            self._known[self.origins[connection], vbucket].append(KnownLog(entries, connection, at))
+
+    def of(self, stream: int) -> Sequence[KnownLog]:
+        """The logs of a stream's vbucket on its server, in order of rows."""
+        row = self._streams[stream]
+        return self._known.get((self.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])), ())
+
+    def nearest(self, stream: int) -> KnownLog | None:
+        """The log that tells most of an answer: the next one that comes, else the last one before."""
+        logs = self.of(stream)
+        if not logs:
+            return None
+        later = bisect_right(logs, int(self._streams[stream, s.S_ANSWERED + s.AT_ROW]), key=lambda log: log.at.row)
+        return logs[min(later, len(logs) - 1)]
+
+    def after(self, stream: int) -> Sequence[KnownLog]:
+        """The logs that came after the answer of a stream."""
+        logs = self.of(stream)
+        return logs[bisect_right(logs, int(self._streams[stream, s.S_ANSWERED + s.AT_ROW]), key=lambda log: log.at.row) :]

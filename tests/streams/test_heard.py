@@ -1,0 +1,58 @@
+"""What servers say of vbuckets beside their streams: kept within bounds, and the first answer that told something is found."""
+
+from __future__ import annotations
+
+from dcpinspect.streams.heard import MOST_LOGS, MOST_SEQNOS, At, FailoverLog, Heard, HighSeqno
+
+
+def at(row: int) -> At:
+    return At(row, 0, row, row)
+
+
+def test_the_first_answer_above_a_seqno_is_found() -> None:
+    heard = Heard()
+    for row, seqno in enumerate((5, 5, 8, 8, 9), 1):
+        heard.tell_seqno(HighSeqno(seqno, at(row)))
+    assert [(high.seqno, high.at.row) for high in heard.seqnos] == [(5, 1), (8, 3), (9, 5)]
+    assert heard.above(5) == HighSeqno(8, at(3))
+    assert heard.above(9) is None
+
+
+def test_a_lower_seqno_is_another_history() -> None:
+    heard = Heard()
+    for row, seqno in enumerate((50, 7), 1):
+        heard.tell_seqno(HighSeqno(seqno, at(row)))
+    assert heard.above(6) == HighSeqno(7, at(2))
+    assert heard.above(7) is None
+
+
+def test_seqnos_that_rise_for_ever_take_no_room() -> None:
+    heard = Heard()
+    for row in range(1, 10_000):
+        heard.tell_seqno(HighSeqno(row, at(row)))
+        assert len(heard.seqnos) <= MOST_SEQNOS
+        assert heard.seqnos[-1].seqno == row
+    assert heard.seqnos[0].seqno == 1
+    later = heard.above(5_000)
+    assert later is not None
+    assert 5_000 < later.seqno < 9_999
+
+
+def test_failover_logs_are_kept_where_they_change() -> None:
+    heard = Heard()
+    for row in range(1, 30):
+        heard.tell_log(FailoverLog(bytes([row // 2]) * 16, at(row)))
+    assert [log.at.row for log in heard.logs] == list(range(30 - 2 * MOST_LOGS, 30, 2))
+    for odd in (b"", bytes(15), bytes(1 << 20)):
+        heard.tell_log(FailoverLog(odd, at(99)))
+    assert heard.logs[-1].at.row < 99
+
+
+def test_nothing_persisted_is_over_with_the_first_item_that_is() -> None:
+    heard = Heard()
+    for row, (persisted, current) in enumerate([(0, 0), (0, 3), (0, 4), (0, 5), (0, 6)], 1):
+        heard.tell_persisted(persisted, current, at(row))
+    assert heard.not_persisted.count == 4
+    assert [place.row for place in heard.not_persisted.places] == [2, 3, 5]
+    heard.tell_persisted(3, 7, at(6))
+    assert heard.not_persisted.is_over

@@ -1,0 +1,73 @@
+"""The table of rollbacks: what was asked, the log that explains it, and the request that would work."""
+
+from __future__ import annotations
+
+from tests.streams.told import opened, tables
+
+NEW, OLD = 0xB, 0xA
+LOG = [(NEW, 100), (OLD, 0)]
+
+
+def test_a_rollback_with_all_that_explains_it() -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(140, 160), uuid=OLD, rollback=100)
+    talk.stream(7, start=100, uuid=NEW, log=LOG)
+    (found,) = tables(talk).rollbacks
+    assert (found["client"], found["requested_start"], found["rollback_seqno"]) == ("10.0.0.1 test", 150, 100)
+    assert found["failover_log"] == [{"uuid": "0x000000000000000b", "seqno": 100}, {"uuid": "0x000000000000000a", "seqno": 0}]
+    assert (found["cause"], found["request_row"], found["answer_row"], found["log_row"]) == ("leading-consumer", 5, 6, 8)
+    assert (found["resume_start"], found["resume_uuid"]) == (100, "0x000000000000000b")
+    assert (found["resume_snapshot_start"], found["resume_snapshot_end"]) == (100, 100)
+
+
+def test_without_a_log_only_the_beginning_is_sure_to_work() -> None:
+    talk = opened()
+    talk.stream(7, start=150, uuid=OLD, rollback=100)
+    talk.stream(8, start=150, uuid=OLD, rollback=0)
+    above, whole = tables(talk).rollbacks
+    assert (above["cause"], above["resume_uuid"]) == ("unknown", None)
+    assert (whole["cause"], whole["resume_uuid"]) == ("unknown", "0x0000000000000000")
+
+
+def test_the_clients_own_snapshot_is_named_where_client_and_server_have_it() -> None:
+    """The client was in the middle of 80 to 95 when the branch that it is on was left at 95."""
+    talk = opened()
+    stream = talk.stream(7, start=80, uuid=OLD, log=[(OLD, 0)])
+    stream.snapshot(80, 95, "memory")
+    stream.mutation(90, "k")
+    stream.end("state-changed")
+    talk.stream(7, start=150, uuid=OLD, rollback=88)
+    for branch, snapshot in ((95, (80, 95)), (94, (88, 88))):
+        log = [(NEW, branch), (OLD, 0)]
+        talk.failover_log(7, log)
+        (found,) = tables(talk).rollbacks
+        assert (found["resume_uuid"], found["resume_snapshot_start"], found["resume_snapshot_end"]) == ("0x000000000000000a", *snapshot)
+        talk.events = talk.events[:-2]
+
+
+def test_a_purge_is_told_with_its_seqno_and_with_what_excludes_a_lost_end() -> None:
+    talk = opened(max_marker_version="2.2")
+    talk.stream(7, start=50, snapshot=(0, 60), uuid=OLD, rollback=0)
+    stream = talk.stream(7, log=[(OLD, 0)])
+    stream.snapshot(0, 90, "disk", version="v2.2", max_visible_seqno=90, purge_seqno=45)
+    (found,) = tables(talk).rollbacks
+    assert (found["cause"], found["purge_seqno"]) == ("purge", 45)
+    assert (
+        found["explanation"]
+        == "tombstones up to the purge seqno 45 are gone; the server has this branch up to 90, so it did not lose its end"
+    )
+
+
+def test_the_log_of_another_vbucket_explains_nothing() -> None:
+    talk = opened()
+    talk.stream(7, start=50, uuid=OLD, rollback=0)
+    talk.stream(8, log=LOG)
+    assert [one["cause"] for one in tables(talk).rollbacks] == ["unknown"]
+
+
+def test_a_log_in_a_hole_explains_nothing() -> None:
+    talk = opened()
+    talk.stream(7, start=50, uuid=OLD, rollback=0)
+    with talk.lost():
+        talk.stream(7, log=LOG)
+    assert [one["cause"] for one in tables(talk).rollbacks] == ["unknown"]
