@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.findings import connections, markers, order, requests, wire
+from dcpinspect.findings import connections, markers, negotiation, order, requests, wire
 from dcpinspect.findings.collector import Collector, place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
@@ -20,7 +20,9 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 RULES: Mapping[str, Rule] = {
-    rule.id: rule for rules in (wire.RULES, requests.RULES, order.RULES, markers.RULES, connections.RULES) for rule in rules
+    rule.id: rule
+    for rules in (wire.RULES, negotiation.RULES, requests.RULES, order.RULES, markers.RULES, connections.RULES)
+    for rule in rules
 }
 """Every rule by its id."""
 
@@ -33,6 +35,8 @@ SILENCES: Mapping[str, Collection[str]] = {
     "seqno-not-increasing": ("seqno-outside-snapshot",),
     "seqno-outside-snapshot": ("duplicate-key-in-snapshot",),
     "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot"),
+    "sid-missing": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
+    "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
     "message-without-stream": ("opaque-mismatch",),
 }
@@ -56,11 +60,14 @@ class Checker:
             tracker.contents = Contents()
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._collector = Collector(self._rules)
+        self._negotiation = negotiation.Negotiation()
         self._places: dict[int, Place] = {}
 
     def take(self, batch: MessageBatch) -> None:
         """Looks at messages that the tracker was fed with just now."""
         for found in wire.candidates(batch):
+            self._collector.add_rows(batch, found)
+        for found in self._negotiation.candidates(batch, self._tracker):
             self._collector.add_rows(batch, found)
         state = self._tracker.state
         anomalies = state.rows(s.N_ANOMALIES)
@@ -81,11 +88,13 @@ class Checker:
 
         ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken.
         """
+        tables = self._tracker.tables(links)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
         collector = self._collector.copy()
+        collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
         for occurrence in requests.findings(context):
             collector.add(occurrence)
-        for occurrence in markers.findings(context, self._tracker.tables(links)):
+        for occurrence in markers.findings(context, tables):
             collector.add(occurrence)
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole):
             collector.add(occurrence)

@@ -5,7 +5,7 @@ Memory grows with (rule, cause, connection, vbucket, stream-id), not with occurr
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -63,6 +63,17 @@ class _Heap:
         self.count += occurrence.count
         times = [place.time_ns for place in occurrence.places]
         self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
+
+    def without(self, is_out: Callable[[Place], bool]) -> _Heap | None:
+        """The same without the occurrences that a message shows which is out; None when none is left."""
+        shown = [places for places in self.shown if not places or not is_out(places[0])]
+        is_last_out = bool(self.last) and is_out(self.last[0])
+        if len(shown) == len(self.shown) and not is_last_out:
+            return self
+        if not shown:
+            return None
+        left = len(shown) if is_last_out else self.count - len(self.shown) + len(shown)
+        return replace(self, shown=shown, last=() if is_last_out else self.last, count=left)
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -137,6 +148,16 @@ class Collector:
         other._heaps = {key: replace(heap, shown=list(heap.shown)) for key, heap in self._heaps.items()}
         return other
 
+    def doubt(self, rules: Collection[str], spans: Mapping[int, Sequence[tuple[int, int]]]) -> None:
+        """Drops what these rules found at rows inside ``spans``, which are by connection and exclude both ends."""
+
+        def is_doubtful(place: Place) -> bool:
+            return any(low < place.row < high for low, high in spans.get(place.connection, ()))
+
+        if spans:
+            kept = ((key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items())
+            self._heaps = {key: heap for key, heap in kept if heap is not None}
+
     def findings(self, silences: Mapping[str, Collection[str]]) -> list[Finding]:
         """What was found, worst first, then by the first message that shows it.
 
@@ -161,15 +182,11 @@ class Collector:
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
                 spoken.setdefault(silent, set()).update(places[0].row for places in heap.shown if places)
-        out = []
+        heard = []
         for heap in self._heaps.values():
-            rows = spoken.get(heap.first.rule, set())
-            kept = [places for places in heap.shown if not places or places[0].row not in rows]
-            if len(kept) == len(heap.shown):
-                out.append(heap)
-            elif kept:
-                out.append(replace(heap, shown=kept, count=heap.count - len(heap.shown) + len(kept)))
-        return out
+            rows = spoken.get(heap.first.rule)
+            heard.append(heap if rows is None else heap.without(lambda place, rows=rows: place.row in rows))  # type: ignore[misc]
+        return [heap for heap in heard if heap is not None]
 
     def _one(self, heap: _Heap) -> Finding:
         first = heap.first

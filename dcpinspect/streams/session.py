@@ -42,6 +42,7 @@ _SESSION[
         Opcode.COLLECTIONS_GET_MANIFEST,
     ]
 ] = True
+_NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
@@ -92,6 +93,21 @@ class Session:
         return setting.value if setting is not None and setting.status == "success" else None
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """A message that may change what holds on its connection: HELLO, open or control."""
+
+    index: int
+    """Row of the batch."""
+    connection: int
+    opcode: int
+    status: int | None
+    """Of an answer; None: it is the request."""
+    asked: Any
+    """Of HELLO, the names that were granted; of an open, its flags; of a control, its key and value. None where the request of an answer
+    was not captured."""
+
+
 Fact = tuple[int, int, int]
 """Row of the batch, column of the connections' table, value."""
 
@@ -101,6 +117,8 @@ class Conversation:
 
     def __init__(self) -> None:
         self.sessions: dict[int, Session] = {}
+        self.news: list[News] = []
+        """Of the latest batch, in row order."""
         self.filters: list[dict[str, Any] | None] = []
         """Parsed values of stream requests, each different one once."""
         self.logs: list[bytes] = []
@@ -118,14 +136,22 @@ class Conversation:
         whole = readable(batch)
         rows = np.flatnonzero(_SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic & whole)
         facts: list[Fact] = []
+        self.news = []
         for row in rows.tolist():
-            opcode = int(decoded.opcode[row])
-            session = self.of(int(batch.connection[row]))
+            opcode, connection = int(decoded.opcode[row]), int(batch.connection[row])
+            session = self.of(connection)
+            status: int | None = None
+            asked: Any = None
             if decoded.is_response[row]:
+                status = int(decoded.specific[row])
                 asked = session.waiting.pop(int(batch.request_row.values[row]), None) if batch.request_row.at(row) is not None else None
                 self._answer(batch, row, opcode, session, asked, facts)
             else:
                 self._request(batch, row, opcode, session, facts)
+                asked = session.waiting.get(int(batch.row[row]))
+            if opcode in _NEWS:
+                told = session.features if opcode == Opcode.HELLO and status is not None else asked
+                self.news.append(News(row, connection, opcode, status, told))
         return facts
 
     def filter_of(self, value: bytes) -> tuple[int, int]:
@@ -162,7 +188,7 @@ class Conversation:
             if flags is not None:
                 direction = int(batch.direction[row])
                 facts.append((row, s.C_PRODUCER, 1 - direction if flags & PRODUCER_FLAG else direction))
-            _wait(session, number, ())
+            _wait(session, number, flags)
         elif opcode == Opcode.SELECT_BUCKET:
             _wait(session, number, text(_key(batch, row)))
         elif opcode == Opcode.DCP_CONTROL:

@@ -1,0 +1,386 @@
+"""Rules about what a connection has not negotiated: messages and layouts that it did not ask for, and the reverse.
+
+What was negotiated is on, off or unknown, connection by connection and from row to row. A rule fires on what is known. Nothing is known
+to begin with where the capture begins inside a connection, and nothing of the settings behind a hole in which another one may have been
+asked for; an answer that was not captured leaves its setting unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.flags import OPEN_FLAGS
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.session import CollectionsState
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams import state as s
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import News
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.tables.messages import MessageBatch
+
+SERVER = "a server fault: note its version and report it with this message and what the connection asked for"
+ASK = "the sender went by other settings than these: look at the open and the controls of the connection"
+
+RULES = (
+    Rule(
+        "sid-missing",
+        "session",
+        "error",
+        "stream-ids are on, and a message of a stream or a close has none",
+        "answers; prepares, commits and aborts, which never have one; stream-ids left out of the header; settings that are not known",
+        ASK,
+    ),
+    Rule(
+        "sid-unexpected", "session", "error", "a message has a stream-id, and they were never enabled", "settings that are not known", ASK
+    ),
+    Rule(
+        "marker-version-not-negotiated",
+        "session",
+        "warning",
+        "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without that and without enable_sync_writes",
+        "settings that are not known",
+        SERVER,
+    ),
+    Rule(
+        "oso-not-negotiated",
+        "session",
+        "warning",
+        "an out-of-order snapshot without enable_out_of_order_snapshots",
+        "settings that are not known",
+        SERVER,
+    ),
+    Rule(
+        "seqno-advanced-without-collections",
+        "session",
+        "warning",
+        "SeqnoAdvanced on a connection without collections",
+        "a HELLO that is not known",
+        SERVER,
+    ),
+    Rule(
+        "expiry-not-negotiated",
+        "session",
+        "warning",
+        "an expiration without enable_expiry_opcode",
+        "expirations of the first generations; settings that are not known",
+        SERVER,
+    ),
+    Rule(
+        "delete-times-mismatch",
+        "session",
+        "warning",
+        "a deletion with its time although the open did not ask for that, or without it although it did",
+        "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an open that is not known",
+        SERVER,
+    ),
+    Rule(
+        "prepare-not-negotiated",
+        "session",
+        "error",
+        "a prepare, commit or abort without enable_sync_writes",
+        "settings that are not known",
+        SERVER,
+    ),
+    Rule(
+        "status-v7",
+        "session",
+        "note",
+        "status 0x0a or 0x0b without v7_dcp_status_codes",
+        "settings that are not known",
+        "read it as 0x01 or 0x02, which it stands for",
+    ),
+    Rule(
+        "unordered-with-dcp",
+        "session",
+        "warning",
+        "DCP is opened on a connection to which UnorderedExecution was granted",
+        "a HELLO that is not known",
+        "leave the feature out of HELLO: the server refuses such an open",
+    ),
+    Rule(
+        "credentials-in-clear",
+        "session",
+        "note",
+        "a password is sent with SASL PLAIN on a connection that is not encrypted",
+        "",
+        "use TLS or SCRAM; this capture holds the password",
+    ),
+)
+
+EXPIRIES, STREAM_IDS, SYNC_WRITES, OUT_OF_ORDER, MARKER_2_2, V7_STATUSES, DELETE_TIMES, UNORDERED, FACTS = range(9)
+_SETTINGS: Mapping[str, tuple[int, str]] = {
+    "enable_expiry_opcode": (EXPIRIES, "true"),
+    "enable_stream_id": (STREAM_IDS, "true"),
+    "enable_sync_writes": (SYNC_WRITES, "true"),
+    "enable_out_of_order_snapshots": (OUT_OF_ORDER, "true"),
+    "max_marker_version": (MARKER_2_2, "2.2"),
+    "v7_dcp_status_codes": (V7_STATUSES, "true"),
+}
+"""Facts that controls change, and how the value begins that means on."""
+_OFF = ("false", "1.0")
+
+UNKNOWN, OFF, ON = -1, 0, 1
+
+_DELETE_TIMES = next(bit.mask for bit in OPEN_FLAGS if bit.name == "include-delete-times")
+_UNORDERED = "UnorderedExecution"
+
+Values = npt.NDArray[np.int8]
+
+
+class Facts:
+    """What holds on every connection, carried from batch to batch."""
+
+    def __init__(self) -> None:
+        self._state: Values = np.full((16, FACTS), UNKNOWN, dtype=np.int8)
+        self._met = 0
+        self._asked: dict[tuple[int, int], int] = {}
+        """By connection and fact: what held before a setting that has not been answered yet; meanwhile it is unknown."""
+        self._changes: list[tuple[int, int, int, int]] = []
+        """(row, connection, fact, value) of the batch at hand."""
+        self._before = self._state
+
+    def take(self, batch: MessageBatch, news: list[News], producers: Rows) -> None:
+        """``news``: what the batch says of its connections; ``producers``: the direction of each connection's producer, or -1."""
+        self._meet(batch)
+        self._before, self._changes = self._state.copy(), []
+        losses = batch.losses
+        holes = zip(losses.before.tolist(), losses.connection.tolist(), losses.direction.tolist(), strict=True)
+        events: list[tuple[int, int, News | tuple[int, int]]] = [(row, 0, (connection, way)) for row, connection, way in holes]
+        events += [(one.index, 1, one) for one in news]
+        for row, _, event in sorted(events, key=lambda one: one[:2]):
+            if isinstance(event, News):
+                self._hear(row, event)
+            else:
+                connection, direction = event
+                if direction != producers[connection]:
+                    self._forget(row, connection)
+
+    def at(self, fact: int, batch: MessageBatch, rows: Rows) -> Values:
+        """What holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
+        connection = batch.connection[rows]
+        found: Values = self._before[connection, fact]
+        changes = [(number * len(batch) + row, value) for row, number, of, value in self._changes if of == fact]
+        if not changes:
+            return found
+        changes.sort(key=lambda one: one[0])
+        keys = np.array([key for key, _ in changes], dtype=np.int64)
+        last = np.searchsorted(keys, connection * len(batch) + rows, side="right") - 1
+        is_changed = (last >= 0) & (keys[np.maximum(last, 0)] // len(batch) == connection)
+        found[is_changed] = np.array([value for _, value in changes], dtype=np.int8)[last[is_changed]]
+        return found
+
+    # -- one event -----------------------------------------------------------------------------------------
+
+    def _meet(self, batch: MessageBatch) -> None:
+        highest = int(batch.connection.max(initial=0))
+        if highest >= len(self._state):
+            more = max(highest + 1, 2 * len(self._state)) - len(self._state)
+            self._state = np.concatenate((self._state, np.full((more, FACTS), UNKNOWN, dtype=np.int8)))
+        handshakes = batch.endpoints.has_handshake
+        for number in range(self._met + 1, highest + 1):
+            if number <= len(handshakes) and handshakes[number - 1]:
+                self._state[number, [fact for fact, _ in _SETTINGS.values()]] = OFF
+        self._met = max(self._met, highest)
+
+    def _set(self, row: int, connection: int, fact: int, value: int) -> None:
+        if self._state[connection, fact] != value:
+            self._state[connection, fact] = value
+            self._changes.append((row, connection, fact, value))
+
+    def _forget(self, row: int, connection: int) -> None:
+        """Nobody knows which settings hold."""
+        for fact, _ in _SETTINGS.values():
+            self._asked.pop((connection, fact), None)
+            self._set(row, connection, fact, UNKNOWN)
+
+    def _hear(self, row: int, news: News) -> None:
+        connection = news.connection
+        if news.opcode == Opcode.HELLO:
+            if news.status == Status.SUCCESS and news.asked is not None:
+                self._set(row, connection, UNORDERED, ON if _UNORDERED in news.asked else OFF)
+        elif news.opcode == Opcode.DCP_OPEN:
+            if news.status == Status.SUCCESS and news.asked is not None:
+                self._set(row, connection, DELETE_TIMES, ON if news.asked & _DELETE_TIMES else OFF)
+        elif news.asked is None:
+            if news.status is not None:
+                self._forget(row, connection)
+        elif news.asked[0] in _SETTINGS:
+            fact, on = _SETTINGS[news.asked[0]]
+            value = news.asked[1]
+            if news.status is None:
+                self._asked.setdefault((connection, fact), int(self._state[connection, fact]))
+                self._set(row, connection, fact, UNKNOWN)
+                return
+            before = self._asked.pop((connection, fact), UNKNOWN)
+            if news.status == Status.SUCCESS:
+                before = ON if value.startswith(on) else OFF if value in _OFF else UNKNOWN
+            self._set(row, connection, fact, before)
+
+
+IDS = frozenset(rule.id for rule in RULES) - {"credentials-in-clear"}
+"""Rules that depend on what the consumer asked for."""
+
+_NO_END = np.iinfo(np.int64).max
+_FRAMED = np.zeros(256, dtype=np.bool_)
+_FRAMED[[*range(Opcode.DCP_STREAM_END, Opcode.DCP_EXPIRATION + 1), Opcode.DCP_SYSTEM_EVENT]] = True
+_FRAMED[[*range(Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+"""Messages of a producer that have the stream-id where those are on; prepares, commits and aborts exclude them."""
+_DURABLE = (Opcode.DCP_PREPARE, Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
+_OF_DCP = np.zeros(256, dtype=np.bool_)
+_OF_DCP[[*range(Opcode.DCP_OPEN, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_EXTRAS_WITH_TIME, _EXTRAS_WITHOUT_TIME = 21, 18
+_EXTRAS_OF_EXPIRY = 20
+"""Earlier generations have other expirations, and nothing that would enable them."""
+_MARKERS = {
+    number: layout.generation
+    for number, layout in enumerate(LAYOUTS)
+    if layout.opcode == Opcode.DCP_SNAPSHOT_MARKER and layout.side == "request" and layout.generation.startswith("v2.")
+}
+
+
+class Negotiation:
+    """Holds messages against what their connection has negotiated."""
+
+    def __init__(self) -> None:
+        self._facts = Facts()
+
+    def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
+        """Messages that were not negotiated; the tracker has been fed with the batch."""
+        producers = tracker.state.connections[:, s.C_PRODUCER]
+        self._facts.take(batch, tracker.conversation.news, producers)
+        yield from self._of_requests(batch, producers)
+        decoded = batch.decoded
+        answers = decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode]
+        is_v7 = (decoded.specific == Status.DCP_STREAM_NOT_FOUND) | (decoded.specific == Status.OPAQUE_NO_MATCH)
+        yield from self._without(V7_STATUSES, OFF, "status-v7", batch, answers & is_v7, _status)
+        requests = ~decoded.is_response & ~decoded.is_server
+        yield from self._without(UNORDERED, ON, "unordered-with-dcp", batch, requests & (decoded.opcode == Opcode.DCP_OPEN), _unordered)
+        in_clear = [row for row in np.flatnonzero(requests & (decoded.opcode == Opcode.SASL_AUTH)).tolist() if _is_plain(batch, row)]
+        if in_clear:
+            yield Candidates(
+                "credentials-in-clear", np.array(in_clear, dtype=np.int64), lambda _: "a password is sent in clear (SASL PLAIN)"
+            )
+
+    def _of_requests(self, batch: MessageBatch, producers: Rows) -> Iterator[Candidates]:
+        decoded = batch.decoded
+        requests = ~decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode] & _has_head(batch)
+        sent = requests & (producers[batch.connection] == batch.direction)
+        code = decoded.opcode
+        has_sid = np.ones(len(batch), dtype=np.bool_) if decoded.sid.valid is None else decoded.sid.valid
+        framed = (sent & _FRAMED[code]) | (requests & (code == Opcode.DCP_CLOSE_STREAM))
+        name = batch.name_of
+        missing = framed & ~has_sid & ~decoded.has_undeclared_sid
+        yield from self._without(STREAM_IDS, ON, "sid-missing", batch, missing, lambda row: f"{name(row)} without the stream-id negotiated")
+        yield from self._without(
+            STREAM_IDS,
+            OFF,
+            "sid-unexpected",
+            batch,
+            framed & has_sid,
+            lambda row: f"{name(row)} carries sid {decoded.sid.at(row)}, never enabled",
+        )
+        yield from self._markers(batch, sent & (code == Opcode.DCP_SNAPSHOT_MARKER))
+        yield from self._without(OUT_OF_ORDER, OFF, "oso-not-negotiated", batch, sent & (code == Opcode.DCP_OSO_SNAPSHOT), _oso)
+        is_off = decoded.collections == CollectionsState.OFF
+        rows = np.flatnonzero(sent & (code == Opcode.DCP_SEQNO_ADVANCED) & is_off)
+        if len(rows):
+            yield Candidates("seqno-advanced-without-collections", rows, lambda _: "SeqnoAdvanced to a client without collections")
+        expirations = sent & (code == Opcode.DCP_EXPIRATION) & (decoded.extras_size == _EXTRAS_OF_EXPIRY)
+        yield from self._without(EXPIRIES, OFF, "expiry-not-negotiated", batch, expirations, _expiry)
+        deletions = sent & (code == Opcode.DCP_DELETION)
+        for extras, asked, words in ((_EXTRAS_WITH_TIME, OFF, _time_unasked), (_EXTRAS_WITHOUT_TIME, ON, _time_missing)):
+            rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
+            rows = rows[(self._facts.at(DELETE_TIMES, batch, rows) == asked) & (self._facts.at(EXPIRIES, batch, rows) == OFF)]
+            if len(rows):
+                yield Candidates("delete-times-mismatch", rows, words)
+        durable = sent & np.isin(code, _DURABLE)
+        yield from self._without(
+            SYNC_WRITES, OFF, "prepare-not-negotiated", batch, durable, lambda row: f"{name(row)} to a client without sync writes"
+        )
+
+    def _without(
+        self, fact: int, value: int, rule: str, batch: MessageBatch, mask: Mask, words: Callable[[int], str]
+    ) -> Iterator[Candidates]:
+        """Messages of a kind for which a fact has a value that it must not have."""
+        rows = np.flatnonzero(mask)
+        rows = rows[self._facts.at(fact, batch, rows) == value] if len(rows) else rows
+        if len(rows):
+            yield Candidates(rule, rows, words)
+
+    def _markers(self, batch: MessageBatch, mask: Mask) -> Iterator[Candidates]:
+        rows = np.flatnonzero(mask & batch.decoded.fits & np.isin(batch.decoded.layout, list(_MARKERS)))
+        rows = rows[~np.isin(rows, batch.missing.row)]
+        if not len(rows):
+            return
+        is_2_2 = np.isin(batch.decoded.layout[rows], [number for number, name in _MARKERS.items() if name.startswith("v2.2")])
+        is_off = self._facts.at(MARKER_2_2, batch, rows) == OFF
+        wrong = rows[is_off & (is_2_2 | (self._facts.at(SYNC_WRITES, batch, rows) == OFF))]
+        if len(wrong):
+            layout = batch.decoded.layout
+            yield Candidates("marker-version-not-negotiated", wrong, lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated")
+
+
+def doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[int, int]]]:
+    """By connection, spans of rows (both ends excluded) in which the consumer may have asked for something that was not captured.
+
+    A hole is known once a message of its direction comes after it; messages of the other direction may have been judged by then.
+    """
+    state = tracker.state
+    found: dict[int, list[tuple[int, int]]] = {}
+    for loss in state.rows(s.N_LOSSES).tolist():
+        connection = loss[s.L_CONNECTION]
+        if loss[s.L_DIRECTION] != state.connections[connection, s.C_PRODUCER]:
+            found.setdefault(connection, []).append((loss[s.L_BEFORE_ROW], loss[s.L_AFTER_ROW]))
+    for link in links:
+        row = state.connections[link.number]
+        for direction in (0, 1):
+            if link.lost_at_end[direction] is not None and direction != row[s.C_PRODUCER]:
+                found.setdefault(link.number, []).append((int(row[s.C_LAST_ROW + direction]), _NO_END))
+    return found
+
+
+def _has_head(batch: MessageBatch) -> Mask:
+    """Messages of which the capture has header, framing extras and extras."""
+    decoded, missing = batch.decoded, batch.missing
+    found = np.ones(len(batch), dtype=np.bool_)
+    needed = HEADER_SIZE + decoded.framing_size[missing.row] + decoded.extras_size[missing.row]
+    found[missing.row[missing.start < needed]] = False
+    return found
+
+
+def _is_plain(batch: MessageBatch, row: int) -> bool:
+    start, size = int(batch.decoded.key.start[row]), int(batch.decoded.key.size[row])
+    return batch.data[start : start + size].tobytes() == b"PLAIN"
+
+
+def _status(_row: int) -> str:
+    return "a status of version 7, which was never enabled"
+
+
+def _unordered(_row: int) -> str:
+    return "DCP on an unordered connection"
+
+
+def _oso(_row: int) -> str:
+    return "an out-of-order snapshot, never enabled"
+
+
+def _expiry(_row: int) -> str:
+    return "expiration to a client that did not enable them"
+
+
+def _time_unasked(_row: int) -> str:
+    return "a deletion has its time, which the open did not ask for"
+
+
+def _time_missing(_row: int) -> str:
+    return "a deletion lacks its time, which the open asked for"

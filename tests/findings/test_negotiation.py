@@ -1,0 +1,254 @@
+"""Rules about what was not negotiated: what breaks each, what looks like it, and what the capture must hold for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from dcpinspect.findings.negotiation import RULES
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
+from tests.findings.checked import findings, told
+from tests.peers.script import EPOCH, Stream, hlc
+from tests.streams.told import Told, opened
+
+IDS = [rule.id for rule in RULES]
+
+
+def expired(stream: Stream) -> None:
+    stream.expiration(2, "k")
+
+
+def prepared(stream: Stream) -> None:
+    stream.prepare(2, "k", {"a": 1})
+
+
+def advanced(stream: Stream) -> None:
+    stream.seqno_advanced(9)
+
+
+def disk_2_2(stream: Stream) -> None:
+    stream.snapshot(10, 12, "disk", version="v2.2", max_visible_seqno=12, high_completed_seqno=0, purge_seqno=0, high_prepared_seqno=0)
+
+
+def memory_2_0(stream: Stream) -> None:
+    stream.snapshot(10, 12, "memory", version="v2.0", max_visible_seqno=12, high_completed_seqno=0)
+
+
+def out_of_order(stream: Stream) -> None:
+    stream.oso("start")
+    stream.mutation(3, "k")
+    stream.oso("end")
+
+
+def with_sid(stream: Stream) -> None:
+    stream.conversation.stream_ids, stream.sid = True, 3
+    stream.mutation(2, "k")
+
+
+def without_sid(stream: Stream) -> None:
+    stream.sid = 0
+    stream.mutation(2, "k")
+
+
+def deleted_with_time(stream: Stream) -> None:
+    stream.send("dcp_deletion", generation="v2", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2, delete_time=EPOCH)
+
+
+def deleted_without_time(stream: Stream) -> None:
+    stream.send("dcp_deletion", generation="v1", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2)
+
+
+def status_7(stream: Stream) -> None:
+    stream.close(status=Status.DCP_STREAM_NOT_FOUND)
+
+
+@dataclass(frozen=True)
+class Case:
+    """How a rule is broken, and what makes the same legal."""
+
+    rule: str
+    breaks: Callable[[Stream], None]
+    words: str
+    needs: dict[str, str] = field(default_factory=dict)
+    """Settings with which it breaks the rule."""
+    allows: dict[str, str] = field(default_factory=dict)
+    """Settings with which it does not."""
+    flags: Sequence[str] = ()
+    sid: int = 0
+
+
+CASES = [
+    Case("expiry-not-negotiated", expired, "expiration to a client", allows={"enable_expiry_opcode": "true"}),
+    Case("prepare-not-negotiated", prepared, "dcp_prepare to a client without sync writes", allows={"enable_sync_writes": "true"}),
+    Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", allows={"max_marker_version": "2.2"}),
+    Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", {"enable_sync_writes": "true"}),
+    Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"max_marker_version": "2.2"}),
+    Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"enable_sync_writes": "true"}),
+    Case("oso-not-negotiated", out_of_order, "an out-of-order snapshot", allows={"enable_out_of_order_snapshots": "true"}),
+    Case("oso-not-negotiated", out_of_order, "an out-of-order", allows={"enable_out_of_order_snapshots": "true_with_seqno_advanced"}),
+    Case("sid-unexpected", with_sid, "dcp_mutation carries sid 3, never enabled"),
+    Case("sid-missing", without_sid, "dcp_mutation without the stream-id", {"enable_stream_id": "true"}, sid=3),
+    Case("delete-times-mismatch", deleted_with_time, "a deletion has its time", allows={"enable_expiry_opcode": "true"}),
+    Case("delete-times-mismatch", deleted_without_time, "a deletion lacks its time", flags=["include-delete-times"]),
+    Case("status-v7", status_7, "a status of version 7", allows={"v7_dcp_status_codes": "true"}),
+]
+
+
+def conversation(case: Case, **settings: str) -> tuple[Told, Stream]:
+    talk = opened("test:1", *case.flags, **settings)
+    stream = talk.stream(7, value={"sid": case.sid} if case.sid else None)
+    if "enable_out_of_order" not in "".join(case.allows):
+        stream.snapshot(0, 9, "memory")
+        stream.mutation(1, "a")
+        if case.breaks in (disk_2_2, memory_2_0):
+            stream.mutation(9, "b")
+    return talk, stream
+
+
+def of_rule(case: Case, *talks: Told, **options: Any) -> list[Any]:
+    return [one for one in findings(*talks, **options) if one.rule == case.rule]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.breaks.__name__}")
+def test_what_was_not_negotiated_is_told(case: Case) -> None:
+    talk, stream = conversation(case, **case.needs)
+    case.breaks(stream)
+    (found,) = [one for one in findings(talk) if one.severity != "note" or one.rule == case.rule]
+    assert (found.rule, found.message[: len(case.words)], found.vbuckets) == (case.rule, case.words, (7,))
+    assert found.severity == {rule.id: rule.severity for rule in RULES}[case.rule]
+    assert findings(talk, sizes=[1] * 200) == findings(talk)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+def test_what_was_asked_for_is_sound(case: Case) -> None:
+    talk, stream = conversation(case, **case.allows)
+    case.breaks(stream)
+    assert [one for one in told(talk) if one[0] != "note" or one[1] == case.rule] == []
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+def test_a_setting_that_was_refused_does_not_count(case: Case) -> None:
+    talk, stream = conversation(case)
+    for key, value in case.allows.items():
+        talk.control(key, value, status=Status.EINVAL)
+    case.breaks(stream)
+    assert len(of_rule(case, talk)) == 1
+
+
+@pytest.mark.parametrize("lacks", ["request", "answer", "both"])
+@pytest.mark.parametrize("case", [case for case in CASES if case.allows], ids=lambda case: f"{case.rule} {case.allows}")
+def test_a_setting_in_a_hole_accuses_nobody(case: Case, lacks: str) -> None:
+    """Whether its request, its answer or both were not captured."""
+    talk, stream = conversation(case)
+    for key, value in case.allows.items():
+        opaque = talk.opaque()
+        asks, answers = encode("dcp_control", opaque=opaque, key=key, value=value), encode("dcp_control", "response", opaque=opaque)
+        for side, data in (("client", asks), ("server", answers)):
+            if lacks in ("both", "request" if side == "client" else "answer"):
+                with talk.lost():
+                    talk.send(side, data)  # type: ignore[arg-type]
+            else:
+                talk.send(side, data)  # type: ignore[arg-type]
+    case.breaks(stream)
+    assert of_rule(case, talk) == []
+    talk.noop()
+    assert of_rule(case, talk) == []
+    talk.failover_log(7, [(1, 0)])
+    assert of_rule(case, talk) == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.rule} {case.breaks.__name__}")
+def test_a_capture_that_begins_inside_the_connection_accuses_nobody(case: Case) -> None:
+    talk, stream = conversation(case, **case.needs)
+    talk.begin()
+    stream.mutation(1, "x") if case.sid else stream.seqno_advanced(1)
+    case.breaks(stream)
+    assert of_rule(case, talk) == []
+
+
+def test_a_hole_before_messages_that_were_judged_takes_it_back() -> None:
+    """The consumer's hole shows only once a later message of its direction comes."""
+    talk, stream = conversation(CASES[0])
+    expired(stream)
+    talk.noop()
+    with talk.lost():
+        talk.send("client", encode("dcp_control", key="enable_expiry_opcode", value="true"))
+        talk.send("server", encode("dcp_control", "response"))
+    stream.expiration(3, "l")
+    talk.failover_log(7, [(1, 0)])
+    (found,) = of_rule(CASES[0], talk)
+    assert (found.count, found.places[0].row) == (1, 9)
+
+
+def test_seqno_advanced_to_a_client_without_collections() -> None:
+    talk = Told("x:1")
+    talk.hello("test/1.0", "JSON")
+    talk.open("x:1", "producer")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    advanced(stream)
+    assert [one for one in told(talk) if one[0] != "note"] == [("warning", "seqno-advanced-without-collections", None)]
+    late = Told("x:1")
+    with late.lost():
+        late.hello("test/1.0", "JSON", "Collections")
+    late.open("x:1", "producer")
+    stream = late.stream(7)
+    stream.snapshot(0, 9, "memory")
+    advanced(stream)
+    assert [one for one in told(late) if one[0] != "note"] == []
+
+
+def test_expirations_of_the_first_generations_need_no_setting() -> None:
+    talk, stream = conversation(CASES[0])
+    stream.send("dcp_expiration", generation="v1", collection=0, key="k", cas=hlc(2), by_seqno=2, rev_seqno=2)
+    assert [one for one in told(talk) if one[0] != "note"] == []
+
+
+def test_a_close_must_say_which_stream_it_closes() -> None:
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, value={"sid": 3})
+    stream.sid = 0
+    stream.close()
+    assert ("error", "sid-missing", None) in told(talk)
+
+
+def test_prepares_and_server_faults_have_no_stream_id_and_are_no_fault() -> None:
+    talk = opened(enable_stream_id="true", enable_expiry_opcode="true")
+    stream = talk.stream(7, value={"sid": 3})
+    stream.snapshot(0, 9, "memory")
+    stream.expiration(3, "k")
+    sent = talk.events[-1]
+    stream.deletion(4, "l")
+    talk.noop()
+    object.__setattr__(sent, "data", sent.data[:2] + b"\0" + sent.data[3:])  # type: ignore[union-attr]  # the known fault of servers
+    assert [one for one in told(talk) if one[1].startswith("sid-")] == []
+
+
+def test_dcp_on_an_unordered_connection() -> None:
+    for granted, expected in ((["UnorderedExecution"], ["unordered-with-dcp"]), ([], [])):
+        talk = Told("x:1")
+        talk.hello("test/1.0", "JSON", "UnorderedExecution", granted=granted)
+        talk.open("x:1", "producer")
+        assert [one.rule for one in findings(talk)] == expected
+    unseen = Told("x:1")
+    with unseen.lost():
+        unseen.hello("test/1.0", "UnorderedExecution")
+    unseen.open("x:1", "producer")
+    assert [one.rule for one in findings(unseen, rules=IDS)] == []
+
+
+def test_a_password_in_clear_is_told_and_never_shown() -> None:
+    talk = Told("x:1")
+    talk.sasl_plain("reader", "hunter2")
+    (found,) = findings(talk)
+    assert (found.rule, found.severity) == ("credentials-in-clear", "note")
+    assert "hunter2" not in repr(found)
+    assert "reader" not in repr(found)
+    scram = Told("x:1")
+    scram.sasl_list()
+    scram.sasl_scram("reader")
+    assert findings(scram) == []
