@@ -93,7 +93,8 @@ class Reading:
         """Capture time of the first packet, once one was read."""
         self.messages = 0
         """Messages delivered so far."""
-        self._options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
+        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
+        """Those by which another reading finds the same connections."""
         self._is_repeatable = self.capture.size is not None
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
@@ -164,7 +165,7 @@ class Reading:
         from dcpinspect.streams.elsewhere import Shown  # deferred: few readings need it
 
         shown = Shown(wanted)
-        with Reading([file.name for file in self.capture.files], **self._options) as again:
+        with Reading([file.name for file in self.capture.files], **self.options) as again:
             for batch in again:
                 if int(batch.row[0]) > wanted.last_row:
                     break

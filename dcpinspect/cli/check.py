@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
+from dcpinspect.cli.subset import EvidenceFile
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -19,8 +21,14 @@ from dcpinspect.suggest import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dcpinspect.cli.output import Output
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.findings.rule import Rule
+    from dcpinspect.reading import Reading
 
+SARIF = "sarif"
+CheckFormat = Literal["text", "json", "ndjson", "csv", "parquet", "arrow", "sarif"]
+"""Those of all commands, and SARIF."""
 FOUND = 1
 """Exit status where something was found that ``--fail-on`` asks about."""
 
@@ -46,27 +54,44 @@ def check(
     ] = None,
     no_rule: Annotated[list[str] | None, typer.Option("--no-rule", metavar="RULE", help="Not this rule; may be repeated.")] = None,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
-    format_: options.OutputFormat = None,
+    format_: Annotated[
+        CheckFormat | None,
+        typer.Option("--format", "-f", show_default=False, help="How to write them; without, as the name of -o FILE says, else text."),
+    ] = None,
     output: options.OutputFile = None,
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--write", "-w", metavar="FILE", help="Write the packets around the findings to this file, too, as pcapng with comments."
+        ),
+    ] = None,
+    around: Annotated[
+        int, typer.Option("--around", metavar="N", min=0, help="-w: with N messages before and after each that shows a finding.")
+    ] = 5,
     csv_guard: options.CsvGuard = True,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
     """Say what is wrong in captures: worst first, with the messages that show it and what to do."""
     # Deferred: NumPy and the decoder; --help and completion do without.
-    from dcpinspect.cli.tables import write_records
     from dcpinspect.findings.checker import RULES
-    from dcpinspect.findings.record import finding_records
     from dcpinspect.reading import Reading
-    from dcpinspect.render.findings import report_lines
 
-    format_ = choose_format(format_, output)
-    options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
+    is_sarif = format_ == SARIF or (format_ is None and output is not None and output.lower().endswith(f".{SARIF}"))
+    chosen = Format.JSON if is_sarif else choose_format(None if format_ is None else Format(format_), output)
+    options.refuse_unused(context, SARIF if is_sarif else chosen, {"csv_guard": (Format.CSV,)})
+    if write is None and options.is_typed(context, "around"):
+        raise UsageError("--around: is for the packets of -w FILE")
     wanted = _rules(rule, family, no_rule)
     extra_ports, find_ports = options.ports(port)
-    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+    with ExitStack() as stack:
+        packets = stack.enter_context(EvidenceFile(write, captures, output=output, around=around)) if write is not None else None
+        keeper = packets.keeper() if packets is not None else None
+        reading = stack.enter_context(Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
+        if keeper is not None:
+            keeper.follow(reading)
         reading.check(wanted)
-        with opened(output, format_, captures) as out:
+        with opened(output, chosen, captures) as out:
             try:
                 for _ in interrupts.between(reading):
                     pass
@@ -75,14 +100,37 @@ def check(
                 if not is_whole:
                     complain(INTERRUPTED)
                 found = reading.findings(is_whole=is_whole)
-                files = [file.name for file in reading.capture.files]
-                if format_ is Format.TEXT:
-                    out.put("".join(f"{line}\n" for line in report_lines(found, files, out.painter())))
-                    out.is_complete = True
+                if is_sarif:
+                    _put_sarif(out, found, [RULES[one] for one in wanted], reading, is_whole=is_whole)
                 else:
-                    write_records(finding_records(found, RULES, files), None, format_, out, guard=csv_guard)
+                    _put(out, found, chosen, reading, guard=csv_guard)
+                if packets is not None:
+                    packets.write(found, reading)
         status = report(reading, stats=stats)
         return FOUND if _fails(found, fail_on) and status != UsageError.exit_status else status
+
+
+def _put(out: Output, found: Sequence[Finding], format_: Format, reading: Reading, *, guard: bool) -> None:
+    from dcpinspect.cli.tables import write_records
+    from dcpinspect.findings.checker import RULES
+    from dcpinspect.findings.record import finding_records
+    from dcpinspect.render.findings import report_lines
+
+    files = [file.name for file in reading.capture.files]
+    if format_ is Format.TEXT:
+        out.put("".join(f"{line}\n" for line in report_lines(found, files, out.painter())))
+        out.is_complete = True
+    else:
+        write_records(finding_records(found, RULES, files), None, format_, out, guard=guard)
+
+
+def _put_sarif(out: Output, found: Sequence[Finding], rules: Sequence[Rule], reading: Reading, *, is_whole: bool) -> None:
+    from dcpinspect.export.json_table import plain_json
+    from dcpinspect.export.sarif import sarif_log
+
+    files = [file.name for file in reading.capture.files]
+    out.put(plain_json(sarif_log(found, rules, files, reading.engine.links, is_whole=is_whole)) + b"\n")
+    out.is_complete = True
 
 
 def _fails(found: Sequence[Finding], fail_on: FailOn) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from dcpinspect.cli import interrupts
 from dcpinspect.cli.output import STDOUT, refuse_to_overwrite
@@ -16,6 +18,11 @@ from dcpinspect.escape import escape
 if TYPE_CHECKING:
     from dcpinspect.export.atomic import AtomicFile
     from dcpinspect.export.subset import Subset
+    from dcpinspect.findings.finding import Finding
+    from dcpinspect.reading import Reading
+
+STDIN = "-"
+"""Name of standard input among captures."""
 
 
 @contextmanager
@@ -33,15 +40,9 @@ def packets_written(
         return
     if is_redacted:
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
-    if path in STDOUT:
-        raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
-    if output == path:
-        raise UsageError("--write and --output name the same file")
-    refuse_to_overwrite(path, captures)
-    from dcpinspect.export.atomic import AtomicFile  # deferred: only -w needs it
-    from dcpinspect.export.subset import Subset
+    from dcpinspect.export.subset import Subset  # deferred: only -w needs it
 
-    file = AtomicFile(path)
+    file = _target(path, captures, output)
     try:
         with Subset(with_handshakes=with_handshakes) as subset:
             try:
@@ -53,6 +54,56 @@ def packets_written(
             _write(subset, file, wants_bar=wants_progress(output))
     finally:
         file.discard()
+
+
+def _target(path: str, captures: Sequence[str], output: str | None) -> AtomicFile:
+    """The file that packets go to. Raises UsageError."""
+    if path in STDOUT:
+        raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
+    if output == path:
+        raise UsageError("--write and --output name the same file")
+    refuse_to_overwrite(path, captures)
+    from dcpinspect.export.atomic import AtomicFile  # deferred: only -w needs it
+
+    return AtomicFile(path)
+
+
+class EvidenceFile:
+    """``check -w``: where the packets around findings go once the findings are known. Use as a context manager."""
+
+    def __init__(self, path: str, captures: Sequence[str], *, output: str | None, around: int) -> None:
+        """``around``: messages before and after each that shows a finding. Raises UsageError for what cannot be."""
+        self._file = _target(path, captures, output)
+        self._captures = captures
+        self._around = around
+        self._wants_bar = wants_progress(output)
+        self._kept: Subset | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self._kept is not None:
+            self._kept.__exit__(kind, value, trace)
+        self._file.discard()
+
+    def keeper(self) -> Subset | None:
+        """Who keeps packets that can be read but once while they are read; None where all can be read again."""
+        from dcpinspect.export.subset import Subset  # deferred, as above
+
+        if any(name == STDIN or not os.path.isfile(name) for name in self._captures):
+            self._kept = Subset()
+        return self._kept
+
+    def write(self, findings: Sequence[Finding], reading: Reading) -> None:
+        """Write the packets; ``reading`` is the one that found this."""
+        from dcpinspect.export.evidence import Evidence  # deferred, as above
+
+        evidence = Evidence(findings, around=self._around)
+        names = [file.name for file in reading.capture.files] if self._kept is None else self._kept.names
+        with interrupts.deferred(), progress("writing packets", lambda: evidence.position, reading.capture.size, wanted=self._wants_bar):
+            evidence.write(self._file, names, check=interrupts.check, **reading.options)
+            self._file.commit()
 
 
 def _write(subset: Subset, file: AtomicFile, *, wants_bar: bool) -> None:

@@ -106,6 +106,7 @@ class Subset:
         self._files: list[_File] = []
         self._companions: list[tuple[int, int]] = []
         self._connections: set[int] = set()
+        self._comments: dict[int, list[str]] = {}
         self._openings: dict[int, list[Column]] = {}
         self._reading: Reading | None = None
         self._stack = ExitStack()
@@ -147,6 +148,31 @@ class Subset:
                 if len(known) < MAX_OPENING:
                     known.append(packets)
 
+    def packets_of(self, batch: MessageBatch, rows: Rows) -> Column:
+        """The packets of messages of the latest batch."""
+        return np.concatenate([np.empty(0, np.int64), *(packets for _, packets in self._packets(batch, rows))])
+
+    def add(self, packets: Column) -> None:
+        """Want these packets."""
+        self._marks.add(packets)
+
+    def comment(self, file: int, frame: int, text: str) -> None:
+        """Want a packet that was read, by the number of its file from 0 and its own in it, with a comment; it may have several."""
+        packet = self._files[file].first_packet + frame - 1
+        self._marks.add(np.array([packet]))
+        self._comments.setdefault(packet, []).append(text)
+
+    @property
+    def names(self) -> list[str]:
+        """The captures once more, those that cannot be read again as they were kept."""
+        for file in self._files:
+            if file.spool is not None:
+                file.spool.flush()
+        assert self._reading is not None
+        names = [file.name for file in self._reading.capture.files]
+        kept = [name if file.spool is None else file.spool.name for file, name in zip(self._files, names, strict=False)]
+        return kept + names[len(kept) :]
+
     def write(self, sink: Sink, *, check: Callable[[], None] = lambda: None) -> int:
         """Write the packets wanted as pcapng; how many there are. ``check`` is called now and then, and may raise.
 
@@ -168,9 +194,14 @@ class Subset:
                 wanted = self._marks.within(batch.first_packet, len(batch))
                 if handshakes is not None:
                     wanted = np.union1d(wanted, handshakes.packets(batch))
-                writer.write(batch, wanted)
+                writer.write(batch, wanted, self._commented(batch, wanted))
                 written += len(wanted)
         return written
+
+    def _commented(self, batch: PacketBatch, wanted: Column) -> dict[int, str]:
+        first = batch.first_packet
+        found = wanted[np.isin(wanted + first, list(self._comments))].tolist() if self._comments else ()
+        return {packet: "\n".join(self._comments[first + packet]) for packet in found}
 
     @property
     def size(self) -> int | None:

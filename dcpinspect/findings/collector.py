@@ -5,13 +5,13 @@ Memory grows with (rule, cause, connection, vbucket, stream-id), not with occurr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.finding import Finding, Occurrence, Place
+from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
@@ -238,14 +238,3 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1e3:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Sorted numbers as 1, 5–9."""
-    out: list[list[int]] = []
-    for number in numbers:
-        if out and number == out[-1][1] + 1:
-            out[-1][1] = number
-        else:
-            out.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dcpinspect.protocol.message import Severity
@@ -70,3 +71,23 @@ class Finding:
     def connection(self) -> int | None:
         """The connection; None when there are several."""
         return self.connections[0] if len(self.connections) == 1 else None
+
+    @property
+    def where(self) -> str:
+        """What it speaks of: ``vb 417, connection 3``."""
+        connections = f"connection{'s' if len(self.connections) > 1 else ''} {ranges(self.connections)}"
+        if not self.vbuckets:
+            return connections
+        vbuckets = f"vb {self.vbuckets[0]}" if len(self.vbuckets) == 1 else f"{len(self.vbuckets)} vbuckets"
+        return f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}, {connections}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Sorted numbers as 1, 5–9."""
+    out: list[list[int]] = []
+    for number in numbers:
+        if out and number == out[-1][1] + 1:
+            out[-1][1] = number
+        else:
+            out.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in out)

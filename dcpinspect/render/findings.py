@@ -1,4 +1,4 @@
-"""Findings for people: worst first, one sentence each, the messages that show it, and what to do."""
+"""Findings for people: worst first, a heading for each rule, one sentence each, the messages that show it, and what to do."""
 
 from __future__ import annotations
 
@@ -6,38 +6,47 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from dcpinspect.escape import escape
-from dcpinspect.findings.collector import ranges
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.rule import SEVERITIES
 
 GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
-_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
+STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 _SHOWN = 8
-"""Ranges of vbuckets, or files, that a line names."""
+"""Files that a line names."""
 
 
 def report_lines(findings: Sequence[Finding], files: Sequence[str], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The report: how many there are, then each with its evidence."""
-    counts = Counter(one.severity for one in findings)
-    yield ", ".join(_counted(counts[severity], severity) for severity in SEVERITIES)
+    """The report: how many there are, then rule by rule each with its evidence. ``findings`` are in order, worst first."""
+    yield counted(Counter(one.severity for one in findings))
+    groups: dict[tuple[str, str], list[Finding]] = {}
     for one in findings:
+        groups.setdefault((one.severity, one.rule), []).append(one)
+    for (severity, rule), group in groups.items():
         yield ""
-        place = _where(one)
-        times = f" ({one.count:,} times)" if one.count > 1 and len(one.vbuckets) < 2 else ""
-        yield f"{paint(f'{GLYPHS[one.severity]} {one.rule}', _STYLES[one.severity])}  {place}: {escape(one.message)}{times}"
-        if one.places:
-            yield f"    {_rows(one)}"
-            yield f"    {_packets(one, files)}"
-        if one.next:
-            yield f"    next: {escape(one.next)}"
+        yield paint(f"{GLYPHS[severity]} {rule}", STYLES[severity])
+        advice = list(dict.fromkeys(one.next for one in group))
+        for one in group:
+            yield f"    {sentence(one)}"
+            if one.places:
+                yield f"      {_rows(one)}; Wireshark: {_packets(one, files)}"
+            if len(advice) > 1 and one.next:
+                yield f"      next: {escape(one.next)}"
+        if len(advice) == 1 and advice[0]:
+            yield f"    next: {escape(advice[0])}"
+    if findings:
+        yield ""
+        yield "'dcpinspect explain RULE' says when a rule speaks and when it keeps silent"
 
 
-def _where(one: Finding) -> str:
-    connections = f"connection{'s' if len(one.connections) > 1 else ''} {ranges(one.connections)}"
-    if not one.vbuckets:
-        return connections
-    vbuckets = f"vb {one.vbuckets[0]}" if len(one.vbuckets) == 1 else f"{len(one.vbuckets)} vbuckets"
-    return f"{vbuckets}{'' if one.sid is None else f' stream-id {one.sid}'}, {connections}"
+def counted(counts: Counter[str]) -> str:
+    """How many there are of each severity."""
+    return ", ".join(f"{counts[severity]:,} {severity}{'' if counts[severity] == 1 else 's'}" for severity in SEVERITIES)
+
+
+def sentence(one: Finding) -> str:
+    """Where and what, on one line."""
+    times = f" ({one.count:,} times)" if one.count > 1 and len(one.vbuckets) < 2 else ""
+    return f"{one.where}: {escape(one.message)}{times}"
 
 
 def _rows(one: Finding) -> str:
@@ -55,8 +64,4 @@ def _packets(one: Finding, files: Sequence[str]) -> str:
         wanted = sorted(set(numbers))
         text = f"frame.number == {wanted[0]}" if len(wanted) == 1 else f"frame.number in {{{', '.join(map(str, wanted))}}}"
         parts.append(f"{text} of {escape(files[file])}" if len(files) > 1 else text)
-    return f"Wireshark: {'; '.join(parts)}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return "; ".join(parts)

@@ -38,7 +38,7 @@ def rules_page() -> Iterator[str]:
         yield from ("", f"## {family}", "", "| rule | severity | found when | not when | what to do |", "|---|---|---|---|---|")
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""
-            yield f"| `{rule.id}` | {rule.severity} | {rule.fires}{reports} | {rule.unless} | {rule.next} |"
+            yield f'| <a id="{rule.id}"></a>`{rule.id}` | {rule.severity} | {rule.fires}{reports} | {rule.unless} | {rule.next} |'
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +13,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS
+from dcpinspect.reading import Reading
 from tests.peers.truth import SAMPLES
 
 ROLLBACK, TOUR = str(SAMPLES / "rollback.pcap"), str(SAMPLES / "tour.pcapng")
@@ -56,6 +59,49 @@ def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_is_no_rule_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
+
+
+@pytest.mark.parametrize("arguments", [["--format", "sarif"], ["-o", "found.sarif"], ["-o", "found.json", "-f", "sarif"]])
+def test_sarif_is_asked_for_by_name_or_by_the_name_of_the_file(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["check", TOUR, *arguments, "--family", "stream"]) == 1
+    out = capsys.readouterr().out
+    (run,) = json.loads(out or (tmp_path / arguments[1]).read_text("utf-8"))["runs"]
+    assert {one["ruleId"] for one in run["results"]} >= {"rollback", "stream-refused"}
+    assert {tag for rule in run["tool"]["driver"]["rules"] for tag in rule["properties"]["tags"]} == {"stream"}
+
+
+def test_packets_around_findings_are_written_the_same_from_files_and_pipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / "file.pcapng", tmp_path / "pipe.pcapng"]
+    assert main(["check", ROLLBACK, "-w", str(files[0])]) == 0
+    told = capsys.readouterr().out
+    command = [sys.executable, "-m", "dcpinspect", "check", "-", "-w", str(files[1])]
+    done = subprocess.run(command, input=Path(ROLLBACK).read_bytes(), capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (told.encode(), b"")
+    assert files[0].read_bytes() == files[1].read_bytes()
+    with Reading([str(files[0])]) as reading:
+        assert 10 < sum(len(batch) for batch in reading) < 161
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-w", "-"], "--write -: name a file"),
+        (["-w", "same", "-o", "same", "-f", "json"], "--write and --output name the same file"),
+        (["-w", ROLLBACK], f"{ROLLBACK}: is the capture that is read"),
+        (["-w", "/nowhere/x.pcapng"], "/nowhere/x.pcapng: cannot be written"),
+        (["--around", "9"], "--around: is for the packets of -w FILE"),
+        (["-f", "sarif", "--no-csv-guard"], "--no-csv-guard: sarif does not use it"),
+        (["-f", "serif"], "Invalid value for '--format' / '-f'"),
+    ],
+)
+def test_what_cannot_be_written_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", ROLLBACK, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"dcpinspect: {says}")
+    assert captured.out == ""
 
 
 def test_a_capture_that_cannot_be_read_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

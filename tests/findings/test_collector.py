@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dcpinspect.findings.collector import Collector, duration, ranges
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.collector import Collector, duration
+from dcpinspect.findings.finding import Occurrence, Place, ranges
 from dcpinspect.findings.rule import Rule
 
 RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something") for name in ("broad", "narrow")}

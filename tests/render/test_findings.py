@@ -36,10 +36,47 @@ def test_a_finding_has_its_place_its_rows_and_a_filter_for_wireshark() -> None:
     assert lines(finding()) == [
         "1 error, 0 warnings, 0 notes",
         "",
-        "✖ seqno-not-increasing  vb 417, connection 1: 22 after 23",
-        "    rows 1047, 1046",
-        "    Wireshark: frame.number in {990, 991}",
+        "✖ seqno-not-increasing",
+        "    vb 417, connection 1: 22 after 23",
+        "      rows 1047, 1046; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
+        "",
+        "'dcpinspect explain RULE' says when a rule speaks and when it keeps silent",
+    ]
+
+
+def test_findings_of_one_rule_are_together_and_advice_that_they_share_is_said_once() -> None:
+    other = finding(rule="stream-refused", severity="warning", places=(place(1),), next="wait")
+    milder = finding(severity="note", places=(place(9),))
+    assert lines(finding(places=(place(3),)), other, finding(places=(place(7),), vbuckets=(5,)), milder)[1:-2] == [
+        "",
+        "✖ seqno-not-increasing",
+        "    vb 417, connection 1: 22 after 23",
+        "      row 3; Wireshark: frame.number == 3",
+        "    vb 5, connection 1: 22 after 23",
+        "      row 7; Wireshark: frame.number == 7",
+        "    next: compare the rows",
+        "",
+        "! stream-refused",
+        "    vb 417, connection 1: 22 after 23",
+        "      row 1; Wireshark: frame.number == 1",
+        "    next: wait",
+        "",
+        "· seqno-not-increasing",
+        "    vb 417, connection 1: 22 after 23",
+        "      row 9; Wireshark: frame.number == 9",
+        "    next: compare the rows",
+    ]
+
+
+def test_advice_that_differs_stands_with_its_finding() -> None:
+    shown = lines(finding(places=(), next="one"), finding(places=(), next="two"), finding(places=(), next=""))
+    assert shown[3:8] == [
+        "    vb 417, connection 1: 22 after 23",
+        "      next: one",
+        "    vb 417, connection 1: 22 after 23",
+        "      next: two",
+        "    vb 417, connection 1: 22 after 23",
     ]
 
 
@@ -49,14 +86,14 @@ def test_nothing_found_is_said() -> None:
 
 def test_many_and_none() -> None:
     many = finding(severity="note", vbuckets=(1, 2, 3, 4), count=9, message="x on 4 vbuckets", places=(), next="")
-    assert lines(many)[2:] == ["· seqno-not-increasing  4 vbuckets, connection 1: x on 4 vbuckets"]
-    assert lines(finding(vbuckets=(), count=5))[2] == "✖ seqno-not-increasing  connection 1: 22 after 23 (5 times)"
-    assert lines(finding(sid=3))[2].startswith("✖ seqno-not-increasing  vb 417 stream-id 3, connection 1")
+    assert lines(many)[2:4] == ["· seqno-not-increasing", "    4 vbuckets, connection 1: x on 4 vbuckets"]
+    assert lines(finding(vbuckets=(), count=5))[3] == "    connection 1: 22 after 23 (5 times)"
+    assert lines(finding(sid=3))[3].startswith("    vb 417 stream-id 3, connection 1")
 
 
 def test_packets_of_several_files_are_told_apart() -> None:
     shown = lines(finding(places=(place(1, frame=5), place(2, file=1, frame=6))), files=("a.pcap", "b.pcap"))
-    assert shown[4] == "    Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
+    assert shown[4] == "      rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
 
 
 def test_nothing_of_the_wire_steers_the_terminal() -> None:

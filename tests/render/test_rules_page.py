@@ -14,7 +14,7 @@ def test_the_page_is_made_of_the_rules() -> None:
 
 def test_every_rule_is_on_the_page() -> None:
     page = "\n".join(rules_page())
-    assert [rule for rule in RULES if f"| `{rule}` |" not in page] == []
+    assert [rule for rule in RULES if f'| <a id="{rule}"></a>`{rule}` |' not in page] == []
 
 
 def test_a_rule_in_words() -> None:

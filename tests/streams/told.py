@@ -23,7 +23,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contents import MOST, Contents
 from dcpinspect.streams.tracker import Tracker
-from tests.builders import ACK, FIN, PSH, RST, START_NS
+from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches
 from tests.peers.script import Close, Conversation, Mark, Send
 
@@ -63,6 +63,11 @@ def opened(name: str = "test:1", *flags: str, port: int = 50_000, **controls: st
     for key, value in controls.items():
         talk.control(key, value)
     return talk
+
+
+def capture(*talks: Told) -> bytes:
+    """The pcap file with these packets."""
+    return pcap(Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets(*talks))
 
 
 def packets(*talks: Told) -> list[Packet]:

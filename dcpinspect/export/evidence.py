@@ -1,0 +1,107 @@
+"""The packets around findings, each with what it shows as a comment, for Wireshark.
+
+The captures are read once more, now that it is known what is wrong. What came through a pipe is read from where it was kept meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column
+from dcpinspect.capture.pcapng_writer import Sink
+from dcpinspect.escape import escape
+from dcpinspect.export.subset import Subset
+from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.reading import Reading
+from dcpinspect.tables.messages import MessageBatch
+
+AROUND = 5
+"""Messages before and after each one that shows a finding."""
+
+Key = tuple[int, int | None]
+"""A connection and its vbucket; None: all of the connection."""
+
+
+class Evidence:
+    """Writes the packets of messages that show findings, and of those around them; ``position`` is how far it is."""
+
+    def __init__(self, findings: Sequence[Finding], *, around: int = AROUND) -> None:
+        """``around``: messages before and after each one, of the same vbucket where the finding is of one, else of the connection."""
+        self._findings = findings
+        self._around = around
+        self._places: dict[Key, list[int]] = {}
+        for one in findings:
+            vbucket = one.vbuckets[0] if len(one.vbuckets) == 1 else None
+            for place in one.places:
+                self._places.setdefault((place.connection, vbucket), []).append(place.row)
+        self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
+        self._before: dict[Key, list[Column]] = {}
+        self._owed: dict[Key, int] = {}
+        self._subset: Subset | None = None
+
+    @property
+    def position(self) -> int:
+        """Bytes read again so far to be written."""
+        return self._subset.position if self._subset is not None else 0
+
+    def write(self, sink: Sink, captures: Sequence[str], *, check: Callable[[], None] = lambda: None, **options: Any) -> int:
+        """Write a pcapng file; how many packets it has. ``captures`` and ``options`` are as ``Reading`` had them; ``check`` may raise."""
+        last = max((int(rows[-1]) for rows in self._rows.values()), default=0)
+        with Subset(with_handshakes=True) as subset, Reading(captures, keeper=subset, **options) as reading:
+            self._subset = subset
+            subset.follow(reading)
+            for batch in reading if last else ():
+                check()
+                self._choose(subset, batch)
+                if int(batch.row[-1]) >= last and not any(self._owed.values()):
+                    break
+            for one in self._findings:
+                for place, text in comments(one):
+                    subset.comment(place.file, place.frame, text)
+            return subset.write(sink, check=check)
+
+    def _choose(self, subset: Subset, batch: MessageBatch) -> None:
+        first, last = int(batch.row[0]), int(batch.row[-1])
+        chosen = [np.empty(0, np.int64)]
+        for key, rows in self._rows.items():
+            shown = rows[(rows >= first) & (rows <= last)]
+            is_ahead = bool(len(rows) and rows[-1] > last)
+            owed = self._owed.get(key, 0)
+            if not (len(shown) or is_ahead or owed):
+                continue
+            own = np.union1d(_messages(batch, key), shown - first)
+            wanted = np.zeros(len(own), dtype=np.bool_)
+            wanted[:owed] = True
+            self._owed[key] = max(0, owed - len(own))
+            for at in np.searchsorted(own, shown - first).tolist():
+                wanted[max(0, at - self._around) : at + self._around + 1] = True
+                self._owed[key] = max(self._owed[key], at + self._around + 1 - len(own))
+                for packets in self._before.get(key, [])[at - self._around :] if at < self._around else ():
+                    subset.add(packets)
+            chosen.append(own[wanted])
+            if is_ahead:
+                latest = [subset.packets_of(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]
+                self._before[key] = [*self._before.get(key, []), *latest][-self._around :] if self._around else []
+        subset.choose(batch, np.unique(np.concatenate(chosen)))
+
+
+def _messages(batch: MessageBatch, key: Key) -> Rows:
+    """The messages of a connection, or of a vbucket on it."""
+    connection, vbucket = key
+    here = batch.connection == connection
+    if vbucket is not None:
+        here &= batch.vbucket.values == vbucket
+        if batch.vbucket.valid is not None:
+            here &= batch.vbucket.valid
+    return np.flatnonzero(here)
+
+
+def comments(one: Finding) -> Iterator[tuple[Place, str]]:
+    """What the last packet of each message that shows a finding is to say of it."""
+    for number, place in enumerate(one.places):
+        advice = f" Next: {one.next}" if one.next and not number else ""
+        yield place, escape(f"{one.severity} {one.rule}, {one.where}: {one.message} (row {place.row}).{advice}")

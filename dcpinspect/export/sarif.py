@@ -1,0 +1,144 @@
+"""Findings as SARIF 2.1.0, the form in which CI systems take what tools find: one run, its rules, a result for each finding.
+
+A capture has no lines, so a result's place is the capture and, as logical location and properties, the message. Results are told apart
+by fingerprints that do not change with filters, files read beside, or rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from dcpinspect import __version__
+from dcpinspect.capture.source import STDIN
+from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.rule import SEVERITIES, Rule
+
+if TYPE_CHECKING:
+    from dcpinspect.streams.links import Link
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+FINGERPRINT = "dcpinspect/evidence/v1"
+PAGE = "docs/rules.md"
+"""The page that has an anchor for each rule."""
+
+
+def sarif_log(
+    findings: Iterable[Finding], rules: Sequence[Rule], files: Sequence[str], links: Iterable[Link], *, is_whole: bool = True
+) -> dict[str, Any]:
+    """The log, ready for JSON.
+
+    ``rules``: those that were asked for; ``links``: the connections; ``is_whole``: the reading came to its end.
+    """
+    by_number = {link.number: link for link in links}
+    numbers = {rule.id: number for number, rule in enumerate(rules)}
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "dcpinspect", "semanticVersion": __version__, "rules": [_rule(rule) for rule in rules]}},
+                "invocations": [{"executionSuccessful": is_whole}],
+                "artifacts": [{"location": _artifact(files, number), "roles": ["analysisTarget"]} for number in range(len(files))],
+                "results": [_result(one, numbers[one.rule], files, by_number) for one in findings],
+            }
+        ],
+    }
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    parts = [("found when", rule.fires), ("not when", rule.unless), ("next", rule.next), ("reported as", ", ".join(rule.reports))]
+    known = [(title, text) for title, text in parts if text]
+    page = f"{PAGE}#{rule.id}"
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.fires},
+        "help": {
+            "text": "\n".join([*(f"{title}: {text}" for title, text in known), page]),
+            "markdown": "\n".join([*(f"- **{title}**: {text}" for title, text in known), f"- {page}"]),
+        },
+        "defaultConfiguration": {"level": rule.severity},
+        "properties": {"tags": [rule.family]},
+    }
+
+
+def _result(one: Finding, number: int, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+    places = [_location(place, files, links) for place in one.places]
+    found: dict[str, Any] = {
+        "ruleId": one.rule,
+        "ruleIndex": number,
+        "level": one.severity,
+        "rank": 100.0 - 50 * SEVERITIES.index(one.severity),
+        "message": {"text": f"{one.where}: {one.message}. Next: {one.next}" if one.next else f"{one.where}: {one.message}"},
+        "locations": places[:1] or [_connection(one, files, links)],
+        "occurrenceCount": max(one.count, 1),
+        "fingerprints": {FINGERPRINT: _fingerprint(one, links)},
+        "properties": {
+            "connections": list(one.connections),
+            "vbuckets": list(one.vbuckets),
+            "rows": [place.row for place in one.places],
+            "frames": [place.frame for place in one.places],
+            "seqnos": list(one.seqnos),
+            **({} if one.cause is None else {"cause": one.cause}),
+            **({} if one.sid is None else {"sid": one.sid}),
+        },
+    }
+    if places[1:]:
+        found["relatedLocations"] = [
+            {"id": number, **place, "message": {"text": f"row {place['properties']['row']}, frame {place['properties']['frame']}"}}
+            for number, place in enumerate(places[1:], 1)
+        ]
+    return found
+
+
+def _location(place: Place, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+    return {
+        "physicalLocation": {"artifactLocation": _artifact(files, place.file, index=place.file)},
+        "logicalLocations": [
+            {
+                "name": f"row {place.row}",
+                "kind": "message",
+                "fullyQualifiedName": f"{_ends(place.connection, links)}/{place.direction}/{place.stream_offset}",
+            }
+        ],
+        "properties": {
+            "row": place.row,
+            "frame": place.frame,
+            "connection": place.connection,
+            "direction": place.direction,
+            "streamOffset": place.stream_offset,
+        },
+    }
+
+
+def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+    """The place of what no message shows."""
+    number = one.connections[0]
+    file = links[number].first_file if number in links else 0
+    return {
+        "physicalLocation": {"artifactLocation": _artifact(files, file, index=file)},
+        "logicalLocations": [{"name": f"connection {number}", "kind": "connection", "fullyQualifiedName": _ends(number, links)}],
+        "properties": {"connection": number},
+    }
+
+
+def _fingerprint(one: Finding, links: Mapping[int, Link]) -> str:
+    """The same in every reading that has the same evidence: no row, no frame, no number of a connection."""
+    parts = [one.rule, one.cause or "", ",".join(map(str, one.vbuckets)), "" if one.sid is None else str(one.sid)]
+    parts += [f"{_ends(place.connection, links)} {place.direction} {place.stream_offset}" for place in one.places[:1]]
+    parts += [_ends(number, links) for number in one.connections] if not one.places else []
+    return sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _ends(connection: int, links: Mapping[int, Link]) -> str:
+    return f"{links[connection].client}>{links[connection].server}" if connection in links else f"connection {connection}"
+
+
+def _artifact(files: Sequence[str], number: int, *, index: int | None = None) -> dict[str, Any]:
+    """A capture as URI: relative where its name is."""
+    name = files[number]
+    path = quote("stdin" if name == STDIN else os.fsencode(name))
+    return {"uri": f"file://{path}" if os.path.isabs(name) else path, **({} if index is None else {"index": index})}

