@@ -162,7 +162,9 @@ def test_what_tcpdump_records_elsewhere_is_read_from_its_pipe() -> None:
         conversation.mark(f"mutation {seqno}")
     stream.end()
     with namespaces("pipe") as (name,):
-        record = ["ip", "netns", "exec", name, "tcpdump", "-i", "any", "-U", "--immediate-mode", "-w", "-", "-Z", "root", "port", "11210"]
+        # A packet takes 256 KiB of tcpdump's buffer: with the usual 2 MiB a busy machine loses some, and nobody would wait for them.
+        record = ["ip", "netns", "exec", name, "tcpdump", "-i", "any", "-U", "--immediate-mode", "-B", "65536"]
+        record += ["-w", "-", "-Z", "root", "port", "11210"]
         with (
             subprocess.Popen(record, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tcpdump,
             reader("-", stdin=tcpdump.stdout) as process,
