@@ -444,14 +444,13 @@ def chunk(
             starts.append(starts[-1] + size)
     numbers = packet + np.arange(len(starts))
     time_ns = START_NS + 1000 * numbers
-    segments = Segments(np.array(starts, np.int64), numbers, numbers + 1, np.zeros(len(starts), np.int64), time_ns, numbers)
+    segments = Segments.of(np.array(starts, np.int64), numbers, numbers + 1, np.zeros(len(starts), np.int64), time_ns, numbers)
     return StreamChunk(1, 1, offset, np.frombuffer(data, np.uint8), segments, holes, is_start, is_end)
 
 
 def glued(chunks: Sequence[StreamChunk]) -> StreamChunk:
     """Consecutive chunks as one."""
-    columns = ("offset", "packet", "frame", "file", "time_ns", "release")
-    segments = Segments(*(np.concatenate([getattr(part.segments, name) for part in chunks]) for name in columns))
+    segments = Segments(np.concatenate([part.segments.columns for part in chunks], axis=1))
     data = np.concatenate([part.data for part in chunks])
     holes = tuple(hole for part in chunks for hole in part.holes)
     return StreamChunk(1, 1, chunks[0].offset, data, segments, holes, chunks[0].is_start, chunks[-1].is_end)

@@ -8,12 +8,12 @@ search goes on, and what was recognised only explains why nothing was found.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 Bytes = npt.NDArray[np.uint8]
-Column = npt.NDArray[np.int64]
 
 TLS = "tls"
 MEMCACHED_TEXT = "memcached-text"
@@ -42,79 +42,127 @@ _LINE = re.compile(
 )
 
 
+_RECORD = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
+"""How the header of a TLS record begins: type and version."""
+_OTHER_BYTES = re.compile(rb"[^ -~\r\n]")
+"""What no line of text holds."""
+_MAX_DUE = 64
+"""Places where a record should begin that are waited for; cipher text shows one by chance every three million bytes."""
+
+
 class Recogniser:
-    """Keeps the first bytes of one direction, of these no more than the run without holes at hand."""
+    """Follows the first bytes of one direction. Of these it keeps the line of text at hand and the last 4, while they may matter."""
+
+    __slots__ = ("_certain", "_due", "_end", "_head", "_is_tls", "_left", "_line", "_lines", "_name", "_size", "_tail", "_whole")
 
     def __init__(self) -> None:
         self._name: str | None = None
-        self._run = bytearray()
-        self._origin = 0
-        self._is_start = False
+        self._certain: tuple[str, int] | None = None
         self._left = MAX_LOOKED_AT
+        self._end = 0  # stream offset after the last byte looked at
+        self._begin(None)
 
-    def add(self, data: Bytes, offset: int, holes: Column, *, is_start: bool) -> None:
-        """The next bytes of the direction, from stream offset ``offset`` on; ``holes`` as in ``Stretch.holes``."""
+    def _begin(self, head: bytes | None) -> None:
+        """Another run of bytes without a hole; ``head``: to collect what it begins with, or ``None``."""
+        self._size = 0
+        self._head = head
+        self._line: bytes | None = b""  # what there is of the line at hand; None when it is no text
+        self._lines = 0
+        self._tail = b""
+        self._whole = 0  # how far the run is nothing but records
+        self._due: dict[int, int] | None = None  # how many records chain up to a place in the run where the next one should begin
+        self._is_tls = False
+
+    def add(self, data: Bytes, offset: int, holes: Sequence[tuple[int, int]], *, is_start: bool) -> None:
+        """The next bytes of the direction, from stream offset ``offset`` on; ``holes``: [start, end) of those that are missing."""
         at, end = offset, offset + len(data)
-        for hole, after in [*holes.tolist(), [end, end]]:
+        for hole, after in (*holes, (end, end)):
             stop = min(end, at + self._left, hole)
             if stop > at:
-                if at != self._origin + len(self._run) or not self._run:
+                if at != self._end or not self._size:
                     self.name()
-                    self._run, self._origin = bytearray(), at
-                    self._is_start = is_start and at == offset
-                self._run += data[at - offset : stop - offset].tobytes()
+                    self._begin(b"" if is_start and at == offset else None)
+                self._extend(data[at - offset : stop - offset].tobytes(), at)
+                self._end = stop
                 self._left -= stop - at
             at = max(at, after)
 
     def certain(self) -> tuple[str, int] | None:
         """What the direction begins with, and the stream offset after the byte that proves it."""
-        if not self._is_start or not self._run:
-            return None
-        first = bytes(self._run[:_MAX_LINE])
-        if line := _LINE.match(first):
-            return MEMCACHED_TEXT, self._origin + line.end()
-        if len(first) > _RECORD_HEADER and _records(first[: _RECORD_HEADER + 1]):
-            is_hello = first[0] == _HANDSHAKE and first[5] in (1, 2)
-            is_alert = first[0] == _ALERT and first[3:5] == b"\0\2" and first[5] in (1, 2)
-            if is_hello or is_alert:
-                return TLS, self._origin + _RECORD_HEADER + 1
-        return None
+        return self._certain
 
     def name(self) -> str | None:
         """What the bytes so far look like."""
-        if self._name is None and self._run:
-            run = bytes(self._run)
-            certain = self.certain()
-            self._name = certain[0] if certain else TLS if _is_tls(run) else MEMCACHED_TEXT if _is_memcached_text(run) else None
+        if self._name is None and self._size:
+            if self._certain is not None:
+                self._name = self._certain[0]
+            elif self._is_tls or self._whole == self._size:
+                self._name = TLS
+            elif self._lines >= _PROOF or (self._lines == _PROOF - 1 and self._size < _MAX_LINE):
+                self._name = MEMCACHED_TEXT
         return self._name
 
+    def _extend(self, piece: bytes, at: int) -> None:
+        if self._head is not None and len(self._head) <= _RECORD_HEADER:
+            before = len(self._head)
+            self._head = head = self._head + piece[: _RECORD_HEADER + 1 - before]
+            if _is_tls_start(head):
+                self._certain = TLS, at - before + _RECORD_HEADER + 1
+        if self._lines < _PROOF and not self._is_tls:
+            self._read_lines(piece, at)
+        if not self._is_tls:
+            self._read_records(piece)
+        self._size += len(piece)
 
-def _records(run: bytes) -> dict[int, int]:
-    """Where ``run`` has what may be the header of a record, and where the next one would be."""
-    data = np.frombuffer(run, np.uint8)
-    last = len(data) - _RECORD_HEADER + 1
-    if last <= 0:
-        return {}
-    length = (data[3 : last + 3].astype(np.int64) << 8) | data[4 : last + 4]
-    is_header = (data[:last] >= 0x14) & (data[:last] <= 0x17) & (data[1 : last + 1] == 3) & (data[2 : last + 2] <= 4)
-    at = np.flatnonzero(is_header & (length > 0) & (length <= _MAX_RECORD))
-    return dict(zip(at.tolist(), (at + _RECORD_HEADER + length[at]).tolist(), strict=True))
+    def _read_lines(self, piece: bytes, at: int) -> None:
+        start = 0
+        while (end := piece.find(b"\n", start) + 1) > 0:
+            self._read_line(piece[start:end])
+            if self._line is not None and _LINE.match(self._line):
+                self._lines += 1
+                if self._head is not None and self._size + end == len(self._line) <= _MAX_LINE:  # the first one
+                    self._certain = MEMCACHED_TEXT, at + end
+            self._line = b""
+            start = end
+        self._read_line(piece[start:])
+
+    def _read_line(self, part: bytes) -> None:
+        """More of the line at hand. Of a long one the middle goes: what it begins with tells what it is."""
+        if self._line is None or _OTHER_BYTES.search(part):
+            self._line = None
+            return
+        line = self._line + part
+        if len(line) > _MAX_LINE + 2:
+            self._line = None if b"\r" in line[_MAX_LINE:-2] else line[:_MAX_LINE] + line[-2:]
+        else:
+            self._line = line
+
+    def _read_records(self, piece: bytes) -> None:
+        """Three records that chain are TLS."""
+        data = self._tail + piece
+        origin = self._size - len(self._tail)
+        for match in _RECORD.finditer(data, 0, max(0, len(data) - 2)):
+            at = match.start()
+            length = data[at + 3] << 8 | data[at + 4]
+            if 0 < length <= _MAX_RECORD:
+                self._meet_record(origin + at, origin + at + _RECORD_HEADER + length)
+        self._tail = data[1 - _RECORD_HEADER :]
+
+    def _meet_record(self, at: int, after: int) -> None:
+        if self._due is None or len(self._due) >= _MAX_DUE:
+            self._due = {place: count for place, count in (self._due or {}).items() if place >= at}
+        count = self._due.pop(at, 0) + 1
+        if at == self._whole:
+            self._whole = after
+        if count >= _PROOF:
+            self._is_tls, self._due = True, None
+        elif len(self._due) < _MAX_DUE:
+            self._due[after] = max(count, self._due.get(after, 0))
 
 
-def _is_tls(run: bytes) -> bool:
-    """Three records that chain, or nothing but records."""
-    counts: dict[int, int] = {}
-    whole = 0
-    for at, after in _records(run).items():
-        count = counts.pop(at, 0) + 1
-        whole = after if at == whole else whole
-        if count == _PROOF or whole == len(run):
-            return True
-        counts[after] = max(count, counts.get(after, 0))
-    return False
-
-
-def _is_memcached_text(run: bytes) -> bool:
-    """Three lines, or two of few."""
-    lines = [match.start() for match in _LINE.finditer(run) if match.start() == 0 or run[match.start() - 1] == 0x0A]
-    return len(lines) >= _PROOF or (len(lines) == _PROOF - 1 and len(run) < _MAX_LINE)
+def _is_tls_start(head: bytes) -> bool:
+    """Whether a direction that begins with these 6 bytes is TLS: a record of a hello, or of an alert."""
+    if len(head) <= _RECORD_HEADER or not _RECORD.match(head) or not 0 < (head[3] << 8 | head[4]) <= _MAX_RECORD:
+        return False
+    is_alert = head[0] == _ALERT and head[3:5] == b"\0\2"
+    return (head[0] == _HANDSHAKE or is_alert) and head[5] in (1, 2)

@@ -30,7 +30,7 @@ from dcpinspect.protocol.resync import (
     plausible_headers,
 )
 from dcpinspect.protocol.stretch import Bytes, Column, Stretch
-from dcpinspect.transport.chunk import Segments, StreamChunk
+from dcpinspect.transport.chunk import StreamChunk
 
 Mask = npt.NDArray[np.bool_]
 
@@ -180,7 +180,7 @@ class Framer:
         if chunk.holes and self.account.first_hole is None:
             self.account.first_hole = chunk.holes[0][0]
         if self._recogniser is not None:
-            self._recogniser.add(chunk.data, chunk.offset, np.array(chunk.holes, np.int64).reshape(-1, 2), is_start=chunk.is_start)
+            self._recogniser.add(chunk.data, chunk.offset, chunk.holes, is_start=chunk.is_start)
         if not self._begun:
             self._begun = True
             release = int(chunk.segments.release[0])
@@ -241,13 +241,13 @@ class Framer:
     def _step_over(self, chunk: StreamChunk, parts: list[_Part]) -> None:
         """A hole too long to be filled: only what the message or the chains in front of it reach into is."""
         at, end = chunk.holes[0]
-        release = {name: getattr(chunk.segments, name)[:1] for name in Segments.__dataclass_fields__}
         while at < end and self._foreign_end is None:
             size = min(self._reach(at), end) - at
             if size <= 0 or self._filled + size > _FILL_FREE + _FILL_RATIO * (self.account.messages + self.account.skipped):
                 break
             self._filled += size
-            segments = Segments(**{**release, "offset": np.array([at], np.int64)})
+            segments = chunk.segments.only(slice(0, 1))
+            segments.offset[0] = at
             zeros = np.zeros(size, np.uint8)
             self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)), parts, final=False)
             at += size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,8 +11,8 @@ from dcpinspect.transport.chunk import Segments, StreamChunk
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]
+Holes = Sequence[tuple[int, int]]
 
-SEGMENT_COLUMNS = ("offset", "packet", "frame", "file", "time_ns", "release")
 _LOOSE = 256
 """Lists of segments kept apart before they are joined or collapsed."""
 
@@ -18,13 +20,15 @@ _LOOSE = 256
 class Stretch:
     """Bytes from stream offset ``offset`` on, not yet framed. Appending is linear in the bytes appended, however small the pieces."""
 
+    __slots__ = ("_data", "_holes", "_owned", "_segments", "_size", "offset")
+
     def __init__(self, chunk: StreamChunk) -> None:
         self.offset = chunk.offset
         self._data: Bytes = chunk.data
         self._size = len(chunk.data)
         self._owned = False  # until something is appended the chunk's own array does
-        self._segments = [chunk.segments]
-        self._holes: list[tuple[int, int]] = []
+        self._segments: Sequence[Segments] = (chunk.segments,)  # this and the next become lists once there are more
+        self._holes: Holes = ()
         self._add_holes(chunk.holes)
 
     @property
@@ -46,7 +50,7 @@ class Stretch:
     def segments(self) -> Segments:
         """Where the bytes came from."""
         if len(self._segments) > 1:
-            self._segments = [joined_segments(self._segments)]
+            self._segments = (joined_segments(self._segments),)
         return self._segments[0]
 
     @property
@@ -68,13 +72,17 @@ class Stretch:
             self._data, self._owned = grown, True
         _copy_around(self._data, self._size, chunk.data, chunk.offset, chunk.holes)
         self._size = size
+        if not isinstance(self._segments, list):
+            self._segments = list(self._segments)
         self._segments.append(chunk.segments)
         self._add_holes(chunk.holes)
         if len(self._segments) > _LOOSE:
-            self._segments = [joined_segments(self._segments)]
+            self._segments = (joined_segments(self._segments),)
 
-    def _add_holes(self, holes: tuple[tuple[int, int], ...]) -> None:
+    def _add_holes(self, holes: Holes) -> None:
         for start, end in holes:
+            if not isinstance(self._holes, list):
+                self._holes = list(self._holes)
             if self._holes and self._holes[-1][1] == start:
                 self._holes[-1] = self._holes[-1][0], end
             else:
@@ -90,10 +98,10 @@ class Stretch:
             return
         least = given[np.argmin(segments.packet[given])]
         greatest = given[np.argmax(segments.packet[given])]
-        columns = {name: getattr(segments, name)[[least, greatest, -1]] for name in SEGMENT_COLUMNS}
-        columns["offset"] = self.offset + np.arange(3)  # each must cover a byte
-        columns["release"] = np.maximum.accumulate(columns["release"])
-        self._segments = [Segments(**columns)]
+        kept = segments.only(np.array([least, greatest, len(segments.offset) - 1]))
+        kept.offset[:] = self.offset + np.arange(3)  # each must cover a byte
+        kept.release[:] = np.maximum.accumulate(kept.release)
+        self._segments = (kept,)
 
     def rest(self, start: int) -> Stretch | None:
         """A copy of the bytes from stream offset ``start`` on; ``None`` when there are none."""
@@ -104,18 +112,18 @@ class Stretch:
         holes = tuple((max(a, start), b) for a, b in self._holes if b > start)
         data = np.zeros(self.end - start, np.uint8)
         _copy_around(data, 0, self._data[start - self.offset : self._size], start, holes)
-        chunk = StreamChunk(0, 0, start, data, Segments(*(getattr(segments, name)[first:].copy() for name in SEGMENT_COLUMNS)), holes)
+        chunk = StreamChunk(0, 0, start, data, segments.only(slice(first, None)), holes)
         stretch = Stretch(chunk)
         stretch._owned = True
         return stretch
 
 
-def joined_segments(parts: list[Segments]) -> Segments:
+def joined_segments(parts: Sequence[Segments]) -> Segments:
     """One after the other."""
-    return Segments(*(np.concatenate([getattr(part, name) for part in parts]) for name in SEGMENT_COLUMNS))
+    return Segments(np.concatenate([part.columns for part in parts], axis=1))
 
 
-def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: list[tuple[int, int]] | tuple[tuple[int, int], ...]) -> None:
+def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: Holes) -> None:
     """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping over long holes without touching them."""
     start = 0
     for hole, end in holes:

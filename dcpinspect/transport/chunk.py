@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dcpinspect.capture.batch import Bytes, Column
 
 C2S = 0
@@ -22,18 +24,53 @@ class Segments:
     end of the chunk). A hole is an entry too, with the packet that made it final.
     """
 
-    offset: Column
-    """First stream offset that the entry covers."""
-    packet: Column
-    """Number over the whole reading of the packet that gave the bytes."""
-    frame: Column
-    """Number of that packet in its file, from 1; 0 for a hole."""
-    file: Column
-    """Number of that file in the reading, from 0."""
-    time_ns: Column
-    """Capture time of that packet."""
-    release: Column
-    """Greatest ``packet`` of this and all earlier entries of the direction: the packet that made these bytes readable."""
+    columns: Column
+    """[6, n], the properties below: one array, because many a direction keeps an entry or two for long."""
+
+    @staticmethod
+    def of(offset: Column, packet: Column, frame: Column, file: Column, time_ns: Column, release: Column) -> Segments:
+        """From one column each, which are copied."""
+        return Segments(np.array((offset, packet, frame, file, time_ns, release), np.int64))
+
+    @property
+    def offset(self) -> Column:
+        """First stream offset that the entry covers."""
+        column: Column = self.columns[0]
+        return column
+
+    @property
+    def packet(self) -> Column:
+        """Number over the whole reading of the packet that gave the bytes."""
+        column: Column = self.columns[1]
+        return column
+
+    @property
+    def frame(self) -> Column:
+        """Number of that packet in its file, from 1; 0 for a hole."""
+        column: Column = self.columns[2]
+        return column
+
+    @property
+    def file(self) -> Column:
+        """Number of that file in the reading, from 0."""
+        column: Column = self.columns[3]
+        return column
+
+    @property
+    def time_ns(self) -> Column:
+        """Capture time of that packet."""
+        column: Column = self.columns[4]
+        return column
+
+    @property
+    def release(self) -> Column:
+        """Greatest ``packet`` of this and all earlier entries of the direction: the packet that made these bytes readable."""
+        column: Column = self.columns[5]
+        return column
+
+    def only(self, rows: slice | Column) -> Segments:
+        """A copy of these entries."""
+        return Segments(np.ascontiguousarray(self.columns[:, rows]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -291,20 +291,19 @@ class Reassembler:
             holes = tuple((at, at + length) for at, length in missing[:, [o.E_OFFSET, o.E_LENGTH]].tolist())
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
+        columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
+        columns[:5] = entries[:, [o.E_OFFSET, o.E_PACKET, o.E_FRAME, o.E_FILE, o.E_TIME]].T
         least = max(self._released[flow], self._connections[flow // 2, o.OPENED_BY])
-        release = np.maximum.accumulate(np.maximum(entries[:, o.E_PACKET], least))
-        self._released[flow] = release[-1]
+        np.maximum.accumulate(np.maximum(columns[1], least), out=columns[5])
+        self._released[flow] = columns[5, -1]
         target = np.zeros(end - offset, np.uint8) if holed else np.empty(end - offset, np.uint8)
         o.gather(len(entries), data, self._held, entries, target, offset)
-        offsets, packet, frame, file, time_ns = (
-            np.ascontiguousarray(entries[:, column]) for column in (o.E_OFFSET, o.E_PACKET, o.E_FRAME, o.E_FILE, o.E_TIME)
-        )
         return StreamChunk(
             connection=flow // 2 + 1,
             direction=flow % 2,
             offset=offset,
             data=target,
-            segments=Segments(offsets, packet, frame, file, time_ns, release),
+            segments=Segments(columns),
             holes=holes,
             is_start=int(entries[0, o.E_OFFSET]) == 0 and bool(self._flows[flow, o.STARTED]),
             is_end=int(entries[-1, o.E_SOURCE]) == o.END,

@@ -104,7 +104,7 @@ def chunks(data: bytes, holes: list[tuple[int, int]], segments: list[int], cuts:
         rows = [i for i, begin in enumerate(begins) if start <= begin < end]
         numbers = np.array([packet[i] for i in rows], np.int64)
         frame = np.array([0 if lost[i] else packet[i] + 1 for i in rows], np.int64)
-        columns = Segments(np.array([begins[i] for i in rows], np.int64), numbers, frame, numbers * 0, numbers * 1000, release[rows])
+        columns = Segments.of(np.array([begins[i] for i in rows], np.int64), numbers, frame, numbers * 0, numbers * 1000, release[rows])
         inside = tuple((low, high) for low, high in holes if start <= low < end)
         part = np.frombuffer(data[start:end], np.uint8)
         found.append(StreamChunk(1, 1, start, part, columns, inside, is_start and start == 0, end == len(data)))
@@ -120,7 +120,7 @@ def stepped(parts: list[StreamChunk]) -> list[StreamChunk]:
         for start, end in pairwise(edges):
             begin = holes.get(start, start)
             rows = (part.segments.offset >= start) & (part.segments.offset < end)
-            columns = Segments(*(getattr(part.segments, name)[rows] for name in Segments.__dataclass_fields__))
+            columns = part.segments.only(np.flatnonzero(rows))
             own = ((start, begin),) if begin > start else ()
             body = part.data[begin - part.offset : end - part.offset]
             last = part.is_end and end == edges[-1]

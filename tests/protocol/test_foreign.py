@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 from collections.abc import Sequence
 
 import numpy as np
@@ -133,9 +134,31 @@ def test_the_cut_into_chunks_changes_nothing(name: str, skip: int, sizes: list[i
     assert framer.account == other.account
 
 
-def test_no_more_is_kept_than_is_looked_at() -> None:
+def test_what_a_direction_begins_with_stays_certain_after_a_hole() -> None:
     recogniser = Recogniser()
-    for at in range(0, 3 * MAX_LOOKED_AT, 1000):
-        recogniser.add(np.full(1000, 0x41, np.uint8), at, np.empty((0, 2), np.int64), is_start=False)
-    assert len(recogniser._run) == MAX_LOOKED_AT
+    recogniser.add(np.frombuffer(HELLO, np.uint8), 0, ((50, 90),), is_start=True)
+    assert recogniser.certain() == (TLS, 6)
+    recogniser.add(np.zeros(100, np.uint8), len(HELLO), (), is_start=False)
+    assert (recogniser.certain(), recogniser.name()) == ((TLS, 6), TLS)
+
+
+@pytest.mark.parametrize("data", [b"A", b"get ", b"get k" + b" k" * 40_000, b"\x17\x03\x03\x40\x00", bytes(range(256))])
+def test_little_is_kept_however_much_comes(data: bytes) -> None:
+    recogniser = Recogniser()
+    tracemalloc.start()
+    try:
+        for at in range(0, 2 * MAX_LOOKED_AT, len(data)):
+            recogniser.add(np.frombuffer(data, np.uint8), at, (), is_start=False)
+        assert tracemalloc.get_traced_memory()[0] < 12_000
+    finally:
+        tracemalloc.stop()
     assert recogniser.name() is None
+
+
+@pytest.mark.parametrize("more", [b"", b"END\r\n" * 2])
+def test_a_long_line_of_text_counts(more: bytes) -> None:
+    line = b"get" + b" some-key" * 2000 + b"\r\n"
+    _, parts = framed(line * 3 + more, is_start=False, sizes=[700] * 100)
+    assert [reason for _, _, reason in skipped(parts)] == [MEMCACHED_TEXT]
+    _, parts = framed((line[:9000] + b"\0" + line[9000:]) * 3, is_start=False, sizes=[700] * 100)
+    assert [reason for _, _, reason in skipped(parts)] == ["mid-stream"]

@@ -27,7 +27,7 @@ def chunk(
     """``entries``: stream offset and place of each segment."""
     offsets, places = column(*(one for one, _ in entries)), column(*(place for _, place in entries))
     numbers = np.arange(len(entries), dtype=np.int64)
-    segments = Segments(offsets, numbers, numbers + 1, np.full(len(entries), 2), numbers, numbers)
+    segments = Segments.of(offsets, numbers, numbers + 1, np.full(len(entries), 2), numbers, numbers)
     return StreamChunk(connection, direction, offset, np.frombuffer(data, np.uint8), segments, holes, places=places)
 
 
