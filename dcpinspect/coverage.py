@@ -6,12 +6,14 @@ For each direction of each connection: ``captured == unique + duplicate + late``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from dcpinspect.protocol.evidence import Evidence
 from dcpinspect.protocol.foreign import NAMES
-from dcpinspect.protocol.framing import FramingAccount
+from dcpinspect.protocol.framed import FramingAccount
+from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
@@ -71,8 +73,9 @@ class Coverage:
 
     packets: Mapping[str, int]
     """Packets by class (``headers.CLASS_NAMES``), all classes."""
-    directions: tuple[DirectionCoverage, ...]
-    """By connection, client to server first; those without payload too."""
+    directions: Sequence[DirectionCoverage]
+    """By connection, client to server first; those without payload too. There may be very many, so each is made when it is looked at,
+    and tells of the reading as far as it has come by then."""
 
     @property
     def packets_read(self) -> int:
@@ -80,41 +83,60 @@ class Coverage:
         return sum(self.packets.values())
 
 
-def coverage(
-    transport: Reassembler, endpoints: Sequence[tuple[str, str]], accounts: Mapping[tuple[int, int], FramingAccount], evidence: Evidence
-) -> Coverage:
-    """``endpoints``: client and server of each connection; ``accounts``: of the framing of each direction."""
-    directions = []
-    others, turned = evidence.others, evidence.reversed
-    for account in transport.accounts:
-        framing = accounts.get((account.connection, account.direction)) or FramingAccount()
-        is_other = account.connection in others
+AccountOf = Callable[[int, int], FramingAccount]
+"""Connection and direction, as those of chunks are numbered, to the account of its framing."""
+
+
+def coverage(transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence) -> Coverage:
+    """Of a reading, as far as it has come."""
+    packets = dict(zip(CLASS_NAMES, transport.headers.counts.tolist(), strict=True))
+    return Coverage(packets, _Directions(transport, endpoints, account_of, evidence))
+
+
+class _Directions(Sequence[DirectionCoverage]):
+    def __init__(self, transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence) -> None:
+        self._transport = transport
+        self._endpoints = endpoints
+        self._account_of = account_of
+        self._evidence = evidence
+
+    def __len__(self) -> int:
+        return 2 * len(self._endpoints.client)
+
+    @overload
+    def __getitem__(self, index: int) -> DirectionCoverage: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DirectionCoverage]: ...
+    def __getitem__(self, index: int | slice) -> DirectionCoverage | list[DirectionCoverage]:
+        places = range(len(self))[index]
+        return self._of(places) if isinstance(places, int) else [self._of(place) for place in places]
+
+    def _of(self, place: int) -> DirectionCoverage:
+        connection, direction = place // 2 + 1, place % 2
+        seen_as = direction ^ (connection in self._evidence.reversed)
+        account, framing = self._transport.account(connection, seen_as), self._account_of(connection, seen_as)
+        is_other = self._evidence.is_other(connection)
         foreign = {name: size for name, size in framing.reasons.items() if name in NAMES}
         skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
         named = next(iter(foreign), "")
-        client, server = endpoints[account.connection - 1]
-        direction = account.direction ^ (account.connection in turned)
-        directions.append(
-            DirectionCoverage(
-                connection=account.connection,
-                direction=direction,
-                sender=client if direction == C2S else server,
-                receiver=server if direction == C2S else client,
-                protocol=OTHER if is_other else named or (DCP if framing.messages else ""),
-                packets=account.packets,
-                captured=account.captured,
-                duplicate=account.duplicate,
-                late=account.late,
-                decoded=0 if is_other else framing.messages,
-                skipped=skipped,
-                unfinished=0 if is_other else framing.unfinished,
-                not_decodable=account.unique if is_other else sum(foreign.values()),
-                missing=account.missing,
-                cut=account.cut,
-                holes=account.holes,
-                first_hole=framing.first_hole,
-                first_skipped=framing.first_skipped,
-            )
+        client, server = self._endpoints.client[connection - 1], self._endpoints.server[connection - 1]
+        return DirectionCoverage(
+            connection=connection,
+            direction=direction,
+            sender=client if direction == C2S else server,
+            receiver=server if direction == C2S else client,
+            protocol=OTHER if is_other else named or (DCP if framing.messages else ""),
+            packets=account.packets,
+            captured=account.captured,
+            duplicate=account.duplicate,
+            late=account.late,
+            decoded=0 if is_other else framing.messages,
+            skipped=skipped,
+            unfinished=0 if is_other else framing.unfinished,
+            not_decodable=account.unique if is_other else sum(foreign.values()),
+            missing=account.missing,
+            cut=account.cut,
+            holes=account.holes,
+            first_hole=framing.first_hole,
+            first_skipped=framing.first_skipped,
         )
-    directions.sort(key=lambda one: (one.connection, one.direction))
-    return Coverage(dict(zip(CLASS_NAMES, transport.headers.counts.tolist(), strict=True)), tuple(directions))

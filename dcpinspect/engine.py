@@ -7,17 +7,19 @@ the packets were divided into batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, coverage
+from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
-from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, joined
+from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.links import Link
@@ -54,72 +56,62 @@ class Engine:
         self._ports = ports
         self._evidence = Evidence()
         self._files = files
-        self._framers: dict[tuple[int, int], Framer] = {}
+        # Directions are numbered 2 * (connection - 1) + direction of the chunks. Of one that has ended little stays.
+        self._framers: dict[int, Framer] = {}
+        self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
+        self._accounts = Accounts()
+        self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
         self._endpoints = Endpoints([], [])
         self._sessions = Sessions()
         self._requests = Requests()
-        self._lost: dict[tuple[int, int], tuple[int, int]] = {}
         self._rows = 0
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
         """The messages that these packets completed, in row order; None when there are none."""
-        chunks = self.transport.feed(packets)
-        if self._keeper is not None:
-            self._keeper.keep(packets, chunks)
+        chunks = self._kept(packets, self.transport.feed(packets))
         self._meet_connections()
-        return self._messages(self._believed([self._framed(chunk) for chunk in chunks]))
+        return self._messages(self._believed(self._framed(chunks)))
 
     def pass_time(self, time_ns: int) -> MessageBatch | None:
         """What is waited for no longer, now that capture time is ``time_ns``: live, where no packet may say so for a long time.
 
         What comes out depends on when this is called, so readings of files do without.
         """
-        chunks = self.transport.pass_time(time_ns)
-        if self._keeper is not None and chunks:
-            self._keeper.keep(None, chunks)
-        parts = [self._framed(chunk) for chunk in chunks]
-        waiting = sorted(key for key, framer in self._framers.items() if framer.is_on_trial)
-        parts += [(*key, self._framers[key].pass_time(time_ns)) for key in waiting]
-        return self._messages(self._believed(parts))
+        chunks = self._kept(None, self.transport.pass_time(time_ns))
+        return self._messages(self._believed(self._settled(chunks, time_ns)))
 
     def finish(self) -> MessageBatch | None:
         """What the end of the input releases."""
-        chunks = self.transport.finish()
-        if self._keeper is not None:
-            self._keeper.keep(None, chunks)
-        self._meet_connections()
-        parts = [self._framed(chunk) for chunk in chunks]
-        parts += [(connection, direction, framer.finish()) for (connection, direction), framer in sorted(self._framers.items())]
-        return self._messages(self._believed(parts, final=True), at_end=True)
+        chunks = self._kept(None, self.transport.finish())
+        return self._messages(self._believed(self._framed(chunks), final=True), at_end=True)
 
     @property
     def coverage(self) -> Coverage:
         """What became of the packets and bytes so far; the sums hold once the reading has finished."""
-        endpoints = list(zip(self._endpoints.client, self._endpoints.server, strict=True))
-        return coverage(self.transport, endpoints, {key: framer.account for key, framer in self._framers.items()}, self._evidence)
+        return coverage(self.transport, self._endpoints, self._account, self._evidence)
 
     def is_told(self, connection: int, direction: int, end: int) -> bool:
         """Whether no message that comes has any of the bytes before stream offset ``end`` of those fed; directions are those of chunks."""
-        framer = self._framers.get((connection, direction))
+        framer = self._framers.get(_number(connection, direction))
         held = (self._evidence.held_from(connection, direction), framer.held_from if framer is not None else None)
         return all(start is None or end <= start for start in held)
 
     @property
     def turned(self) -> frozenset[int]:
         """Connections whose chunks have the other direction than their messages: the server's side was seen first."""
-        return self._evidence.reversed if self._evidence.is_needed else frozenset()
+        return frozenset(self._evidence.reversed)
 
     @property
     def links(self) -> list[Link]:
         """The connections that carry the protocol, or may: how they began and ended, and what is missing of them; by number."""
-        others, turned = self._evidence.others, self._evidence.reversed
-        of_direction = {(one.connection, one.direction): one for one in self.coverage.directions}
+        directions, turned = self.coverage.directions, self._evidence.reversed
         found = []
         for connection, life in zip(self.transport.connections, self.transport.lifetimes, strict=True):
             number = connection.number
-            if number in others:
+            if self._evidence.is_other(number):
                 continue
-            c2s, s2c = of_direction[number, C2S], of_direction[number, S2C]
+            c2s, s2c = directions[_number(number, C2S)], directions[_number(number, S2C)]
+            lost = [self._lost_behind(_number(number, side ^ (number in turned))) for side in (C2S, S2C)]
             found.append(
                 Link(
                     number=number,
@@ -138,74 +130,114 @@ class Engine:
                     holes=(c2s.holes, s2c.holes),
                     missing=(c2s.missing, s2c.missing),
                     skipped=(sum(c2s.skipped.values()) + c2s.not_decodable, sum(s2c.skipped.values()) + s2c.not_decodable),
-                    lost_at_end=(self._lost.get((number, C2S)), self._lost.get((number, S2C))),
+                    lost_at_end=(lost[C2S], lost[S2C]),
                 )
             )
         return found
 
-    def _framed(self, chunk: StreamChunk) -> Part:
-        self._evidence.note(chunk)
-        if chunk.offset == 0 and not chunk.is_start and self._endpoints.has_handshake[chunk.connection - 1]:
-            self._lost[chunk.connection, chunk.direction] = (0, 0)  # how much came before nobody knows
-        return chunk.connection, chunk.direction, self._framer(chunk).feed(chunk)
+    def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk]) -> Iterable[StreamChunk]:
+        """The same chunks; without a keeper there is but one at a time."""
+        if self._keeper is not None:
+            chunks = list(chunks)
+            if packets is not None or chunks:
+                self._keeper.keep(packets, chunks)
+        return chunks
 
-    def _believed(self, parts: Sequence[Part], *, final: bool = False) -> Sequence[Part]:
+    def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
+        """The messages that chunks complete."""
+        for chunk in chunks:
+            self._evidence.note(chunk)
+            number = _number(chunk.connection, chunk.direction)
+            framer = self._framers.get(number) or self._new_framer(chunk.connection, chunk.direction)
+            if chunk.offset == 0 and not chunk.is_start and self._endpoints.has_handshake[chunk.connection - 1]:
+                self._lose(number, (0, 0))  # how much came before nobody knows
+            yield from self._parts(number, framer.feed(chunk))
+            if chunk.is_end:
+                self._accounts.put(number, framer.account)
+                del self._framers[number]
+                if chunk.direction == S2C:
+                    self._asked.pop(chunk.connection, None)
+
+    def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[Part]:
+        """The messages that chunks complete, then those of trials that have waited long enough."""
+        yield from self._framed(chunks)
+        for number in sorted(number for number, framer in self._framers.items() if framer.is_on_trial):
+            yield from self._parts(number, self._framers[number].pass_time(time_ns))
+
+    def _parts(self, number: int, framed: Framed | None) -> Iterator[Part]:
+        """The messages of a direction, if there are any, with what was lost before them."""
+        if framed is not None:
+            lost = self._lost_before(number, framed)
+            if len(framed.start):
+                yield Part(number // 2 + 1, number % 2, framed, lost)
+
+    def _believed(self, parts: Iterable[Part], *, final: bool = False) -> Iterable[Part]:
         if not self._evidence.is_needed:
             return parts
-        before = self._evidence.reversed
         parts = self._evidence.believed(parts, final=final)
         ends = self._endpoints
-        for index in (number - 1 for number in self._evidence.reversed - before):
+        for index in (number - 1 for number in self._evidence.just_reversed):
             ends.client[index], ends.server[index] = ends.server[index], ends.client[index]
         return parts
 
-    def _framer(self, chunk: StreamChunk) -> Framer:
-        key = (chunk.connection, chunk.direction)
-        if key not in self._framers:
-            client = KnownStreams()  # what it asks for helps the server's direction to find its way back after a hole
-            is_doubted = self._evidence.is_doubted(chunk.connection)
-            for direction, known in ((C2S, client), (S2C, KnownStreams(client=client))):
-                self._framers[chunk.connection, direction] = Framer(known=known, is_doubted=is_doubted)
-        return self._framers[key]
+    def _new_framer(self, connection: int, direction: int) -> Framer:
+        self._begin(connection)
+        asked = self._asked.get(connection)  # it helps the server's direction to find its way back after a hole
+        if asked is None:
+            asked = self._asked[connection] = KnownStreams()
+        known = asked if direction == C2S else KnownStreams(asked)
+        framer = Framer(known=known, is_doubted=self._evidence.is_doubted(connection))
+        self._framers[_number(connection, direction)] = framer
+        return framer
+
+    def _account(self, connection: int, direction: int) -> FramingAccount:
+        """What became of the bytes of a direction so far."""
+        number = _number(connection, direction)
+        framer = self._framers.get(number)
+        return framer.account if framer is not None else self._accounts.get(number)
 
     def _meet_connections(self) -> None:
-        for connection in self.transport.connections[len(self._endpoints.client) :]:
+        for connection in self.transport.connections_from(len(self._endpoints.client)):
             self._endpoints.client.append(connection.client)
             self._endpoints.server.append(connection.server)
-            has_handshake = connection.starts == "handshake"
-            self._endpoints.has_handshake.append(has_handshake)
-            self._sessions.begin(connection.number, handshake=has_handshake)
+            self._endpoints.has_handshake.append(False)
             if connection.server_port not in self._ports:
-                self._evidence.doubt(connection.number, is_oriented=has_handshake)
+                self._evidence.doubt(connection.number)
 
-    def _messages(self, parts: Sequence[tuple[int, int, Framed | None]], *, at_end: bool = False) -> MessageBatch | None:
-        found: list[tuple[int, int, Framed]] = []
+    def _begin(self, connection: int) -> None:
+        """There are bytes of a connection: whether its handshake was captured is certain from now on."""
+        has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
+        self._sessions.begin(connection, handshake=has_handshake)
+        if has_handshake:
+            self._evidence.orient(connection)
+
+    def _messages(self, parts: Iterable[Part], *, at_end: bool = False) -> MessageBatch | None:
+        found: list[Part] = []
         lost: list[tuple[int, int, int, int, int]] = []
         rows = 0
-        for connection, direction, framed in parts:
-            if framed is not None:
-                lost += [(rows + row, connection, direction, *span) for row, span in self._lost_before(connection, direction, framed)]
-                if len(framed.start):
-                    found.append((connection, direction, framed))
-                    rows += len(framed.start)
+        for part in parts:
+            lost += [(rows + row, part.connection, part.direction, *span) for row, span in part.lost]
+            found.append(part)
+            rows += len(part.framed.start)
         if not found:
             return None
-        joined = _joined([part for _, _, part in found])
-        connections = np.concatenate([np.full(len(part.start), number, dtype=np.int64) for number, _, part in found])
-        directions = np.concatenate([np.full(len(part.start), side, dtype=np.int64) for _, side, part in found])
-        release = np.full(len(connections), _AT_END) if at_end else joined.release
-        order = np.lexsort((joined.stream_offset, directions, connections, release))
+        framed = joined([part.framed for part in found])
+        counts = [len(part.framed.start) for part in found]
+        connections = np.repeat(np.array([part.connection for part in found], dtype=np.int64), counts)
+        directions = np.repeat(np.array([part.direction for part in found], dtype=np.int64), counts)
+        release = np.full(len(connections), _AT_END) if at_end else framed.release
+        order = np.lexsort((framed.stream_offset, directions, connections, release))
         connections, directions = connections[order], directions[order]
         start, length, stream_offset, time_ns = (
-            np.ascontiguousarray(column[order]) for column in (joined.start, joined.length, joined.stream_offset, joined.time_ns)
+            np.ascontiguousarray(column[order]) for column in (framed.start, framed.length, framed.stream_offset, framed.time_ns)
         )
-        missing = _missing(joined, order)
+        missing = _missing(framed, order)
         incomplete = np.zeros(len(order), dtype=np.bool_)
         incomplete[missing.row] = True
         losses = _losses(lost, order)
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
-        decoded = Decoded(joined.data, start, connections, incomplete, self._sessions, after_loss)
+        decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss)
         row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
         self._rows += len(order)
         pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns, after_loss)
@@ -213,19 +245,19 @@ class Engine:
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
-            data=joined.data,
+            data=framed.data,
             start=start,
             length=length,
             row=row,
-            file=joined.file[order],
-            frame=joined.frame[order],
-            last_file=joined.last_file[order],
-            last_frame=joined.last_frame[order],
+            file=framed.file[order],
+            frame=framed.frame[order],
+            last_file=framed.last_file[order],
+            last_frame=framed.last_frame[order],
             time_ns=time_ns,
             connection=connections,
             direction=directions,
             stream_offset=stream_offset,
-            heuristic=joined.heuristic[order],
+            heuristic=framed.heuristic[order],
             missing=missing,
             decoded=decoded,
             vbucket=vbucket,
@@ -236,17 +268,33 @@ class Engine:
             losses=losses,
         )
 
-    def _lost_before(self, connection: int, direction: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
-        """(message, bytes) where bytes before a message could not be read; those behind the last one wait for the next that comes."""
+    def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
+        """As ``Part.lost``; the bytes behind the last message wait for the next that comes."""
         spans: dict[int, tuple[int, int]] = {}
-        if (connection, direction) in self._lost:
-            spans[0] = self._lost.pop((connection, direction))
+        before = self._lost_behind(number)
+        if before is not None:
+            spans[0] = before
         next_one = np.searchsorted(framed.stream_offset, framed.skipped_end).tolist()
         for row, start, end in zip(next_one, framed.skipped_start.tolist(), framed.skipped_end.tolist(), strict=True):
             spans[row] = (spans[row][0] if row in spans else start, end)
-        if len(framed.start) in spans:
-            self._lost[connection, direction] = spans.pop(len(framed.start))
+        if spans:
+            self._lose(number, spans.pop(len(framed.start), None))
         return sorted(spans.items())
+
+    def _lose(self, number: int, span: tuple[int, int] | None) -> None:
+        """Bytes behind the latest message of a direction cannot be read; None: none are behind it."""
+        if number >= len(self._lost):
+            self._lost = grown(self._lost, number + 1)
+        self._lost[number] = (0, 0) if span is None else (1 + span[0], 1 + span[1])
+
+    def _lost_behind(self, number: int) -> tuple[int, int] | None:
+        """Stream offsets between which bytes behind the latest message of a direction could not be read."""
+        start, end = self._lost[number].tolist() if number < len(self._lost) else (0, 0)
+        return (start - 1, end - 1) if end else None
+
+
+def _number(connection: int, direction: int) -> int:
+    return 2 * (connection - 1) + direction
 
 
 def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
@@ -258,32 +306,6 @@ def _losses(lost: list[tuple[int, int, int, int, int]], order: Rows) -> Losses:
     place[order] = np.arange(len(order))
     table[:, 0] = place[table[:, 0]]
     return Losses(*np.ascontiguousarray(table[np.argsort(table[:, 0])].T))
-
-
-def _joined(parts: Sequence[Framed]) -> Framed:
-    """Messages of several directions over one buffer."""
-    if len(parts) == 1:
-        return parts[0]
-    sizes = np.array([len(part.data) for part in parts], dtype=np.int64)
-    counts = np.array([len(part.start) for part in parts], dtype=np.int64)
-    bases, rows = np.cumsum(sizes) - sizes, np.cumsum(counts) - counts
-
-    return Framed(
-        data=np.concatenate([part.data for part in parts]),
-        start=np.concatenate([part.start + base for part, base in zip(parts, bases, strict=True)]),
-        length=np.concatenate([part.length for part in parts]),
-        stream_offset=np.concatenate([part.stream_offset for part in parts]),
-        frame=np.concatenate([part.frame for part in parts]),
-        last_frame=np.concatenate([part.last_frame for part in parts]),
-        file=np.concatenate([part.file for part in parts]),
-        last_file=np.concatenate([part.last_file for part in parts]),
-        time_ns=np.concatenate([part.time_ns for part in parts]),
-        release=np.concatenate([part.release for part in parts]),
-        heuristic=np.concatenate([part.heuristic for part in parts]),
-        missing_row=np.concatenate([part.missing_row + first for part, first in zip(parts, rows, strict=True)]),
-        missing_start=np.concatenate([part.missing_start for part in parts]),
-        missing_end=np.concatenate([part.missing_end for part in parts]),
-    )
 
 
 def _vbuckets(decoded: Decoded, pairs: Pairs) -> tuple[Numbers, Mask]:

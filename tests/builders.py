@@ -21,7 +21,8 @@ from scapy.packet import Raw
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.source import Source
-from dcpinspect.protocol.framing import Framed, Framer, FramingAccount
+from dcpinspect.protocol.framed import Framed, FramingAccount
+from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.reassembly import Reassembler
@@ -365,7 +366,7 @@ def read(*paths: Path, batch_bytes: int = 1 << 24, ports: tuple[int, ...] | None
     framers: dict[tuple[int, int], Framer] = {}
     known: dict[int, KnownStreams] = {}  # the clients'
 
-    def frame_all(chunks: list[StreamChunk]) -> None:
+    def frame_all(chunks: Iterable[StreamChunk]) -> None:
         for chunk in chunks:
             reading.scattered += check_places(chunk, files)
             link = (chunk.connection, chunk.direction)

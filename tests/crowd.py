@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.builders import ACK, FIN, PSH, RST, SYN, mutation
@@ -125,13 +125,13 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 
 
-def crowd(kind: Kind, count: int, *, closed: bool, port: int = PORT) -> Iterator[bytes]:
-    """A pcap of ``count`` connections one after the other, piece by piece."""
+def crowd(kinds: Sequence[Kind], count: int, *, closed: bool, port: int = PORT) -> Iterator[bytes]:
+    """A pcap of ``count`` connections one after the other, of these kinds in turn; piece by piece."""
     yield struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
     time = 0
     for number in range(count):
         talk = Talk(number)
-        kind(talk)
+        kinds[number % len(kinds)](talk)
         if closed:
             talk.close()
         client, client_port = struct.pack(">I", 0x0A000100 + number // 50_000), 10_000 + number % 50_000

@@ -21,7 +21,8 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
-from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.framed import Framed
+from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
@@ -319,7 +320,7 @@ def read(parts: Iterable[PacketBatch]) -> Reading:
     holes: dict[tuple[int, int], Ranges] = defaultdict(list)
     ends: dict[tuple[int, int], int] = defaultdict(int)
 
-    def take(chunks: list[StreamChunk]) -> None:
+    def take(chunks: Iterable[StreamChunk]) -> None:
         for chunk in chunks:
             link = chunk.connection, chunk.direction
             if link not in framers:

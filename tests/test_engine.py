@@ -330,3 +330,24 @@ def test_several_files_are_one_reading(tmp_path: Path) -> None:
     assert [row["data"] for row in found] == [row["data"] for row in expected]
     assert {row["file"] for row in found} == {str(part) for part in parts}
     assert sum("last_file" in row for row in found) <= 1
+
+
+def test_a_handshake_behind_a_stray_acknowledgement_is_known_in_any_batches(tmp_path: Path) -> None:
+    one = Conversation()
+    one.send(True)
+    one.next[True] -= 1  # the SYN's number
+    one.handshake()
+    one.stream(False, b"".join(builders.mutation(seqno, key=b"\x08key") for seqno in range(1, 4)))
+    path = written(tmp_path / "x.pcap", one)
+    assert rows(path, cuts=range(1, 9)) == rows(path)
+    assert batches([path], range(1, 9))[0].endpoints.has_handshake == [True]
+
+
+def test_nothing_is_kept_of_directions_that_have_ended(talk: Path) -> None:
+    engine = Engine(["talk"])
+    with open_capture([str(talk)]) as capture:
+        found = [engine.feed(packets) for packets in capture]
+    assert any(found)
+    assert not engine._framers
+    assert not engine._asked
+    assert sum(one.decoded for one in engine.coverage.directions) > 500

@@ -8,14 +8,23 @@ are reported as skipped. Nothing that was handed out is taken back, and nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.foreign import Recogniser
+from dcpinspect.protocol.framed import (
+    ABSURD_BODY,
+    BAD_MAGIC,
+    HEADER_CUT,
+    HOLE,
+    MID_STREAM,
+    NO_NUMBERS,
+    Framed,
+    FramingAccount,
+    joined,
+)
 from dcpinspect.protocol.resync import (
     EVENTS,
     HEADER,
@@ -29,16 +38,8 @@ from dcpinspect.protocol.resync import (
     default_legal_extras,
     plausible_headers,
 )
-from dcpinspect.protocol.stretch import Bytes, Column, Stretch
+from dcpinspect.protocol.stretch import Column, Stretch
 from dcpinspect.transport.chunk import StreamChunk
-
-Mask = npt.NDArray[np.bool_]
-
-MID_STREAM = "mid-stream"
-BAD_MAGIC = "bad-magic"
-ABSURD_BODY = "absurd-body"
-HOLE = "hole"
-HEADER_CUT = "header-cut"
 
 _MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
 _REASONS = {_BAD_MAGIC: BAD_MAGIC, _ABSURD_BODY: ABSURD_BODY, _HOLE: HOLE}
@@ -54,70 +55,23 @@ _ROLES[list(STREAM_OPCODES)] = 1
 _ROLES[list(EVENTS)] = 2
 
 
-def _no_numbers() -> Column:
-    return np.empty(0, np.int64)
+class _Tables:
+    """What the kernel needs for one stretch: it may be called for each of many short runs of messages."""
 
+    __slots__ = ("columns", "cut", "holes", "segments", "state")
 
-@dataclass(frozen=True, slots=True)
-class Framed:
-    """Messages of one direction, in stream order: one entry a message in every column, unless said otherwise."""
-
-    data: Bytes
-    """The bytes of all messages; those that the capture does not hold are zero."""
-    start: Column
-    """Where the message begins in ``data``."""
-    length: Column
-    """Its bytes on the wire, header included."""
-    stream_offset: Column
-    frame: Column
-    """Number, in ``file``, of the first packet (in order of the reading) that gave bytes of it."""
-    last_frame: Column
-    """Number, in ``last_file``, of the last one."""
-    file: Column
-    last_file: Column
-    time_ns: Column
-    """Capture time of the last one."""
-    release: Column
-    """Number over the whole reading of the packet that completed it, or that made its hole or its trial final."""
-    heuristic: Mask
-    """True where the message was found by a trial that ended without proof."""
-    missing_row: Column
-    """Entry that a missing range belongs to; one entry a range here and in the next two."""
-    missing_start: Column
-    """First missing byte, counted from the message's first."""
-    missing_end: Column
-    skipped_start: Column = field(default_factory=_no_numbers)
-    """Stream offset where bytes that were no message begin; one entry a range here and in the next two."""
-    skipped_end: Column = field(default_factory=_no_numbers)
-    skipped_reason: tuple[str, ...] = ()
-    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the
-    name of another protocol (foreign.py)."""
-    unfinished: int = 0
-    """Bytes of a message whose end never came; at the end of the direction only."""
-
-
-@dataclass(slots=True)
-class FramingAccount:
-    """Captured bytes of one direction by what became of them; once it has ended they add up to what the chunks held, holes aside."""
-
-    messages: int = 0
-    skipped: int = 0
-    unfinished: int = 0
-    reasons: dict[str, int] = field(default_factory=dict)
-    """``skipped`` by reason."""
-    first_hole: int | None = None
-    """Stream offset of the first missing byte; ``None`` where none is missing."""
-    first_skipped: int | None = None
-
-    def skip(self, size: int, reason: str) -> None:
-        """``size`` captured bytes were skipped."""
-        if size:
-            self.skipped += size
-            self.reasons[reason] = self.reasons.get(reason, 0) + size
+    def __init__(self, part: _Part) -> None:
+        room = len(part.data) // HEADER + 1
+        self.columns = [np.empty(room, np.int64) for _ in range(7)]
+        self.cut = np.empty(room, np.uint8)
+        self.holes, self.segments = part.holes - part.offset, part.segments.offset - part.offset
+        self.state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
 
 
 class _Part:
     """Messages found in one stretch, before they become ``Framed``."""
+
+    __slots__ = ("data", "holes", "offset", "rows", "segments", "tables")
 
     def __init__(self, stretch: Stretch) -> None:
         self.data = stretch.data
@@ -125,11 +79,7 @@ class _Part:
         self.segments = stretch.segments
         self.holes = stretch.holes()
         self.rows: list[tuple[Column, ...]] = []
-        # for the kernel, which may be called for each of many short runs of messages
-        room = len(stretch.data) // HEADER + 1
-        self.columns = [np.empty(room, np.int64) for _ in range(7)]
-        self.cut = np.empty(room, np.uint8)
-        self.hole_places, self.segment_places = self.holes - self.offset, self.segments.offset - self.offset
+        self.tables: _Tables | None = None  # made for the first message, which there may not be
 
     def release_at(self, offset: int) -> int:
         """Packet that made the byte at stream offset ``offset`` readable."""
@@ -137,17 +87,26 @@ class _Part:
 
 
 class Framer:
-    """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes."""
+    """Frames one direction: ``feed`` every chunk of it in order; the chunk that ends the direction, or ``finish``, flushes.
+
+    A capture may have very many directions of which nothing frames, so what one keeps between chunks is little.
+    """
+
+    __slots__ = (
+        "_account", "_begun", "_ended", "_filled", "_floor", "_foreign_end", "_held", "_heuristic_until", "_is_doubted", "_known", "_legal",
+        "_lost_at", "_lost_captured", "_memo", "_need", "_producing", "_reason", "_recogniser", "_settled", "_skipped", "_trial",
+        "_unfinished",
+    )  # fmt: skip
 
     def __init__(self, legal: LegalExtras = default_legal_extras, known: KnownStreams | None = None, *, is_doubted: bool = False) -> None:
         """``known``: what the connection's streams are; feed the client's direction first.
 
         ``is_doubted``: the stream may be anything; it must begin with a header as plausible as one after a hole.
         """
-        self.account = FramingAccount()
+        self._account: FramingAccount | None = None
         self._legal = legal
         self._known = known if known is not None else KnownStreams()
-        self._memo = _no_numbers()  # made for the first message, which most connections of a capture may not have
+        self._memo = NO_NUMBERS  # made for the first message, as above
         self._is_doubted = is_doubted
         self._held: Stretch | None = None
         self._need = HEADER
@@ -164,8 +123,15 @@ class Framer:
         self._heuristic_until = -1
         self._floor = -1
         self._filled = 0
-        self._skipped: list[tuple[int, int, str]] = []
+        self._skipped: list[tuple[int, int, str]] | None = None  # of the chunk at hand
         self._unfinished = 0
+
+    @property
+    def account(self) -> FramingAccount:
+        """What became of the bytes so far."""
+        if self._account is None:
+            self._account = FramingAccount()
+        return self._account
 
     @property
     def held_from(self) -> int | None:
@@ -270,7 +236,6 @@ class Framer:
         """Frames what there is of ``stretch`` and keeps the rest of it. ``settle``: a trial ends here if it may."""
         part = _Part(stretch)
         at = stretch.offset
-        state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
         if self._is_doubted and (self._trial is not None or final or len(part.data) >= HEADER):
             self._is_doubted = False
             if self._trial is None and not len(plausible_headers(part.data[:HEADER], self._legal)[0]):
@@ -297,7 +262,7 @@ class Framer:
                 if at - self._lost_at < MIN_STREAM_REQUEST:
                     self._known.no_doubt(self._floor)
                 self._found(at)
-            at, why = self._walk(part, at, state)
+            at, why = self._walk(part, at)
             if part.rows:
                 self._recogniser = None
             if why == _MORE:
@@ -348,14 +313,16 @@ class Framer:
         self._trial = self._recogniser = self._held = None
         self._foreign_end = end
 
-    def _walk(self, part: _Part, at: int, state: Column) -> tuple[int, int]:
+    def _walk(self, part: _Part, at: int) -> tuple[int, int]:
         """Follows the headers from stream offset ``at``; returns where and why it stopped."""
         size = len(part.data)
         origin = part.offset
-        if not len(self._memo):
-            self._memo = np.full(_FIRST_MEMO, -1, np.int64)
-        start, length, least, greatest, last, keys, key_row = part.columns
-        cut = part.cut
+        if part.tables is None:
+            part.tables = _Tables(part)
+        tables, state = part.tables, part.tables.state
+        memo = self._memo if len(self._memo) else np.full(_FIRST_MEMO, -1, np.int64)
+        start, length, least, greatest, last, keys, key_row = tables.columns
+        cut = tables.cut
         counts = np.zeros(4, np.int64)
         state[0] = at - origin
         segments = part.segments
@@ -364,13 +331,13 @@ class Framer:
             frame_messages(
                 (size - int(state[0])) // 150,
                 part.data,
-                part.hole_places,
-                part.segment_places,
+                tables.holes,
+                tables.segments,
                 segments.packet,
                 segments.frame,
                 MAX_BODY,
                 _ROLES,
-                self._memo,
+                memo,
                 start,
                 length,
                 least,
@@ -386,7 +353,8 @@ class Framer:
         count, new, events, need = counts.tolist()
         self._need = need
         if count:
-            start, length, least, greatest, last = (column[:count].copy() for column in part.columns[:5])
+            self._memo = memo
+            start, length, least, greatest, last = (column[:count].copy() for column in tables.columns[:5])
             whole = cut[:count] == 0
             if new:
                 if new > _FIRST_MEMO // 4 and len(self._memo) < _MEMO:
@@ -421,6 +389,8 @@ class Framer:
 
     def _skip(self, start: int, end: int, reason: str) -> None:
         if end > start:
+            if self._skipped is None:
+                self._skipped = []
             self._skipped.append((start, end, reason))
             if self.account.first_skipped is None:
                 self.account.first_skipped = start
@@ -433,13 +403,14 @@ class Framer:
             self._name_foreign()
             self._found(self._trial.keep)
         self._recogniser = self._held = None
-        self._memo = _no_numbers()
+        self._memo = NO_NUMBERS
 
     def _framed(self, parts: list[_Part]) -> Framed | None:
         if not parts and not self._skipped and not self._unfinished:
             return None
-        framed = _joined([_framed_part(part) for part in parts])
-        skipped, self._skipped = self._skipped, []
+        framed = joined([_framed_part(part) for part in parts])
+        skipped = self._skipped or ()
+        self._skipped = None
         unfinished, self._unfinished = self._unfinished, 0
         self.account.messages += int(framed.length.sum()) - int((framed.missing_end - framed.missing_start).sum())
         return replace(
@@ -453,8 +424,8 @@ class Framer:
 
 def _captured(start: int, end: int, holes: Column) -> int:
     """Bytes between two stream offsets that are in no hole."""
-    if end <= start:
-        return 0
+    if end <= start or not len(holes):
+        return max(0, end - start)
     missing = np.minimum(holes[:, 1], end) - np.maximum(holes[:, 0], start)
     return end - start - int(missing[missing > 0].sum())
 
@@ -482,29 +453,6 @@ def _framed_part(part: _Part) -> Framed:
         missing_start=hole[inside] - start[row],
         missing_end=np.minimum(hole_end[inside] - start[row], length[row]),
     )
-
-
-def _joined(parts: list[Framed]) -> Framed:
-    """Messages of consecutive stretches over one buffer."""
-    if len(parts) == 1:
-        return parts[0]
-    none = _no_numbers()
-    data: list[Bytes] = [np.empty(0, np.uint8)]
-    heuristic: list[Mask] = [np.empty(0, np.bool_)]
-    columns: dict[str, list[Column]] = {name: [none] for name in _NUMBERS}
-    size = count = 0
-    for part in parts:
-        data.append(part.data)
-        heuristic.append(part.heuristic)
-        for name, values in columns.items():
-            values.append(getattr(part, name) + {"start": size, "missing_row": count}.get(name, 0))
-        size += len(part.data)
-        count += len(part.start)
-    numbers: dict[str, Any] = {name: np.concatenate(values) for name, values in columns.items()}
-    return Framed(data=np.concatenate(data), heuristic=np.concatenate(heuristic), **numbers)
-
-
-_NUMBERS = tuple(name for name in Framed.__dataclass_fields__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
 
 
 @kernel(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
@@ -57,53 +57,61 @@ STREAM_OPCODES = EVENTS | {0x53}
 _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
 
 
-@dataclass(slots=True)
 class KnownStreams:
     """The (vbucket, opaque) pairs that a direction has used, each with the packet that showed it first.
 
     The server's also knows its client's, whose direction is framed first: so no trial depends on how packets came in batches.
     """
 
-    released: dict[int, int] = field(default_factory=dict)
-    """vbucket << 32 | opaque -> release packet."""
-    client: KnownStreams | None = None
-    """What the other direction shows, if this is the server's."""
-    _begun: int | None = None
-    _doubts: list[list[float]] = field(default_factory=list)
+    __slots__ = ("_begun", "_client", "_doubts", "_released")
 
     LIMIT: ClassVar = 1 << 16
     """More streams than any client opens; a capture made to fill the memory stops here."""
 
+    def __init__(self, client: KnownStreams | None = None) -> None:
+        """``client``: what the other direction shows, if this is the server's."""
+        self._released: dict[int, int] | None = None  # vbucket << 32 | opaque -> release packet
+        self._client = client
+        self._begun: int | None = None
+        self._doubts: list[float] | None = None  # begin and end of each, one after the other
+
     def learn(self, keys: list[int], releases: list[int]) -> None:
         """Adds the pairs ``keys``, each shown by a message that the packet in ``releases`` released."""
+        if self._released is None:
+            self._released = {}
         for key, release in zip(keys, releases, strict=True):
-            if len(self.released) < self.LIMIT:
-                self.released.setdefault(key, release)
+            if len(self._released) < self.LIMIT:
+                self._released.setdefault(key, release)
 
     def has(self, key: int, release: int) -> bool:
         """Whether packet ``release`` or an earlier one had shown it."""
-        return self.released.get(key, release + 1) <= release or (self.client is not None and self.client.has(key, release))
+        if self._released is not None and self._released.get(key, release + 1) <= release:
+            return True
+        return self._client is not None and self._client.has(key, release)
 
     def begin(self, release: int) -> None:
         """This direction is seen from its first byte on, which packet ``release`` brought."""
         self._begun = release
 
     def doubt(self, release: int) -> None:
-        """From packet ``release`` on, a stream may have been asked for unseen."""
-        if len(self._doubts) < self.LIMIT:
-            self._doubts.append([release, math.inf])
+        """From packet ``release`` on, a stream may have been asked for unseen; the server asks for none."""
+        if self._client is None:
+            self._doubts = self._doubts or []
+            if len(self._doubts) < 2 * self.LIMIT:
+                self._doubts += (release, math.inf)
 
     def no_doubt(self, release: int) -> None:
         """At packet ``release`` it turned out that the last doubt was about too few bytes to ask for a stream."""
-        if len(self._doubts) < self.LIMIT:
-            self._doubts[-1][1] = release
+        if self._doubts and len(self._doubts) < 2 * self.LIMIT:
+            self._doubts[-1] = release
 
     def has_all(self, release: int) -> bool:
         """Whether every stream asked for by packet ``release`` is known: the client's side is there without a gap."""
-        client = self.client
+        client = self._client
         if client is None or client._begun is None or release < client._begun:
             return False
-        return not any(start <= release < end for start, end in client._doubts)
+        doubts = client._doubts or []
+        return not any(start <= release < end for start, end in zip(doubts[::2], doubts[1::2], strict=True))
 
 
 @dataclass(slots=True)
@@ -153,6 +161,9 @@ def default_legal_extras(magic: int, opcode: int) -> Collection[int] | None:
     return legal | {0} if response else legal
 
 
+_NOWHERE = np.empty(0, np.int64)
+
+
 @cache
 def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
     """[magic, opcode, extras length] -> legal; opcodes that need a key. One entry a program, usually."""
@@ -172,11 +183,12 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     table, keyed = _table(legal)
     last = len(data) - HEADER + 1
     if last <= 0:
-        none = np.empty(0, np.int64)
-        return none, none, none
+        return _NOWHERE, _NOWHERE, _NOWHERE
     magic = data[:last]
     at = np.flatnonzero((magic == 0x80) | (magic == 0x81) | (magic == 0x08) | (magic == 0x18) | (magic == 0x82) | (magic == 0x83))
     at = at[(data[at + 5] <= 7) & (table[data[at], data[at + 1], data[at + 4]] == 1)]
+    if not len(at):  # so it is nearly everywhere
+        return at, at, at
 
     def wide(offset: int, size: int) -> Column:
         value = np.zeros(len(at), np.int64)
@@ -202,8 +214,20 @@ def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, 
     return at[fits], (HEADER + body)[fits], key[fits]
 
 
+# Of every trial that has no chains; never changed.
+_NO_CHAINS: dict[int, Chain] = {}
+_NONE_WAITING: dict[int, list[Chain]] = {}
+_NO_CURSORS: list[int] = []
+
+
+def _no_release(_: int) -> int:
+    return 0
+
+
 class Trial:
     """One search, from stream offset ``start`` on. ``look`` again with more bytes until it gives a verdict."""
+
+    __slots__ = ("_chains", "_cursors", "_known", "_legal", "_producing", "_release_at", "_scanned", "_start", "_step", "_waiting", "keep")
 
     def __init__(self, start: int, legal: LegalExtras, known: KnownStreams, *, producing: bool) -> None:
         self.keep = start
@@ -213,11 +237,11 @@ class Trial:
         self._known = known
         self._producing = producing  # this direction carries streams: see the top of the file
         self._scanned = start  # headers that begin before are dealt with
-        self._chains: dict[int, Chain] = {}  # by their first header's offset, in that order
-        self._waiting: dict[int, list[Chain]] = {}  # by cursor
-        self._cursors: list[int] = []  # heap of the keys of _waiting
+        self._chains = _NO_CHAINS  # by their first header's offset, in that order
+        self._waiting = _NONE_WAITING  # by cursor
+        self._cursors = _NO_CURSORS  # heap of the keys of _waiting
         self._step = _FIRST_SCAN
-        self._release_at: Callable[[int], int] = lambda _: 0
+        self._release_at: Callable[[int], int] = _no_release
 
     def look(
         self, data: Bytes, offset: int, holes: Column, release_at: Callable[[int], int], *, final: bool, settle: bool = False
@@ -227,6 +251,13 @@ class Trial:
         ``final``: no more bytes come. ``settle``: none need be waited for; the trial goes on if these do not suffice.
         """
         self._release_at = release_at
+        verdict = self._look(data, offset, holes, final=final, settle=settle)
+        self._release_at = _no_release  # what it belongs to holds the data
+        if not self._chains:
+            self._chains, self._waiting, self._cursors = _NO_CHAINS, _NONE_WAITING, _NO_CURSORS
+        return verdict
+
+    def _look(self, data: Bytes, offset: int, holes: Column, *, final: bool, settle: bool) -> Verdict | None:
         end = offset + len(data)
         while self._scanned + HEADER <= end:
             stop = min(end, self._scanned + HEADER - 1 + self._step)
@@ -238,7 +269,7 @@ class Trial:
                 open_ = (after == len(holes)) | (holes[np.minimum(after, len(holes) - 1), 0] >= at + HEADER)
                 at, length, key = at[open_], length[open_], key[open_]
             for place, size, stream in zip(at.tolist(), length.tolist(), key.tolist(), strict=True):
-                verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream, release_at)
+                verdict = self._pass(place, holes) or self._overdue(place + HEADER) or self._header(place, size, stream)
                 if verdict:
                     return verdict
             self._scanned = stop - HEADER + 1
@@ -257,8 +288,10 @@ class Trial:
         """Stream offset after the farthest header that a chain waits for; 0 when there are no chains."""
         return max((chain.cursor + HEADER for chain in self._chains.values()), default=0)
 
-    def _header(self, place: int, size: int, stream: int, release_at: Callable[[int], int]) -> Verdict | None:
+    def _header(self, place: int, size: int, stream: int) -> Verdict | None:
         """A plausible header at ``place``: extends the chains that wait for it, or starts one."""
+        if self._chains is _NO_CHAINS:
+            self._chains, self._waiting, self._cursors = {}, {}, []
         chains = self._waiting.pop(place, None)
         if not chains:
             chain = Chain(place, place, place)
@@ -268,7 +301,7 @@ class Trial:
             for other in chains:
                 if other is not chain:
                     self._drop(other)
-        known = stream >= 0 and self._known.has(stream, release_at(place + HEADER - 1))
+        known = stream >= 0 and self._known.has(stream, self._release_at(place + HEADER - 1))
         chain.total += 1
         chain.cursor = place + size
         if self._producing and stream >= 0 and not known and chain.known == 0:

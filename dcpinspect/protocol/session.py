@@ -14,6 +14,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Collections, Context
 
@@ -30,12 +31,9 @@ class CollectionsState(IntEnum):
 STATE_NAMES: tuple[Collections, ...] = ("unknown", "off", "on", "inferred")
 
 
-@dataclass(slots=True)
-class _Connection:
-    collections: CollectionsState
-    underlying_datatype: bool = False
-    has_hello: bool = False
-    """The answer to a HELLO was seen: nothing that is missing later changes what it granted."""
+_STATE, _UNDERLYING, _HAS_HELLO = range(3)
+"""Columns of a connection. The state is -1 before it was met. Once the answer to a HELLO was seen, nothing that is missing later changes
+what it granted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +55,44 @@ class Sessions:
     """The state of every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
-        self._connections: dict[int, _Connection] = {}
+        self._connections = np.full((64, 3), -1, np.int8)  # by number; it costs three bytes to have met one
 
     def begin(self, connection: int, *, handshake: bool) -> None:
         """A new connection, seen from its handshake or from the middle."""
-        state = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN
-        self._connections.setdefault(connection, _Connection(state))
+        row = self._row(connection)
+        if row[_STATE] < 0:
+            row[:] = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN, False, False
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
         """For each of these connection numbers: are its collections still unknown?"""
-        numbers, inverse = np.unique(connections, return_inverse=True)
-        states = np.array([self._get(int(number)).collections is CollectionsState.UNKNOWN for number in numbers], dtype=np.bool_)
-        return states[inverse] if len(numbers) else np.zeros(0, dtype=np.bool_)
+        return self._of(connections)[:, _STATE] <= CollectionsState.UNKNOWN
 
     def apply(self, connections: Rows, facts: list[Fact]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
         """(collections state, underlying datatype) of each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
         """
-        numbers, inverse = np.unique(connections, return_inverse=True)
-        before = [self._get(int(number)) for number in numbers]
-        state = np.array([session.collections for session in before], dtype=np.int8)[inverse]
-        underlying = np.array([session.underlying_datatype for session in before], dtype=np.bool_)[inverse]
+        before = self._of(connections)
+        state = np.maximum(before[:, _STATE], np.int8(CollectionsState.UNKNOWN))
+        underlying = before[:, _UNDERLYING] > 0
         if not facts:
             return state, underlying
         places: list[tuple[int, int]] = []
         states: list[int] = []
         flags: list[bool] = []
         for fact in facts:
-            session = self._get(fact.connection)
-            if fact.collections is not None and not (fact.evidence and session.collections is not CollectionsState.UNKNOWN):
-                session.collections = fact.collections
-                session.has_hello |= not fact.evidence
-            if fact.is_gap and not session.has_hello and session.collections is CollectionsState.OFF:
-                session.collections = CollectionsState.UNKNOWN
+            self.begin(fact.connection, handshake=False)
+            row = self._row(fact.connection)
+            if fact.collections is not None and not (fact.evidence and row[_STATE] != CollectionsState.UNKNOWN):
+                row[_STATE] = fact.collections
+                row[_HAS_HELLO] |= not fact.evidence
+            if fact.is_gap and not row[_HAS_HELLO] and row[_STATE] == CollectionsState.OFF:
+                row[_STATE] = CollectionsState.UNKNOWN
             if fact.underlying_datatype is not None:
-                session.underlying_datatype = fact.underlying_datatype
+                row[_UNDERLYING] = fact.underlying_datatype
             places.append((fact.connection, fact.row))
-            states.append(session.collections)
-            flags.append(session.underlying_datatype)
+            states.append(int(row[_STATE]))
+            flags.append(bool(row[_UNDERLYING]))
         rows = len(connections)
         keys = np.array([connection * rows + row for connection, row in places], dtype=np.int64)
         order = np.argsort(keys, kind="stable")
@@ -108,8 +105,16 @@ class Sessions:
         underlying[known] = np.array(flags, dtype=np.bool_)[order][last[known]]
         return state, underlying
 
-    def _get(self, connection: int) -> _Connection:
-        return self._connections.setdefault(connection, _Connection(CollectionsState.UNKNOWN))
+    def _row(self, connection: int) -> npt.NDArray[np.int8]:
+        if connection >= len(self._connections):
+            self._connections = grown(self._connections, connection + 1, -1)
+        row: npt.NDArray[np.int8] = self._connections[connection]
+        return row
+
+    def _of(self, connections: Rows) -> npt.NDArray[np.int8]:
+        self._row(int(connections.max(initial=0)))
+        rows: npt.NDArray[np.int8] = self._connections[connections]
+        return rows
 
 
 class Settled(Sessions):

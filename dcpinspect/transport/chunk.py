@@ -70,7 +70,7 @@ class Segments:
 
     def only(self, rows: slice | Column) -> Segments:
         """A copy of these entries."""
-        return Segments(np.ascontiguousarray(self.columns[:, rows]))
+        return Segments(np.array(self.columns[:, rows], order="C"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ HOLE, END, HELD = -1, -2, -3
 # Columns of a flow.
 (
     BASE, NEXT, FIN_AT, ACKED_TO, STARTED, ENDED, HEAD, TAIL, NODES, WAITING, STRAY, HOLES,
-    PACKETS, PAYLOAD_BYTES, UNIQUE, DUPLICATE, LATE, MISSING, CUT_OFF, FLOW,
-) = range(20)  # fmt: skip
+    PACKETS, PAYLOAD_BYTES, UNIQUE, DUPLICATE, LATE, MISSING, CUT_OFF, RECENT, FLOW,
+) = range(21)  # fmt: skip
 """BASE: sequence number of stream offset 0, or -1. NEXT: offset of the next byte wanted. FIN_AT, ACKED_TO: offsets, or -1. HEAD, TAIL:
 waiting nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out of the window. HOLES: number made so far. From PACKETS
-on: accounts."""
+on: accounts. RECENT: row of the flow's recent holes, from 1; 0 while there are none."""
 
 # Columns of a connection.
 (
@@ -45,7 +45,7 @@ OPEN, BY_FIN, BY_RST, REPLACED = range(4)
 ) = range(14)  # fmt: skip
 
 # Running numbers of the whole reassembly.
-CONNECTIONS, FREE, TOP, LIVE, TOTAL_WAITING, HAND, ENTRIES, FRESH, COUNTERS = range(9)
+CONNECTIONS, FREE, TOP, LIVE, TOTAL_WAITING, HAND, ENTRIES, FRESH, RECENTS, COUNTERS = range(10)
 
 MASK = 0xFFFFFFFF
 WINDOW = 1 << 30
@@ -103,9 +103,14 @@ def enter_hole(f: int, length: int, packet: int, file: int, time: int, flows: In
     """The next ``length`` bytes of flow ``f`` will not come; ``packet`` decided it."""
     at = flows[f, NEXT]
     enter(entries, counters, f, at, length, HOLE, packet, 0, file, time, -1)
+    row = flows[f, RECENT]
+    if row == 0:
+        row = counters[RECENTS] + 1
+        counters[RECENTS] = row
+        flows[f, RECENT] = row
     slot = 2 * (flows[f, HOLES] % RECENT_HOLES)
-    recent[f, slot] = at
-    recent[f, slot + 1] = at + length
+    recent[row, slot] = at
+    recent[row, slot + 1] = at + length
     flows[f, HOLES] += 1
     flows[f, MISSING] += length
     flows[f, NEXT] = at + length
@@ -115,8 +120,9 @@ def enter_hole(f: int, length: int, packet: int, file: int, time: int, flows: In
 def late_bytes(f: int, start: int, end: int, flows: Ints, recent: Ints) -> int:
     """How many of the stream bytes [start, end), all before NEXT, were given up earlier or precede the capture."""
     late = max(0, min(end, 0) - start)
+    row = flows[f, RECENT]
     for i in range(min(flows[f, HOLES], RECENT_HOLES)):
-        late += max(0, min(end, recent[f, 2 * i + 1]) - max(start, recent[f, 2 * i]))
+        late += max(0, min(end, recent[row, 2 * i + 1]) - max(start, recent[row, 2 * i]))
     return int(late)
 
 
@@ -414,6 +420,7 @@ def order_segments(
             len(entries) - counters[ENTRIES] < room
             or len(fresh) - counters[FRESH] < room
             or len(nodes) - counters[LIVE] < room
+            or len(recent) - counters[RECENTS] < room
             or len(connections) - counters[CONNECTIONS] < 2
         ):
             return i
@@ -612,7 +619,7 @@ def close_flows(
     """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before, or their number."""
     last = 2 * counters[CONNECTIONS]
     for f in range(start, last):
-        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8:
+        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8 or len(recent) - counters[RECENTS] < 2:
             return f
         close_flow(f, packet, 0, file, time, flows, recent, nodes, entries, counters)
     return int(last)

@@ -13,6 +13,7 @@ from dcpinspect.transport.ordering import (
     N_ACK_TIME,
     NEXT,
     NODES,
+    RECENTS,
     WAIT_NS,
     end_flow,
     give_up_gap,
@@ -31,7 +32,7 @@ def give_up_overdue(
     for f in range(start, last):
         if flows[f, HEAD] < 0:
             continue
-        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8:
+        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8 or len(recent) - counters[RECENTS] < 2:
             return f
         while flows[f, HEAD] >= 0:
             k = flows[f, HEAD]

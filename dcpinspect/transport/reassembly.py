@@ -6,13 +6,14 @@ keep the bytes of segments that wait longer than a batch; count every payload by
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
+from dcpinspect.growing import grown
 from dcpinspect.transport import ordering as o
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
@@ -27,6 +28,12 @@ MAX_FILLED_HOLE = 8 << 10
 or of lies, would take gigabytes otherwise."""
 MAX_FILLED = 64 << 20
 """Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
+
+
+_SEGMENT = [o.E_OFFSET, o.E_PACKET, o.E_FRAME, o.E_FILE, o.E_TIME]
+"""The columns of entries that ``Segments`` has, but for the last."""
+_ACCOUNT = [o.PACKETS, o.PAYLOAD_BYTES, o.UNIQUE, o.DUPLICATE, o.LATE, o.MISSING, o.CUT_OFF, o.HOLES]
+"""The columns of flows that ``DirectionAccount`` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class Reassembler:
         self._current = np.empty(0, np.int64)
         self._connections = np.zeros((16, o.CONNECTION), np.int64)
         self._flows = np.zeros((32, o.FLOW), np.int64)
-        self._recent = np.zeros((32, 2 * o.RECENT_HOLES), np.int64)
+        self._recent = np.zeros((64, 2 * o.RECENT_HOLES), np.int64)
         self._nodes = np.zeros((256, o.NODE), np.int64)
         self._entries = np.zeros((0, o.ENTRY), np.int64)
         self._fresh = np.zeros(0, np.int64)
@@ -103,10 +110,12 @@ class Reassembler:
         self._origins = np.empty((0, 2), np.int64)  # of bytes beside it, as UnusualPackets.resolve has it
         self._file = 0
         self._time_ns = 0
-        self._links: list[Connection] = []
 
-    def feed(self, batch: PacketBatch) -> list[StreamChunk]:
-        """What ``batch`` adds to the streams: by connection, client to server first; usually one chunk a direction with news."""
+    def feed(self, batch: PacketBatch) -> Iterator[StreamChunk]:
+        """What ``batch`` adds to the streams: by connection, client to server first; usually one chunk a direction with news.
+
+        Chunks are made one by one, until the next call.
+        """
         headers, data = self.headers.parse(batch), batch.data
         self._file_offset, self._data_size = batch.file_offset, len(data)
         if (headers.classes == UNUSUAL).any():
@@ -115,10 +124,10 @@ class Reassembler:
         if len(batch):
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
         if not len(headers.index):
-            return []
+            return iter(())
         pairs, sides = self.pairs.find(headers.tcp)
         if self.pairs.count > len(self._current):
-            self._current = _grown(self._current, 2 * self.pairs.count, -1)
+            self._current = grown(self._current, self.pairs.count, -1)
         count = len(headers.index)
         self._counters[[o.ENTRIES, o.FRESH]] = 0
         room = count + 2 * int(self._counters[o.LIVE]) + 128
@@ -156,33 +165,32 @@ class Reassembler:
         self._hold(data, self._fresh[: self._counters[o.FRESH]])
         return chunks
 
-    def pass_time(self, time_ns: int) -> list[StreamChunk]:
+    def pass_time(self, time_ns: int) -> Iterator[StreamChunk]:
         """What no longer waits for the bytes before it, now that capture time is ``time_ns``; released by the last packet fed."""
-        if not self._counters[o.LIVE]:
-            return []
-        packet = max(0, self.packets - 1)
-        return self._swept(lambda flow: give_up_overdue(0, flow, packet, self._file, time_ns, *self._tables()))
+        if self._counters[o.LIVE]:
+            packet = max(0, self.packets - 1)
+            yield from self._swept(lambda flow: give_up_overdue(0, flow, packet, self._file, time_ns, *self._tables()))
 
-    def finish(self) -> list[StreamChunk]:
+    def finish(self) -> Iterator[StreamChunk]:
         """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
         self._unusual.finish()
-        chunks = self._swept(lambda flow: o.close_flows(0, flow, self.packets, self._file, self._time_ns, *self._tables()))
+        yield from self._swept(lambda flow: o.close_flows(0, flow, self.packets, self._file, self._time_ns, *self._tables()))
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
-        return chunks
 
-    def _swept(self, kernel: Callable[[int], int]) -> list[StreamChunk]:
+    def _swept(self, kernel: Callable[[int], int]) -> Iterator[StreamChunk]:
         """What ``kernel`` enters for all flows; it takes the flow to begin with and returns where it stopped for want of room."""
-        chunks: list[StreamChunk] = []
         flow = 0
         while True:
             self._counters[o.ENTRIES] = 0
             waiting = int(self._flows[flow:, o.NODES].max(initial=0))
             self._entries = np.empty((4 * waiting + 4096, o.ENTRY), np.int64)
+            if len(self._recent) - self._counters[o.RECENTS] < 2:
+                self._recent = grown(self._recent, 0)
             flow = int(kernel(flow))
-            chunks += self._chunks(np.empty(0, np.uint8))
+            yield from self._chunks(np.empty(0, np.uint8))
             if flow == 2 * self._counters[o.CONNECTIONS]:
-                return chunks
+                return
 
     def _tables(self) -> tuple[Column, Column, Column, Column, Column]:
         return self._flows, self._recent, self._nodes, self._entries, self._counters
@@ -200,27 +208,30 @@ class Reassembler:
     @property
     def connections(self) -> list[Connection]:
         """The connections met so far; number ``n`` is at ``n - 1``."""
-        for index in range(len(self._links), int(self._counters[o.CONNECTIONS])):
-            pair, end = (int(value) for value in self._connections[index, [o.PAIR, o.CLIENT_END]])
-            started = bool(self._flows[2 * index : 2 * index + 2, o.STARTED].any())
-            self._links.append(
-                Connection(
-                    index + 1,
-                    self.pairs.address(pair, end),
-                    self.pairs.address(pair, 1 - end),
-                    int(self.pairs.keys[pair, 8 + 1 - end]),
-                    int(self._connections[index, o.FIRST_PACKET]),
-                    "handshake" if started else "mid-stream",
-                )
-            )
-        return self._links
+        return self.connections_from(0)
+
+    def connections_from(self, first: int) -> list[Connection]:
+        """As ``connections``, without the ``first`` ones."""
+        found = []
+        for index in range(first, int(self._counters[o.CONNECTIONS])):
+            pair, end, packet = self._connections[index, [o.PAIR, o.CLIENT_END, o.FIRST_PACKET]].tolist()
+            client, server = self.pairs.address(pair, end), self.pairs.address(pair, 1 - end)
+            starts = "handshake" if self.has_handshake(index + 1) else "mid-stream"
+            found.append(Connection(index + 1, client, server, int(self.pairs.keys[pair, 8 + 1 - end]), packet, starts))
+        return found
+
+    def has_handshake(self, connection: int) -> bool:
+        """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
+        return bool(self._flows[2 * connection - 2 : 2 * connection, o.STARTED].any())
 
     @property
     def accounts(self) -> list[DirectionAccount]:
         """The bytes of every direction so far."""
-        columns = [o.PACKETS, o.PAYLOAD_BYTES, o.UNIQUE, o.DUPLICATE, o.LATE, o.MISSING, o.CUT_OFF, o.HOLES]
-        rows = self._flows[: 2 * int(self._counters[o.CONNECTIONS]), columns].tolist()
-        return [DirectionAccount(flow // 2 + 1, flow % 2, *row) for flow, row in enumerate(rows)]
+        return [self.account(flow // 2 + 1, flow % 2) for flow in range(2 * int(self._counters[o.CONNECTIONS]))]
+
+    def account(self, connection: int, direction: int) -> DirectionAccount:
+        """The bytes of one direction so far."""
+        return DirectionAccount(connection, direction, *self._flows[2 * connection - 2 + direction, _ACCOUNT].tolist())
 
     @property
     def lifetimes(self) -> list[Lifetime]:
@@ -242,49 +253,55 @@ class Reassembler:
         if counters[o.TOTAL_WAITING] > o.MAX_TOTAL_WAITING - (1 << 20):
             need += 4 * int(counters[o.LIVE])
         if len(self._entries) - counters[o.ENTRIES] < need:
-            self._entries = _grown(self._entries, 2 * len(self._entries) + need, 0)
+            self._entries = grown(self._entries, len(self._entries) + need)
         if len(self._fresh) - counters[o.FRESH] < need:
-            self._fresh = _grown(self._fresh, 2 * len(self._fresh) + need, 0)
+            self._fresh = grown(self._fresh, len(self._fresh) + need)
         if len(self._nodes) - counters[o.LIVE] < need:
-            self._nodes = _grown(self._nodes, 2 * len(self._nodes) + need, 0)
+            self._nodes = grown(self._nodes, len(self._nodes) + need)
+        if len(self._recent) - counters[o.RECENTS] < need:
+            self._recent = grown(self._recent, len(self._recent) + need)
         if len(self._connections) - counters[o.CONNECTIONS] < 2:
             size = 2 * len(self._connections)
-            self._connections = _grown(self._connections, size, 0)
-            self._flows = _grown(self._flows, 2 * size, 0)
-            self._recent = _grown(self._recent, 2 * size, 0)
-            self._released = _grown(self._released, 2 * size, 0)
+            self._connections = grown(self._connections, size)
+            self._flows = grown(self._flows, 2 * size)
+            self._released = grown(self._released, 2 * size)
 
-    def _chunks(self, data: Bytes) -> list[StreamChunk]:
+    def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
+        """The chunks of the entries there are now; what waits on may be moved meanwhile."""
         entries = self._entries[: self._counters[o.ENTRIES]]
         if not len(entries):
-            return []
+            return iter(())
         flows = entries[:, o.E_FLOW]
         if (flows[1:] < flows[:-1]).any():
             entries = entries[np.argsort(flows, kind="stable")]
             flows = entries[:, o.E_FLOW]
-        starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1, [len(flows)])).tolist()
-        chunks: list[StreamChunk] = []
-        for start, end in pairwise(starts):
-            self._add_chunks(chunks, entries[start:end], data)
-        return chunks
+        starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1))
+        holes = np.add.reduceat(entries[:, o.E_SOURCE] == o.HOLE, starts, dtype=np.int64).tolist()
+        edges = pairwise([*starts.tolist(), len(flows)])
+        held = self._held
+        return (
+            chunk
+            for (start, end), count in zip(edges, holes, strict=True)
+            for chunk in self._flow_chunks(entries[start:end], data, held, holes=count)
+        )
 
-    def _add_chunks(self, chunks: list[StreamChunk], entries: Column, data: Bytes) -> None:
+    def _flow_chunks(self, entries: Column, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
         """The chunks of one flow: one, unless its holes are very long."""
-        holes = np.flatnonzero(entries[:, o.E_SOURCE] == o.HOLE).tolist()
         start = 0
         filled = 0
-        for hole in holes:
+        for hole in np.flatnonzero(entries[:, o.E_SOURCE] == o.HOLE).tolist() if holes else ():
             length = int(entries[hole, o.E_LENGTH])
             if filled + length > MAX_FILLED or length > MAX_FILLED_HOLE:
                 if hole > start:
-                    chunks.append(self._chunk(entries[start:hole], data, holed=True))
+                    yield self._chunk(entries[start:hole], data, held, holed=True)
                 start, filled = hole, 0
             filled += length if length <= MAX_FILLED_HOLE else 0
-        chunks.append(self._chunk(entries[start:], data, holed=bool(holes)))
+        yield self._chunk(entries[start:], data, held, holed=holes > 0)
 
-    def _chunk(self, entries: Column, data: Bytes, *, holed: bool) -> StreamChunk:
-        flow, offset = int(entries[0, o.E_FLOW]), int(entries[0, o.E_OFFSET])
-        end = int(entries[-1, o.E_OFFSET] + entries[-1, o.E_LENGTH])
+    def _chunk(self, entries: Column, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
+        flow, offset, length, source = entries[0, [o.E_FLOW, o.E_OFFSET, o.E_LENGTH, o.E_SOURCE]].tolist()
+        is_start = offset == 0 and bool(self._flows[flow, o.STARTED])
+        is_end = int(entries[-1, o.E_SOURCE]) == o.END
         holes: tuple[tuple[int, int], ...] = ()
         if holed:
             missing = entries[entries[:, o.E_SOURCE] == o.HOLE]
@@ -292,12 +309,17 @@ class Reassembler:
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
         columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
-        columns[:5] = entries[:, [o.E_OFFSET, o.E_PACKET, o.E_FRAME, o.E_FILE, o.E_TIME]].T
+        columns[:5] = entries[:, _SEGMENT].T
         least = max(self._released[flow], self._connections[flow // 2, o.OPENED_BY])
         np.maximum.accumulate(np.maximum(columns[1], least), out=columns[5])
         self._released[flow] = columns[5, -1]
-        target = np.zeros(end - offset, np.uint8) if holed else np.empty(end - offset, np.uint8)
-        o.gather(len(entries), data, self._held, entries, target, offset)
+        if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections
+            target = data[source : source + length].copy()
+        else:
+            size = int(entries[-1, o.E_OFFSET] + entries[-1, o.E_LENGTH]) - offset
+            target = np.zeros(size, np.uint8) if holed else np.empty(size, np.uint8)
+            if size:
+                o.gather(len(entries), data, held, entries, target, offset)
         return StreamChunk(
             connection=flow // 2 + 1,
             direction=flow % 2,
@@ -305,8 +327,8 @@ class Reassembler:
             data=target,
             segments=Segments(columns),
             holes=holes,
-            is_start=int(entries[0, o.E_OFFSET]) == 0 and bool(self._flows[flow, o.STARTED]),
-            is_end=int(entries[-1, o.E_SOURCE]) == o.END,
+            is_start=is_start,
+            is_end=is_end,
             places=self._entry_places(entries) if self._with_places else None,
         )
 
@@ -364,8 +386,3 @@ class Reassembler:
         entries[:, o.E_LENGTH] = self._nodes[chosen, o.N_LENGTH]
         entries[:, o.E_SOURCE] = self._nodes[chosen, o.N_SOURCE]
         o.gather(len(chosen), data, held, entries, target, 0)
-
-
-def _grown(table: Column, rows: int, value: int) -> Column:
-    """``table`` with ``rows`` rows, the new ones filled with ``value``."""
-    return np.concatenate((table, np.full((rows - len(table), *table.shape[1:]), value, np.int64)))

@@ -16,7 +16,8 @@ import numpy as np
 
 from dcpinspect.kernel import Kernel
 from dcpinspect.protocol import framing, resync, stretch
-from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.framed import Framed
+from dcpinspect.protocol.framing import Framer
 from dcpinspect.transport.chunk import Segments, StreamChunk
 from tests.builders import Row, message, mutation, rows_of
 

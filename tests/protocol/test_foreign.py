@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.foreign import MAX_LOOKED_AT, MEMCACHED_TEXT, TLS, Recogniser
-from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.framed import Framed
+from dcpinspect.protocol.framing import Framer
 from tests import builders
 
 

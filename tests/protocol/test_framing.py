@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol import framing
-from dcpinspect.protocol.framing import Framed, Framer
+from dcpinspect.protocol.framed import Framed
+from dcpinspect.protocol.framing import Framer
 from dcpinspect.protocol.resync import MAX_BODY
 from dcpinspect.transport.chunk import StreamChunk
 from tests import builders

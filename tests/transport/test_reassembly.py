@@ -66,7 +66,7 @@ def test_a_mid_stream_start_begins_at_the_first_byte_seen(tmp_path: Path) -> Non
 def chunks_of(path: Path, batch_bytes: int = 1 << 20) -> list[builders.StreamChunk]:
     reassembler = builders.Reassembler()
     chunks = [chunk for batch in builders.open_capture(path, batch_bytes=batch_bytes) for chunk in reassembler.feed(batch)]
-    return chunks + reassembler.finish()
+    return [*chunks, *reassembler.finish()]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_chunks_with_many_holes_are_split(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_many_new_connections_with_gaps_take_room_in_proportion(tmp_path: Path) -> None:
     path = tmp_path / "x"
-    path.write_bytes(b"".join(crowd.crowd(crowd.hole, 5000, closed=False)))
+    path.write_bytes(b"".join(crowd.crowd([crowd.hole], 5000, closed=False)))
     tracemalloc.start()
     try:
         assert len(chunks_of(path, batch_bytes=1 << 24)) == 15_000

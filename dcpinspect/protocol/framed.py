@@ -1,0 +1,153 @@
+"""What framing finds in one direction: messages, and an account of all its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.growing import grown
+from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
+from dcpinspect.protocol.stretch import Bytes, Column
+
+Mask = npt.NDArray[np.bool_]
+
+MID_STREAM = "mid-stream"
+BAD_MAGIC = "bad-magic"
+ABSURD_BODY = "absurd-body"
+HOLE = "hole"
+HEADER_CUT = "header-cut"
+REASONS = (MID_STREAM, BAD_MAGIC, ABSURD_BODY, HOLE, HEADER_CUT, TLS, MEMCACHED_TEXT)
+"""Why bytes are skipped."""
+
+NO_NUMBERS: Column = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """Messages of one direction, in stream order: one entry a message in every column, unless said otherwise."""
+
+    data: Bytes
+    """The bytes of all messages; those that the capture does not hold are zero."""
+    start: Column
+    """Where the message begins in ``data``."""
+    length: Column
+    """Its bytes on the wire, header included."""
+    stream_offset: Column
+    frame: Column
+    """Number, in ``file``, of the first packet (in order of the reading) that gave bytes of it."""
+    last_frame: Column
+    """Number, in ``last_file``, of the last one."""
+    file: Column
+    last_file: Column
+    time_ns: Column
+    """Capture time of the last one."""
+    release: Column
+    """Number over the whole reading of the packet that completed it, or that made its hole or its trial final."""
+    heuristic: Mask
+    """True where the message was found by a trial that ended without proof."""
+    missing_row: Column
+    """Entry that a missing range belongs to; one entry a range here and in the next two."""
+    missing_start: Column
+    """First missing byte, counted from the message's first."""
+    missing_end: Column
+    skipped_start: Column = field(default_factory=lambda: NO_NUMBERS)
+    """Stream offset where bytes that were no message begin; one entry a range here and in the next two."""
+    skipped_end: Column = field(default_factory=lambda: NO_NUMBERS)
+    skipped_reason: tuple[str, ...] = ()
+    """``mid-stream``, ``bad-magic``, ``absurd-body``, ``hole`` (over a header), ``header-cut`` (only its length was there), or the
+    name of another protocol (foreign.py)."""
+    unfinished: int = 0
+    """Bytes of a message whose end never came; at the end of the direction only."""
+
+
+_NUMBERS = tuple(name for name in Framed.__dataclass_fields__ if not name.startswith(("data", "heuristic", "skipped", "unfinished")))
+_NO_COLUMNS: dict[str, Any] = dict.fromkeys(_NUMBERS, NO_NUMBERS)
+NOTHING = Framed(data=np.empty(0, np.uint8), heuristic=np.empty(0, np.bool_), **_NO_COLUMNS)
+
+
+def joined(parts: Sequence[Framed]) -> Framed:
+    """Messages of consecutive stretches, or of several directions, over one buffer; without what was skipped."""
+    if len(parts) < 2:
+        return parts[0] if parts else NOTHING
+    sizes = np.array([len(part.data) for part in parts], dtype=np.int64)
+    counts = np.array([len(part.start) for part in parts], dtype=np.int64)
+    shifts = {"start": (np.cumsum(sizes) - sizes).tolist(), "missing_row": (np.cumsum(counts) - counts).tolist()}
+    numbers: dict[str, Any] = {}
+    for name in _NUMBERS:
+        columns = [getattr(part, name) for part in parts]
+        if name in shifts:
+            columns = [column + shift for column, shift in zip(columns, shifts[name], strict=True)]
+        numbers[name] = np.concatenate(columns)
+    return Framed(
+        data=np.concatenate([part.data for part in parts]), heuristic=np.concatenate([part.heuristic for part in parts]), **numbers
+    )
+
+
+@dataclass(slots=True)
+class FramingAccount:
+    """Captured bytes of one direction by what became of them; once it has ended they add up to what the chunks held, holes aside."""
+
+    messages: int = 0
+    skipped: int = 0
+    unfinished: int = 0
+    reasons: dict[str, int] = field(default_factory=dict)
+    """``skipped`` by reason."""
+    first_hole: int | None = None
+    """Stream offset of the first missing byte; ``None`` where none is missing."""
+    first_skipped: int | None = None
+
+    def skip(self, size: int, reason: str) -> None:
+        """``size`` captured bytes were skipped."""
+        if size:
+            self.skipped += size
+            self.reasons[reason] = self.reasons.get(reason, 0) + size
+
+
+_MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _ORDER, _REASONS = range(6)
+_DIGIT = 3
+"""Bits that number a reason, from 1."""
+
+
+class Accounts:
+    """The accounts of directions that have ended, by number: a hundred bytes each."""
+
+    def __init__(self) -> None:
+        self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
+
+    def put(self, number: int, account: FramingAccount) -> None:
+        """Keeps a copy."""
+        if number >= len(self._rows):
+            self._rows = grown(self._rows, number + 1)
+        row = self._rows[number]
+        row[_MESSAGES], row[_UNFINISHED] = account.messages, account.unfinished
+        row[_FIRST_HOLE] = 0 if account.first_hole is None else 1 + account.first_hole
+        row[_FIRST_SKIPPED] = 0 if account.first_skipped is None else 1 + account.first_skipped
+        order = 0
+        for reason, size in reversed(account.reasons.items()):
+            place = REASONS.index(reason)
+            row[_REASONS + place] = size
+            order = order << _DIGIT | place + 1
+        row[_ORDER] = order
+
+    def get(self, number: int) -> FramingAccount:
+        """What was put in; an empty account where nothing was."""
+        if number >= len(self._rows):
+            return FramingAccount()
+        messages, unfinished, first_hole, first_skipped, order, *sizes = self._rows[number].tolist()
+        reasons = {}
+        while order:
+            place = (order & (1 << _DIGIT) - 1) - 1
+            reasons[REASONS[place]] = sizes[place]
+            order >>= _DIGIT
+        return FramingAccount(
+            messages=messages,
+            skipped=sum(sizes),
+            unfinished=unfinished,
+            reasons=reasons,
+            first_hole=first_hole - 1 if first_hole else None,
+            first_skipped=first_skipped - 1 if first_skipped else None,
+        )

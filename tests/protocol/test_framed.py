@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.protocol.framed import NOTHING, REASONS, Accounts, FramingAccount, joined
+from dcpinspect.protocol.framing import Framer
+from tests import builders
+
+SIZES = st.integers(0, 1 << 60)
+accounts = st.builds(
+    FramingAccount,
+    messages=SIZES,
+    unfinished=SIZES,
+    reasons=st.dictionaries(st.sampled_from(REASONS), st.integers(1, 1 << 50)),
+    first_hole=st.none() | SIZES,
+    first_skipped=st.none() | SIZES,
+)
+
+
+@given(st.dictionaries(st.integers(0, 500), accounts, max_size=20))
+def test_accounts_come_back_as_they_were_put_in(given: dict[int, FramingAccount]) -> None:
+    kept = Accounts()
+    for number, account in given.items():
+        account.skipped = sum(account.reasons.values())
+        kept.put(number, account)
+    for number in range(510):
+        expected = given.get(number, FramingAccount())
+        found = kept.get(number)
+        assert found == expected
+        assert list(found.reasons) == list(expected.reasons)
+
+
+def test_joined_messages_are_those_of_the_parts_one_after_the_other() -> None:
+    messages = builders.mutations(30)
+    parts = []
+    for number, some in enumerate((messages[:10], messages[10:11], messages[11:])):
+        data = b"".join(some)
+        hole = ((40, 50),) if number == 1 else ()
+        framed = Framer().feed(builders.chunk(data, packet=100 * number, holes=hole, is_start=True))
+        assert framed is not None
+        parts.append(framed)
+    whole = joined(parts)
+    assert [row.data for row in builders.rows_of(whole)] == [row.data for part in parts for row in builders.rows_of(part)]
+    assert [row.missing for row in builders.rows_of(whole)] == [row.missing for part in parts for row in builders.rows_of(part)]
+    assert whole.missing_row.tolist() == [10]
+    assert np.array_equal(whole.release, np.concatenate([part.release for part in parts]))
+
+
+def test_nothing_joined_is_nothing() -> None:
+    assert joined([]) is NOTHING
+    assert len(NOTHING.start) == len(NOTHING.data) == 0

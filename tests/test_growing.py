@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.growing import grown
+
+
+def test_a_table_keeps_its_rows_and_at_least_doubles() -> None:
+    table = np.arange(6).reshape(3, 2)
+    larger = grown(table, 4)
+    assert larger.shape == (6, 2)
+    assert larger[:3].tolist() == table.tolist()
+    assert not larger[3:].any()
+    assert grown(table, 100).shape == (100, 2)
+
+
+def test_new_rows_hold_a_value_of_the_same_type() -> None:
+    larger = grown(np.array([1, 2], np.int8), 0, -1)
+    assert larger.dtype == np.int8
+    assert larger.tolist() == [1, 2, -1, -1]
