@@ -99,7 +99,7 @@ CASES = [
 
 
 def conversation(case: Case, **settings: str) -> tuple[Told, Stream]:
-    talk = opened("test:1", *case.flags, **settings)
+    talk = opened("test:1", *case.flags, port=50_000, **settings)
     stream = talk.stream(7, value={"sid": case.sid} if case.sid else None)
     if "enable_out_of_order" not in "".join(case.allows):
         stream.snapshot(0, 9, "memory")

@@ -146,7 +146,7 @@ FAULTS = {
 @pytest.mark.parametrize("rule", FAULTS)
 def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None:
     fault, words = FAULTS[rule]
-    talk = opened(enable_sync_writes="true", **({"enable_out_of_order_snapshots": "true"} if rule == "oso-structure" else {}))
+    talk = opened(port=50_000, enable_sync_writes="true", **({"enable_out_of_order_snapshots": "true"} if rule == "oso-structure" else {}))
     stream = talk.stream(7)
     fault(stream)
     (found,) = [one for one in findings(talk) if one.severity != "note"]
