@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.findings import connections, markers, negotiation, order, requests, wire
+from dcpinspect.findings import connections, markers, negotiation, order, pairing, requests, wire
 from dcpinspect.findings.collector import Collector, place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
@@ -21,7 +21,7 @@ from dcpinspect.tables.messages import MessageBatch
 
 RULES: Mapping[str, Rule] = {
     rule.id: rule
-    for rules in (wire.RULES, negotiation.RULES, requests.RULES, order.RULES, markers.RULES, connections.RULES)
+    for rules in (wire.RULES, negotiation.RULES, pairing.RULES, requests.RULES, order.RULES, markers.RULES, connections.RULES)
     for rule in rules
 }
 """Every rule by its id."""
@@ -61,13 +61,14 @@ class Checker:
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._collector = Collector(self._rules)
         self._negotiation = negotiation.Negotiation()
+        self._pairing = pairing.Pairing()
         self._places: dict[int, Place] = {}
 
     def take(self, batch: MessageBatch) -> None:
         """Looks at messages that the tracker was fed with just now."""
         for found in wire.candidates(batch):
             self._collector.add_rows(batch, found)
-        for found in self._negotiation.candidates(batch, self._tracker):
+        for found in (*self._negotiation.candidates(batch, self._tracker), *self._pairing.candidates(batch)):
             self._collector.add_rows(batch, found)
         state = self._tracker.state
         anomalies = state.rows(s.N_ANOMALIES)
@@ -92,6 +93,9 @@ class Checker:
         context = Context(self._tracker, links)
         collector = self._collector.copy()
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
+        if is_whole:
+            for occurrence in self._pairing.findings(context, coverage):
+                collector.add(occurrence)
         for occurrence in requests.findings(context):
             collector.add(occurrence)
         for occurrence in markers.findings(context, tables):

@@ -22,6 +22,8 @@ from dcpinspect.tables.messages import DIRECTIONS
 
 Table = npt.NDArray[np.int64]
 
+ALL = np.iinfo(np.int64).max
+"""A row after all rows."""
 _FRAME = (1 << s.FILE_SHIFT) - 1
 
 
@@ -129,6 +131,16 @@ class Context:
     def said(self, connection: int, at: At) -> Place:
         """Where a producer said something."""
         return _place(connection, self.producer(connection), at, 0)
+
+    def known_up_to(self, link: Link, direction: int) -> int:
+        """Up to which row everything is known that was said in a direction of a connection: until the message before its first loss."""
+        losses = self.tracker.state.rows(s.N_LOSSES)
+        mine = losses[(losses[:, s.L_CONNECTION] == link.number) & (losses[:, s.L_DIRECTION] == direction)]
+        if len(mine):
+            return int(mine[:, s.L_BEFORE_ROW].min())
+        if link.lost_at_end[direction] is not None:
+            return int(self.tracker.state.connections[link.number, s.C_LAST_ROW + direction])
+        return ALL
 
     def patience_ns(self, stream: int) -> int:
         """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""

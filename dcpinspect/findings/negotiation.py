@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.context import ALL
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import OPEN_FLAGS
@@ -229,7 +230,6 @@ class Facts:
 IDS = frozenset(rule.id for rule in RULES) - {"credentials-in-clear"}
 """Rules that depend on what the consumer asked for."""
 
-_NO_END = np.iinfo(np.int64).max
 _FRAMED = np.zeros(256, dtype=np.bool_)
 _FRAMED[[*range(Opcode.DCP_STREAM_END, Opcode.DCP_EXPIRATION + 1), Opcode.DCP_SYSTEM_EVENT]] = True
 _FRAMED[[*range(Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
@@ -344,7 +344,7 @@ def doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[in
         row = state.connections[link.number]
         for direction in (0, 1):
             if link.lost_at_end[direction] is not None and direction != row[s.C_PRODUCER]:
-                found.setdefault(link.number, []).append((int(row[s.C_LAST_ROW + direction]), _NO_END))
+                found.setdefault(link.number, []).append((int(row[s.C_LAST_ROW + direction]), ALL))
     return found
 
 

@@ -1,0 +1,261 @@
+"""Rules about requests and their answers: requests that nobody answered, answers that nobody asked for.
+
+Only commands that are always answered are looked at: those of DCP and of the connection around it. Whatever may have been answered, or
+asked, in bytes that were not captured is not accused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.context import ALL, Context
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams import state as s
+from dcpinspect.tables.messages import MessageBatch
+
+RULES = (
+    Rule(
+        "unmatched-response",
+        "session",
+        "warning",
+        "a response answers no request",
+        "captures that begin in the middle; a hole in which the request may be; commands with many answers or none",
+        "compare opaque and opcode with the requests: the sender answers twice, or mixes up connections",
+    ),
+    Rule(
+        "missing-response",
+        "session",
+        "warning",
+        "a request that must be answered is not, for longer than ten times what the connection has taken, or until the other side closes",
+        "commands without an answer; requests after which the sender closes at once; a hole in which the answer may be",
+        "look at the receiver: it is busy, hangs, or does not want this client",
+        reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
+    ),
+    Rule(
+        "unexpected-reply",
+        "session",
+        "warning",
+        "a command is answered with success that has no such answer",
+        "stream ends; markers that ask to be acknowledged",
+        "the answer is ignored at best: send none",
+    ),
+    Rule(
+        "takeover-sequence",
+        "stream",
+        "warning",
+        "a vbucket's state is set on a stream that was not requested with the takeover flag, or that is not answered",
+        "requests that were not captured; a hole in which the answer may be",
+        "look at both nodes of the rebalance: the vbucket may be active on both, or on neither",
+        ("not-requested", "unanswered"),
+    ),
+)
+
+MOST = 1 << 16
+"""Requests without an answer, and answers without a request, that are remembered at most."""
+LEAST_PATIENCE_NS = 2_000_000_000
+LEAST_WAIT_NS = 200_000_000
+"""The same where the receiver closes without an answer."""
+
+_ALWAYS = (
+    *(Opcode.HELLO, Opcode.SASL_LIST_MECHS, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.VERSION),
+    *(Opcode.GET_CLUSTER_CONFIG, Opcode.GET_ERROR_MAP, Opcode.GET_ALL_VB_SEQNOS, Opcode.OBSERVE_SEQNO, Opcode.GET_FAILOVER_LOG),
+    *(Opcode.COLLECTIONS_GET_MANIFEST, Opcode.COLLECTIONS_GET_ID, Opcode.COLLECTIONS_GET_SCOPE_ID),
+    *(Opcode.DCP_OPEN, Opcode.DCP_ADD_STREAM, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG),
+    *(Opcode.DCP_SET_VBUCKET_STATE, Opcode.DCP_CONTROL),
+)
+_ASKS = np.zeros(256, dtype=np.bool_)
+_ASKS[[*_ALWAYS]] = True
+_SILENT = np.zeros(256, dtype=np.bool_)
+_SILENT[[Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT]] = True
+_SILENT[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_OF_VBUCKET = (Opcode.DCP_ADD_STREAM, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_STREAM_REQ, Opcode.DCP_SET_VBUCKET_STATE)
+
+_NEXT: dict[int, str] = {
+    Opcode.DCP_OPEN: "look at the name, the privileges of the user and the address: a server that will not have a client may say nothing",
+    Opcode.DCP_STREAM_REQ: "the server is busy or hangs: look at its log, and let the client ask again after a while",
+}
+
+_BEGINNING = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN)
+"""Whoever is turned away with these was not wanted; later, an answer may just have been on its way when a node went down."""
+
+_Key = tuple[int, int, int, int]
+"""Connection, direction of the request, opcode, opaque."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request without an answer so far."""
+
+    place: Place
+    key: _Key
+    vbucket: int | None
+
+
+class Pairing:
+    """Follows requests to their answers; memory grows with those that are not answered."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Asked] = {}
+        self._waiting_for: dict[_Key, list[int]] = {}
+        self._unmatched: dict[_Key, list[Place]] = {}
+        self._unmatched_count = 0
+        self._slowest: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        """By connection and opcode: (time of the answer, how long it took), each slower than all before."""
+        self.takeovers: list[Asked] = []
+        """Messages that set the state of a vbucket, the first ones."""
+
+    def candidates(self, batch: MessageBatch) -> Iterator[Candidates]:
+        """What the batch shows alone; the rest is in ``findings``."""
+        decoded = batch.decoded
+        own = decoded.has_magic & ~decoded.is_server
+        answers = own & decoded.is_response
+        self._take(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
+        rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
+        if len(rows):
+            yield Candidates("unexpected-reply", rows, lambda row: f"{batch.name_of(row)} needs no answer")
+
+    def _take(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
+        request = batch.request_row
+        has_request = np.ones(len(batch), dtype=np.bool_) if request.valid is None else request.valid
+        answered = request.values[answers & has_request]
+        first = int(batch.row[0]) if len(batch) else 0
+        for row in answered[answered < first].tolist():
+            self._forget(row)
+        rows = np.flatnonzero(asks)
+        for index in rows[~np.isin(batch.row[rows], answered)].tolist():
+            self._ask(batch, index)
+        for index in np.flatnonzero(answers & ~has_request).tolist():
+            self._orphan(batch, index)
+        for index in np.flatnonzero(asks & (batch.decoded.opcode == Opcode.DCP_SET_VBUCKET_STATE)).tolist()[: MOST - len(self.takeovers)]:
+            self.takeovers.append(self._asked(batch, index))
+        self._time(batch, np.flatnonzero(answers & has_request))
+
+    def _time(self, batch: MessageBatch, rows: Rows) -> None:
+        if not len(rows):
+            return
+        keys = batch.connection[rows] * 256 + batch.decoded.opcode[rows]
+        took = batch.rtt_ns.values[rows].astype(np.int64)
+        for key in np.unique(keys).tolist():
+            mine = rows[keys == key]
+            known = self._slowest.setdefault((key // 256, key % 256), [])
+            before = known[-1][1] if known else -1
+            slowest = np.maximum.accumulate(took[keys == key])
+            rises = np.flatnonzero(np.diff(np.maximum(slowest, before), prepend=before) > 0)
+            known += [(int(batch.time_ns[mine[place]]), int(slowest[place])) for place in rises.tolist()]
+
+    def _asked(self, batch: MessageBatch, index: int) -> Asked:
+        opcode = int(batch.decoded.opcode[index])
+        key = (int(batch.connection[index]), int(batch.direction[index]), opcode, int(batch.decoded.opaque[index]))
+        return Asked(place_of(batch, index), key, int(batch.decoded.specific[index]) if opcode in _OF_VBUCKET else None)
+
+    def _ask(self, batch: MessageBatch, index: int) -> None:
+        asked = self._asked(batch, index)
+        orphans = self._unmatched.get(asked.key, [])
+        for place in orphans:
+            if place.time_ns >= asked.place.time_ns:  # its answer was read before it
+                orphans.remove(place)
+                self._unmatched_count -= 1
+                return
+        if len(self._waiting) >= MOST:
+            self._forget(next(iter(self._waiting)))
+        self._waiting[asked.place.row] = asked
+        self._waiting_for.setdefault(asked.key, []).append(asked.place.row)
+
+    def _forget(self, row: int) -> None:
+        asked = self._waiting.pop(row, None)
+        if asked is not None:
+            rows = self._waiting_for[asked.key]
+            rows.remove(row)
+            if not rows:
+                del self._waiting_for[asked.key]
+
+    def _orphan(self, batch: MessageBatch, index: int) -> None:
+        key = (
+            *(int(batch.connection[index]), 1 - int(batch.direction[index])),
+            *(int(batch.decoded.opcode[index]), int(batch.decoded.opaque[index])),
+        )
+        rows = self._waiting_for.get(key)
+        if rows:
+            self._forget(rows[0])  # one of these it must be, though nobody knows which
+        elif self._unmatched_count < MOST:
+            self._unmatched.setdefault(key, []).append(place_of(batch, index))
+            self._unmatched_count += 1
+
+    # -- what is known at the end -----------------------------------------------------------------------------
+
+    def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
+        """All occurrences."""
+        cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
+        yield from self._nobody_asked(context)
+        for asked in self._waiting.values():
+            waited = self._waited(context, asked, cut_off)
+            if waited is None:
+                continue
+            opcode = asked.key[2]
+            name = opcode_name(opcode)
+            if opcode == Opcode.DCP_SET_VBUCKET_STATE:
+                message = f"the state of the vbucket was set, and not answered {waited}"
+                yield _of("takeover-sequence", asked, message, cause="unanswered")
+            else:
+                yield _of("missing-response", asked, f"{name} unanswered {waited}", next_=_NEXT.get(opcode))
+        yield from self._takeovers(context)
+
+    def _nobody_asked(self, context: Context) -> Iterator[Occurrence]:
+        for (connection, direction, opcode, opaque), places in self._unmatched.items():
+            link = context.by_number.get(connection)
+            if link is None or not link.has_handshake:
+                continue
+            known_to = context.known_up_to(link, direction)
+            for place in places:
+                if place.row <= known_to:
+                    message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}: nobody asked"
+                    yield Occurrence("unmatched-response", "warning", message, connection, (place,))
+
+    def _waited(self, context: Context, asked: Asked, cut_off: set[tuple[int, int]]) -> str | None:
+        """How long an answer that must have come by then did not, in words; None where it may still come, or may not have been captured."""
+        connection, direction, opcode, _ = asked.key
+        link = context.by_number.get(connection)
+        if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
+            return None
+        if context.known_up_to(link, 1 - direction) < ALL:
+            return None
+        waited_ns = (link.closed_ns if link.closed else link.last_ns) - asked.place.time_ns
+        if link.closed == "replaced":
+            waited_ns = link.last_ns - asked.place.time_ns
+        slowest = max((took for when, took in self._slowest.get((connection, opcode), ()) if when <= asked.place.time_ns), default=0)
+        if waited_ns > max(LEAST_PATIENCE_NS, 10 * slowest):
+            return f"for {waited_ns / 1e9:.1f} s"
+        enough = 0 if opcode in _BEGINNING else max(LEAST_WAIT_NS, 10 * slowest)
+        if link.closed in ("fin", "rst") and link.closed_by == 1 - direction and waited_ns > enough:
+            side = ("client", "server")[link.closed_by]
+            return f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the connection {waited_ns / 1e6:.0f} ms later"
+        return None
+
+    def _takeovers(self, context: Context) -> Iterator[Occurrence]:
+        for asked in self.takeovers:
+            connection = asked.key[0]
+            streams = context.streams
+            mine = np.flatnonzero((streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_VBUCKET] == asked.vbucket))
+            mine = mine[(streams[mine, s.S_OPAQUE] == asked.key[3]) & (streams[mine, s.S_OPENED + s.AT_ROW] < asked.place.row)]
+            if not len(mine) or not streams[mine[-1], s.S_FORM] or int(streams[mine[-1], s.S_FLAGS]) & TAKEOVER:
+                continue
+            request = context.request(int(mine[-1]))
+            message = "the state of the vbucket is set on a stream that was not requested with takeover"
+            yield _of("takeover-sequence", asked, message, *([request] if request is not None else []), cause="not-requested")
+
+
+TAKEOVER = 0x01
+
+
+def _of(rule: str, asked: Asked, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:
+    return Occurrence(rule, "warning", message, asked.key[0], (asked.place, *places), asked.vbucket, cause=cause, next=next_)

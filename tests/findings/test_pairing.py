@@ -1,0 +1,247 @@
+"""Rules about requests and answers: one without the other, and what the capture must hold for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dcpinspect.findings.pairing import RULES
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
+from tests.findings.checked import findings
+from tests.peers.script import Stream
+from tests.streams.told import Told, opened
+
+IDS = [rule.id for rule in RULES]
+
+
+def found(*talks: Told, **options: Any) -> list[tuple[str, str | None, str]]:
+    whole = findings(*talks, rules=IDS, **options)
+    assert findings(*talks, rules=IDS, sizes=[1] * 300) == whole
+    return [(one.rule, one.cause, one.message) for one in whole]
+
+
+def unanswered(talk: Told, opcode: str = "dcp_control", **parts: Any) -> None:
+    """A request without an answer."""
+    body: dict[str, Any] = {"key": "enable_noop", "value": "true"} if opcode == "dcp_control" else {}
+    talk.send("client", encode(opcode, opaque=77, **body, **parts))
+
+
+# -- missing-response -----------------------------------------------------------------------------------
+
+
+def test_a_request_that_is_not_answered_while_the_connection_goes_on() -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.wait(2.5)
+    talk.noop()
+    ((rule, _, message),) = found(talk)
+    assert (rule, message) == ("missing-response", "dcp_control unanswered for 2.5 s")
+
+
+def test_ten_times_the_slowest_answer_before_is_waited_for() -> None:
+    for slow, expected in ((0.1, 1), (0.5, 0)):
+        talk = opened()
+        talk.send("client", encode("dcp_control", opaque=5, key="enable_noop", value="true"))
+        talk.wait(slow)
+        talk.answer("dcp_control", 5)
+        unanswered(talk)
+        talk.wait(3)
+        talk.noop()
+        assert len(found(talk)) == expected
+
+
+def test_nothing_is_missing_merely_because_the_capture_ends() -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.wait(0.5)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_an_open_after_which_the_server_closes() -> None:
+    for abort, word in ((False, "closed"), (True, "reset")):
+        talk = Told("x:1")
+        talk.hello("x/1", "JSON")
+        talk.send("client", encode("dcp_open", opaque=9, key="x:1", flags=["producer"]))
+        talk.wait(0.01)
+        talk.close("server", abort=abort)
+        ((rule, _, message),) = found(talk)
+        assert rule == "missing-response"
+        assert message.startswith(f"dcp_open unanswered when the server {word} the connection")
+        (whole,) = findings(talk, rules=IDS)
+        assert "name" in whole.next
+
+
+def test_a_stream_request_after_which_the_server_closes_late() -> None:
+    talk = opened()
+    talk.stream_request(7, 0x700)
+    talk.wait(0.5)
+    talk.close("server")
+    (whole,) = findings(talk, rules=IDS)
+    assert (whole.rule, whole.vbuckets, "busy" in whole.next) == ("missing-response", (7,), True)
+
+
+@pytest.mark.parametrize("abort", [True, False])
+def test_a_node_that_goes_down_owes_no_answer_to_what_was_just_asked(abort: bool) -> None:
+    talk = opened()
+    talk.stream_request(7, 0x700)
+    talk.close("server", abort=abort)
+    assert found(talk) == []
+
+
+def test_a_client_that_closes_does_not_wait() -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.close("client")
+    assert found(talk) == []
+
+
+def test_an_answer_in_a_hole_accuses_nobody() -> None:
+    talk = opened()
+    opaque = talk.opaque()
+    talk.send("client", encode("dcp_control", opaque=opaque, key="enable_noop", value="true"))
+    with talk.lost():
+        talk.answer("dcp_control", opaque)
+    talk.wait(4)
+    assert found(talk) == []
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_a_capture_that_begins_in_the_middle_may_lack_the_answer() -> None:
+    talk = opened()
+    talk.begin()
+    for _ in range(5):
+        talk.noop()
+    unanswered(talk)
+    talk.wait(4)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_commands_without_an_answer_are_not_waited_for() -> None:
+    talk = opened(connection_buffer_size="1000")
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    talk.acknowledge()
+    talk.wait(5)
+    talk.noop()
+    assert found(talk) == []
+
+
+# -- unmatched-response ---------------------------------------------------------------------------------
+
+
+def test_an_answer_that_nobody_asked_for() -> None:
+    talk = opened()
+    talk.answer("dcp_control", 0x55)
+    assert found(talk) == [("unmatched-response", None, "dcp_control response, opaque 0x00000055: nobody asked")]
+
+
+def test_an_answer_that_comes_twice() -> None:
+    talk = opened()
+    talk.control("enable_noop", "true")
+    talk.answer("dcp_control", 3)
+    assert [rule for rule, _, _ in found(talk)] == ["unmatched-response"]
+
+
+def test_an_answer_to_a_request_in_a_hole_accuses_nobody() -> None:
+    talk = opened()
+    with talk.lost():
+        unanswered(talk)
+    talk.answer("dcp_control", 77)
+    assert found(talk) == []
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_an_answer_in_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
+    talk = opened()
+    talk.begin()
+    talk.answer("dcp_control", 77)
+    for _ in range(5):
+        talk.noop()
+    assert found(talk) == []
+
+
+def test_commands_with_many_answers_and_errors_about_what_needs_none() -> None:
+    talk = opened()
+    talk.stat("", {"a": "1", "b": "2"})
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    talk.answer("dcp_mutation", stream.opaque, by="client", status=Status.ENOMEM)
+    assert found(talk) == []
+
+
+# -- unexpected-reply -----------------------------------------------------------------------------------
+
+
+def test_a_success_where_none_is_due() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    talk.answer("dcp_mutation", stream.opaque, by="client")
+    assert found(talk) == [("unexpected-reply", None, "dcp_mutation needs no answer")]
+
+
+def test_stream_ends_and_markers_may_be_answered() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory", "ack")
+    stream.mutation(3, "k")
+    stream.snapshot_received()
+    stream.end()
+    talk.answer("dcp_stream_end", stream.opaque, by="client")
+    assert found(talk) == []
+
+
+# -- takeover-sequence ----------------------------------------------------------------------------------
+
+
+def takeover(*flags: str) -> tuple[Told, Stream]:
+    talk = opened()
+    stream = talk.stream(7, flags=flags)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    return talk, stream
+
+
+def test_a_state_set_on_a_stream_without_takeover() -> None:
+    talk, stream = takeover()
+    stream.set_state("pending")
+    assert [(rule, cause) for rule, cause, _ in found(talk)] == [("takeover-sequence", "not-requested")]
+    (whole,) = findings(talk, rules=IDS)
+    assert [place.direction for place in whole.places] == ["s2c", "c2s"]
+    talk, stream = takeover("takeover")
+    stream.set_state("pending")
+    assert found(talk) == []
+
+
+def test_a_state_that_is_set_and_not_answered() -> None:
+    talk, stream = takeover("takeover")
+    stream.send("dcp_set_vbucket_state", state="pending")
+    talk.wait(3)
+    talk.noop()
+    assert [(rule, cause) for rule, cause, _ in found(talk)] == [("takeover-sequence", "unanswered")]
+    talk, stream = takeover("takeover")
+    stream.send("dcp_set_vbucket_state", state="pending")
+    with talk.lost():
+        talk.answer("dcp_set_vbucket_state", stream.opaque, by="client")
+    talk.wait(3)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_a_state_set_on_a_stream_whose_request_was_not_captured() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    talk.begin()
+    for seqno in range(1, 9):
+        stream.seqno_advanced(seqno)
+    stream.set_state("pending")
+    assert found(talk) == []
