@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from tempfile import TemporaryDirectory
-from threading import Lock
+from threading import Event, Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -143,8 +143,8 @@ class Captures:
         """The next batch; None at the end, which may be here and now."""
         if self.is_stopped and self._end is None:
             return None
-        self.is_waiting = True
         try:
+            self.is_waiting = True
             batch = next(source, None)
         except KeyboardInterrupt:
             return None
@@ -214,6 +214,7 @@ class Query:
     def __init__(self, text: str, captures: Captures) -> None:
         self._text = text
         self._captures = captures
+        self._ended = Event()
         self._folder = TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
         # On one thread the scan is in the main one, where Ctrl-C ends its wait for input.
         threads = {} if captures.can_repeat else {"threads": 1}
@@ -234,6 +235,7 @@ class Query:
 
     def end(self) -> None:
         """End what is computed, with KeyboardInterrupt where that is; from any thread."""
+        self._ended.set()
         self._database.interrupt()
 
     def result(self) -> Rows:
@@ -254,13 +256,17 @@ class Query:
 
     def _told(self, text: str, step: Callable[[], Any]) -> Any:
         """What a step gives, or its failure as an exception of ours."""
+        if self._ended.is_set():
+            raise KeyboardInterrupt
         try:
             return step()
         except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
             if self._captures.failure is not None:
                 raise self._captures.failure from None
-            if isinstance(error, duckdb.InterruptException) or not isinstance(error, (duckdb.Error, pa.ArrowException)):
-                raise KeyboardInterrupt from None  # a RuntimeError is what DuckDB makes of it
+            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException))
+            if self._ended.is_set() or not is_theirs or isinstance(error, duckdb.InterruptException):
+                # Of KeyboardInterrupt DuckDB makes a RuntimeError, and Arrow, in a scan, any error with the traceback as its text.
+                raise KeyboardInterrupt from None
             raise self._explained(text, error) from error
 
     def _explained(self, text: str, error: Exception) -> UsageError:

@@ -408,3 +408,19 @@ def test_what_goes_wrong_while_reading_is_told_as_it_is() -> None:
         asked.register("broken", ScannedTable(pa.schema({"n": pa.int64()}), rows))
         with pytest.raises(UsageError, match="cut"):
             list(asked.result())
+
+
+@pytest.mark.parametrize("text", ["select sum(n) from broken", "select n from broken"])
+def test_a_scan_that_an_interrupt_ends_is_no_error_of_the_query(text: str) -> None:
+    with Captures([TOUR]) as captures, Query(text, captures) as asked:
+
+        def rows(_: Sequence[str]) -> Iterator[Any]:
+            yield pa.record_batch({"n": [1]})
+            asked.end()
+            raise KeyboardInterrupt
+
+        asked.register("broken", ScannedTable(pa.schema({"n": pa.int64()}), rows))
+        with pytest.raises(KeyboardInterrupt):
+            list(asked.result())
+        with pytest.raises(KeyboardInterrupt):
+            asked.result()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,7 +21,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
-    from dcpinspect.query import Captures
+    from dcpinspect.query import Captures, Query
 
 MAX_QUERY = 1 << 20
 """Bytes of a query from standard input."""
@@ -49,11 +51,11 @@ def sql(
     options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
     extra_ports, find_ports = options.ports(port)
 
-    from dcpinspect.query import Captures, Query  # deferred: DuckDB and the decoder; --help and completion do without
+    from dcpinspect.query import Captures  # deferred: DuckDB and the decoder; --help and completion do without
 
     with (
         Captures(paths, extra_ports=extra_ports, find_ports=find_ports) as captures,
-        Query(text, captures) as query,
+        _prepared(text, captures) as query,
         interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
         opened(output, format_, paths) as out,
         progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
@@ -67,6 +69,18 @@ def sql(
     if captures.is_stopped:
         raise KeyboardInterrupt
     return status
+
+
+@contextmanager
+def _prepared(text: str, captures: Captures) -> Iterator[Query]:
+    """The query. Ctrl-C comes when it is whole: of KeyboardInterrupt in the midst of that DuckDB makes errors of its own."""
+    from dcpinspect.query import Query
+
+    with interrupts.deferred():
+        whole = Query(text, captures)
+        interrupts.check()
+    with whole as query:
+        yield query
 
 
 def _stop(captures: Captures) -> bool:

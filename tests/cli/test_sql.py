@@ -217,6 +217,27 @@ def test_a_closed_pipe_is_silent() -> None:
         assert process.stderr.read() == b""
 
 
+def test_ctrl_c_while_the_query_is_prepared_is_silent() -> None:
+    code = """
+import os, signal, sys
+from dcpinspect import __main__, query
+
+class Pressed(query.ScannedTable):
+    @property
+    def schema(self):  # DuckDB asks for it
+        if once:
+            os.kill(os.getpid(), once.pop())
+        return super().schema
+
+query.ScannedTable = Pressed
+once = [signal.SIGINT]
+sys.argv[1:] = ["sql", sys.argv[1], "select 1"]
+__main__.run()
+"""
+    done = subprocess.run([sys.executable, "-c", code, TOUR], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 WATCHED = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="watches the program through /proc")
 
 
