@@ -118,9 +118,9 @@ def show(
                         rows = rows[:left]
                         left -= len(rows)
                     shown += len(rows)
-                    writer.write(batch.redacted(redactor), rows)
                     if subset is not None:
-                        subset.choose(batch, rows)
+                        subset.choose(batch, rows)  # first: Ctrl-C or a closed pipe may end the writing when some are shown
+                    writer.write(batch.redacted(redactor), rows)
                     out.flush()
                     if left == 0:
                         break

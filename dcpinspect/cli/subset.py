@@ -29,7 +29,7 @@ STDIN = "-"
 def packets_written(
     path: str | None, captures: Sequence[str], *, with_handshakes: bool, is_redacted: bool, output: str | None
 ) -> Iterator[Subset | None]:
-    """Who follows a reading to write its packets to ``path`` at the end, which is also that of Ctrl-C; None without a path.
+    """Who follows a reading to write its packets to ``path`` at the end, which Ctrl-C or a closed pipe may bring; None without a path.
 
     ``output`` is where the messages go. Raises UsageError for what cannot be.
     """
@@ -47,9 +47,10 @@ def packets_written(
         with Subset(with_handshakes=with_handshakes) as subset:
             try:
                 yield subset
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, BrokenPipeError) as error:
                 _write(subset, file, wants_bar=wants_progress(output))
-                complain(f"interrupted; {escape(path)} has the packets of what was read until then")
+                why = "interrupted" if isinstance(error, KeyboardInterrupt) else "the output was closed"
+                complain(f"{why}; {escape(path)} has the packets of what was read until then")
                 raise
             _write(subset, file, wants_bar=wants_progress(output))
     finally:

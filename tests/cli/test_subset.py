@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from dcpinspect.cli.main import main
+from dcpinspect.reading import Reading
 from tests import builders
 from tests.capture.test_pcapng_writer import packets_in, tshark
 from tests.cli.test_output import wait_until_it_waits
@@ -124,6 +125,22 @@ def test_ctrl_c_leaves_the_packets_of_what_was_read(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert said == f"dcpinspect: interrupted; {path} has the packets of what was read until then\n"
     assert 50 < len(packets_in(path)) < len(packets_in(TOUR))
+
+
+def test_a_closed_pipe_leaves_the_packets_of_what_was_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    command = [sys.executable, "-m", "dcpinspect", "read", str(SAMPLES / "large.pcapng.gz"), "-w", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read().decode()
+    assert process.returncode == 141
+    assert said == f"dcpinspect: the output was closed; {path} has the packets of what was read until then\n"
+    with Reading([str(path)]) as part:
+        messages = sum(map(len, part))
+    assert 500 < messages < 20_000
 
 
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
