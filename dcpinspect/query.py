@@ -27,6 +27,7 @@ from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
 from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.reading import Packets, Reading
+from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.duck import connect
 from dcpinspect.tables.messages import MessageBatch
@@ -298,12 +299,22 @@ def _parts(error: Exception) -> tuple[str, int | None]:
         what, place = text.partition(" Error: ")[2] or text, None
     for theirs, ours in _OUR_WORDS:
         what = re.sub(theirs, ours, what)
+    what = re.sub(r"(?s)(Table with name (.+) does not exist!).*", lambda found: f"{found[1]} {_tables_like(found[2])}", what)
     return one_line(what), int(place) if place is not None else None
 
 
+def _tables_like(name: str) -> str:
+    """What to say of a table that is none; DuckDB would name its own catalogues."""
+    close = did_you_mean(name, TABLES)
+    return close.replace("; d", "D") if close else f"There are {', '.join(TABLES)}"
+
+
+_UNCHANGED = "tables of captures cannot be changed; make one of your own, as in create table t as from messages"
 _OUR_WORDS = (
     ("file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"),
     (r'\s*Use "SET .*', ""),  # nothing can be set
+    (r"^\S+ is not an table$", _UNCHANGED),
+    ("^Can only (update|delete from) base table$", _UNCHANGED),
 )
 
 

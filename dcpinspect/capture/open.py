@@ -17,7 +17,7 @@ from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, Walk
-from dcpinspect.errors import CaptureError
+from dcpinspect.errors import CaptureError, UsageError
 
 BATCH_BYTES = 16 << 20
 """Read at once. Larger is not faster (measured from 4 MiB on), smaller makes more tables."""
@@ -55,6 +55,10 @@ class Capture:
     """
 
     def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool) -> None:
+        if "" in paths:
+            raise UsageError("a capture has an empty name; name a file, or - for standard input")
+        if list(paths).count(STDIN) > 1:
+            raise UsageError("-: standard input can be read once; name it once")
         self.files = [CaptureFile(path) for path in paths]
         """In reading order; ``PacketBatch.file`` counts in it."""
         self.position = 0

@@ -1,4 +1,4 @@
-"""``dcpinspect explain``: what a command, status, control key, feature or pasted message means."""
+"""``dcpinspect explain``: what a command, status, control key, feature, rule or pasted message means."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def explain(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME|NUMBER|HEX…", help="A command, status, control key or feature by name or number, or bytes in hex; - reads them."
+            metavar="NAME|NUMBER|HEX…",
+            help="A command, status, control key, feature or rule by name or number, or bytes in hex; - reads them.",
         ),
     ],
 ) -> None:
@@ -51,6 +52,6 @@ def explain(
         try:
             parse_hex(text)
         except HexError as error:
-            raise UsageError(f"{shown} is no command, status, control key or feature, and no hex either: {error}") from None
+            raise UsageError(f"{shown} is no command, status, control key, feature or rule, and no hex either: {error}") from None
         raise UsageError(f"{shown} is the number of no command, status or feature")
     terminal.put("\n".join(lines) + "\n")

@@ -118,7 +118,7 @@ class _Interfaces:
         finally:
             recorder.close(received=self._capture.received, dropped=self._capture.dropped)
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int) -> int:
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """What was captured and what was not, then as for files."""
         capture = self._capture
         dropped = (
@@ -126,4 +126,4 @@ class _Interfaces:
         )
         names = escape(capture.files[0].name)
         complain(f"{names}: {capture.packets:,} packets captured, {dropped}; {reading.messages:,} messages, {shown:,} shown")
-        return report(reading, is_whole=is_whole, stats=stats, shown=shown)
+        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)

@@ -34,7 +34,7 @@ class Source(Protocol):
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> AbstractContextManager[Reading]:
         """The reading, opened."""
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int) -> int:
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """Say what there is to say at the end, on standard error; the exit status."""
 
 
@@ -102,7 +102,7 @@ def show(
     with packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
         if subset is not None:
             subset.follow(reading)
-        left, shown = limit, 0
+        left, shown, skipped = limit, 0, 0
         capture = reading.capture
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
         with opened(output, format_, source.captures) as out, bar:
@@ -113,7 +113,8 @@ def show(
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
                     rows = selection.rows(batch)
-                    rows, skip = rows[skip:], max(0, skip - len(rows))
+                    left_out = min(skip - skipped, len(rows))
+                    rows, skipped = rows[left_out:], skipped + left_out
                     if left is not None:
                         rows = rows[:left]
                         left -= len(rows)
@@ -127,7 +128,7 @@ def show(
             finally:
                 writer.end()
                 out.is_complete = True
-        return source.report(reading, is_whole=left != 0, stats=stats, shown=shown)
+        return source.report(reading, is_whole=left != 0, stats=stats, shown=shown, skipped=skipped)
 
 
 class Files:
@@ -151,9 +152,9 @@ class Files:
         ):
             yield reading
 
-    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int) -> int:
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """Damage, losses, and captures without what was looked for."""
-        return report(reading, is_whole=is_whole, stats=stats, shown=shown)
+        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 
 @options.shared(show)

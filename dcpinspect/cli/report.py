@@ -20,11 +20,11 @@ MAX_PORTS = 8
 """Ports of other traffic that are named."""
 
 
-def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, shown: int | None = None) -> int:
+def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, shown: int | None = None, skipped: int = 0) -> int:
     """Tell about the captures on standard error; the exit status of the command.
 
     ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
-    ``shown``: messages that met the conditions.
+    ``shown``: messages that met the conditions, without those that were ``skipped``.
     """
     from dcpinspect.render.coverage import coverage_table, losses  # deferred: NumPy, which --help does without
 
@@ -36,7 +36,9 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, show
     if is_whole and not reading.messages:
         complain(nothing_found(reading))
     elif is_whole:
-        if shown == 0:
+        if shown == 0 and skipped:
+            complain(f"--skip left out all {skipped:,} messages that there are to show")
+        elif shown == 0:
             complain(f"none of {reading.messages:,} messages met the conditions")
         lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
         for line in lost[:MAX_LINES]:

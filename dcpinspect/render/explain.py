@@ -1,4 +1,4 @@
-"""What ``dcpinspect explain`` says of a command, a status, a control key, a feature, or pasted bytes."""
+"""What ``dcpinspect explain`` says of a command, a status, a control key, a feature, a rule, or pasted bytes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dcpinspect.escape import escape
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
@@ -26,10 +27,24 @@ MAX_MESSAGES = 1000
 
 
 def explain(text: str) -> list[str] | None:
-    """Lines about a name, a number or bytes; every reading of an ambiguous one. None when it is none of these."""
+    """Lines about a name, a number or bytes; every meaning of an ambiguous one. None when it is none of these."""
     word = text.strip()
+    commands = _commands(word)
+    # A number that somebody met in DCP is one of DCP's commands or a status before it is another command.
+    meanings = {
+        "the command": [lines for lines in commands if lines[0].startswith("dcp_")],
+        "the status": _statuses(word),
+        "the command ": [lines for lines in commands if not lines[0].startswith("dcp_")],
+        "the control key": _control_keys(word),
+        "the feature": _features(word),
+        "the rule": _rules(word),
+    }
+    told = [(kind.strip(), lines) for kind, found in meanings.items() for lines in found]
     out: list[str] = []
-    for lines in (*_commands(word), *_statuses(word), *_control_keys(word), *_features(word), *_rules(word)):
+    if len(told) > 1 and _number(word) is not None:
+        names = [f"{kind} {lines[0].partition(':')[0]}" for kind, lines in told]
+        out += [f"{escape(word)} is {', '.join(names[:-1])} and {names[-1]}", ""]
+    for _, lines in told:
         out += [*lines, ""]
     if out:
         return out[:-1]
@@ -44,9 +59,11 @@ def explain(text: str) -> list[str] | None:
 
 def suggestions(text: str) -> list[str]:
     """Known names that look like a word nobody knows."""
+    from dcpinspect.findings.checker import RULES  # deferred: NumPy and the decoder
+
     names = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
     names += [short_name(name) for name in names] + [status.name.lower() for status in Status]
-    names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES]
+    names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
     return difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=3, cutoff=0.6)
 
 

@@ -87,6 +87,8 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
             last = int(high, 0) if dash else first
         except ValueError:
             raise UsageError(f"{option} {text!r}: {part.strip()!r} is no number; write numbers and ranges, such as 1,5-9") from None
+        if first > last:
+            raise UsageError(f"{option} {text!r}: {part.strip()!r} ends before it begins; write {high.strip()}-{low.strip()}")
         if not 0 <= first <= last <= most:
             raise UsageError(f"{option} {text!r}: {part.strip()!r} is not within 0-{most}")
         out.append(range(first, last + 1))

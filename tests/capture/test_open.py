@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.errors import CaptureError
+from dcpinspect.errors import CaptureError, UsageError
 from tests import builders
 from tests.capture.test_pcap import PACKETS
 
@@ -31,6 +32,18 @@ def test_directory_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_missing_file_is_one_clear_line(tmp_path: Path) -> None:
     assert message_of(tmp_path / "x") == "x: cannot be opened (No such file or directory); check the name and its permissions"
+
+
+@pytest.mark.parametrize(
+    ("paths", "says"),
+    [
+        ([""], "a capture has an empty name; name a file, or - for standard input"),
+        (["-", "-"], "-: standard input can be read once; name it once"),
+    ],
+)
+def test_names_that_cannot_be_are_one_clear_line(paths: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=f"^{re.escape(says)}$"):
+        open_capture(paths)
 
 
 NOBODY = 65534

@@ -265,10 +265,16 @@ def test_a_filter_finds_the_same_in_a_pipe(talk: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--vbucket", "1000"], ["--skip", "100"], ["--connection", "2"], ["--key", "nobody*"], ["--filter", "false"]]
+    "arguments",
+    [["--vbucket", "1000"], ["--vbucket", "1000", "--skip", "1"], ["--connection", "2"], ["--key", "nobody*"], ["--filter", "false"]],
 )
 def test_conditions_that_nothing_meets_are_told(arguments: list[str], talk: str, fails: Callable[..., tuple[int, str]]) -> None:
     assert fails(talk, *arguments) == (0, "dcpinspect: none of 10 messages met the conditions")
+
+
+def test_skipping_all_there_is_to_show_is_told(talk: str, fails: Callable[..., tuple[int, str]]) -> None:
+    assert fails(talk, "--skip", "100") == (0, "dcpinspect: --skip left out all 10 messages that there are to show")
+    assert fails(talk, "--skip", "100", "--filter", "row < 4") == (0, "dcpinspect: --skip left out all 3 messages that there are to show")
 
 
 def test_another_port_is_read_when_it_is_named(tmp_path: Path, read: Read) -> None:

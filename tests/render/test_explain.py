@@ -70,15 +70,15 @@ def test_every_feature_is_found_by_name_and_number(feature: object) -> None:
 
 def test_a_number_of_several_things_has_all_its_readings() -> None:
     assert titles("0x02") == [
+        "key_eexists: status 0x0002",
         "add: opcode 0x02",
         "authenticate: opcode 0x02, of the magics 0x82 and 0x83",
-        "key_eexists: status 0x0002",
         "TLS: HELLO feature 0x02 (dead)",
     ]
 
 
 def test_noop_is_both_commands() -> None:
-    assert titles("noop") == ["noop: opcode 0x0a", "dcp_noop: opcode 0x5c"]
+    assert titles("noop") == ["dcp_noop: opcode 0x5c", "noop: opcode 0x0a"]
 
 
 @pytest.mark.parametrize("number", DEVELOPMENT)

@@ -131,7 +131,7 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("row = name", "name is text, and row is a number"),
         ("cas = key", "key is text, and cas is 0x and up to 16 hexadecimal digits, as text"),
         ("datatype = flags", "lists cannot be compared with each other"),
-        ("name = 'dcp_mutaton'", "name is never 'dcp_mutaton'; did you mean dcp_mutation or tap_mutation or dcp_expiration?"),
+        ("name = 'dcp_mutaton'", "name is never 'dcp_mutaton'; did you mean dcp_mutation or tap_mutation?"),
         ("name = 'mutation'", "name is never 'mutation'; did you mean dcp_mutation?"),
         ("name in ('get', 'DCP_NOOP')", "name is never 'DCP_NOOP'; did you mean dcp_noop?"),
         ("direction <> 'up'", "direction is never 'up'; it is c2s, s2c"),

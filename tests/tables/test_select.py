@@ -81,7 +81,7 @@ def test_numbers_and_ranges_are_read(text: str, ranges: tuple[range, ...]) -> No
         ("1,", "--vbucket '1,': '' is no number; write numbers and ranges, such as 1,5-9"),
         ("one", "--vbucket 'one': 'one' is no number; write numbers and ranges, such as 1,5-9"),
         ("-5", "--vbucket '-5': '-5' is no number; write numbers and ranges, such as 1,5-9"),
-        ("9-5", "--vbucket '9-5': '9-5' is not within 0-65535"),
+        ("9-5", "--vbucket '9-5': '9-5' ends before it begins; write 5-9"),
         ("65536", "--vbucket '65536': '65536' is not within 0-65535"),
     ],
 )
