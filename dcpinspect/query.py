@@ -93,8 +93,8 @@ class Captures:
         """One scan: batches, and how many of each one's messages count. Raises UsageError for a second scan where there is none."""
         return self._noted(self._scan(self._reading()))
 
-    def records(self, name: str) -> Any:
-        """A table that is made of all messages, as a ``pyarrow.Table``. Raises UsageError as ``batches`` does."""
+    def records(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """A table that is made of all messages, as a ``pyarrow.Table`` of these columns or all. Raises UsageError as ``batches`` does."""
         with self._one_makes_tables:
             checks = name in CHECKED and not self._has_findings
             if not self._tables or checks:
@@ -107,7 +107,7 @@ class Captures:
                 for _ in self._noted(self._scan(reading)):
                     pass
                 self._tables = reading.by_name()
-        return self._tables[name].arrow()
+        return self._tables[name].arrow(columns)
 
     def _noted(self, scan: Iterator[T]) -> Iterator[T]:
         try:
@@ -200,7 +200,7 @@ def _messages(captures: Captures) -> ScannedTable:
 
 def _records(name: str, captures: Captures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
-        yield from captures.records(name).select(columns).to_batches(SLICE)
+        yield from captures.records(name, columns).to_batches(SLICE)
 
     return ScannedTable(Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema, rows)
 

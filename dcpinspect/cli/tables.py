@@ -55,8 +55,7 @@ def write_records(records: Records, columns: Sequence[str] | None, format_: Form
             output.put(array.add(b"".join(array.BEFORE + plain_json(one) for one in objects)) + array.end())
         output.is_complete = True
         return
-    table = records.arrow()
-    write_table(table if columns is None else table.select(list(columns)), format_, output, guard=guard)
+    write_table(records.arrow(columns), format_, output, guard=guard)
 
 
 Write = Callable[[Any], None]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcpinspect.escape import cells, clip, escape
 
@@ -13,6 +14,8 @@ MEASURED = 1000
 """Rows that the widths of the columns are taken from."""
 WIDEST = 60
 """Terminal columns of a column that is not the last, at most; longer texts push the rest of their line to the right."""
+_NOT_PLAIN = r"[^ -\[\]-~]"
+"""What ``escape`` may change, or what may not be as wide as it has characters."""
 
 
 class TextTable:
@@ -24,45 +27,72 @@ class TextTable:
         self._right = [_is_number(kind) for kind in schema.types]
         self._width = width
         self._widths: list[int] = []
-        self._waiting: list[list[str]] = []
+        self._waiting: list[list[Any]] = []
+        self._rows = 0
 
     def lines(self, batch: Any) -> Iterator[str]:
         """The lines that can be told after these rows of a record batch."""
-        columns = [_texts(column) for column in batch.columns]
-        self._waiting += [list(row) for row in zip(*columns, strict=True)]
-        if self._widths or len(self._waiting) >= MEASURED:
+        self._waiting.append([_texts(column) for column in batch.columns])
+        self._rows += batch.num_rows
+        if self._widths or self._rows >= MEASURED:
             yield from self.end()
 
     def end(self) -> Iterator[str]:
         """The lines that were left, after the last row; at least the heading."""
         if not self._widths:
-            rows = [self._names, *self._waiting]
-            self._widths = [min(WIDEST, max(cells(row[place]) for row in rows)) for place in range(len(self._names))]
-            yield self._line(self._names)
-        for row in self._waiting:
-            yield self._line(row)
+            parts = zip(*self._waiting, strict=True) if self._waiting else [()] * len(self._names)
+            self._widths = [
+                min(WIDEST, max(cells(name), *(_widest(part) for part in column)) if column else cells(name))
+                for name, column in zip(self._names, parts, strict=True)
+            ]
+            yield from self._lines([pa.array([name], pa.string()) for name in self._names])
+        for columns in self._waiting:
+            yield from self._lines(columns)
         self._waiting = []
 
-    def _line(self, row: Sequence[str]) -> str:
-        padded = []
-        for text, width, is_right in zip(row, self._widths, self._right, strict=True):
-            room = " " * (width - cells(text))
-            padded.append(room + text if is_right else text + room)
-        line = "  ".join(padded).rstrip()
-        return line if self._width is None else clip(line, self._width)
+    def _lines(self, columns: list[Any]) -> list[str]:
+        padded = [
+            _padded(column, width, is_right=is_right) for column, width, is_right in zip(columns, self._widths, self._right, strict=True)
+        ]
+        lines = pc.utf8_rtrim(pc.binary_join_element_wise(*padded, "  "), " ")
+        if self._width is None:
+            return list(lines.to_pylist())
+        return [line if len(line) <= self._width and line.isascii() else clip(line, self._width) for line in lines.to_pylist()]
 
 
 def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _texts(column: Any) -> list[str]:
-    """The text of each value; nothing for none."""
+def _is_plain(texts: Any) -> bool:
+    """Whether every text is as wide as it has characters, and safe as it is."""
+    return not pc.any(pc.match_substring_regex(texts, _NOT_PLAIN)).as_py()
+
+
+def _widest(texts: Any) -> int:
+    if _is_plain(texts):
+        return pc.max(pc.binary_length(texts)).as_py() or 0
+    return max(map(cells, texts.to_pylist()))
+
+
+def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
+    if _is_plain(texts):
+        return pc.utf8_lpad(texts, width) if is_right else pc.utf8_rpad(texts, width)
+    rooms = ((text, " " * (width - cells(text))) for text in texts.to_pylist())
+    return pa.array([room + text if is_right else text + room for text, room in rooms], pa.string())
+
+
+def _texts(column: Any) -> Any:
+    """The text of each value, as Arrow has texts; nothing for none."""
     from dcpinspect.export.csv import rfc3339
 
     if pa.types.is_timestamp(column.type):
-        column = rfc3339(column)
-    return ["" if value is None else _text(value) for value in column.to_pylist()]
+        return pc.fill_null(rfc3339(column), "")
+    if pa.types.is_integer(column.type):
+        return pc.fill_null(column.cast(pa.string()), "")
+    if pa.types.is_string(column.type) and _is_plain(column):
+        return pc.fill_null(column, "")
+    return pa.array(["" if value is None else _text(value) for value in column.to_pylist()], pa.string())
 
 
 def _text(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -215,7 +216,7 @@ class Gaps:
         snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
         row = self._marker(gap)
         if cause == w.INVISIBLE:
-            return f"{row} has {s.unbiased(snapshot[[s.N_MAX_VISIBLE]])[0]} as its greatest visible seqno"
+            return f"{row} has {_plain(snapshot[s.N_MAX_VISIBLE])} as its greatest visible seqno"
         if cause == w.TAIL:
             return f"{row} promised more than came before row {gap[s.G_BEFORE_ROW]}"
         if gap[s.G_AFTER] >= snapshot[s.N_START] - (snapshot[s.N_START] > s.LEAST):
@@ -228,7 +229,7 @@ class Gaps:
 
     def _marker(self, gap: Table) -> str:
         snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
-        start, end = s.unbiased(snapshot[[s.N_START, s.N_END]]).tolist()
+        start, end = _plain(snapshot[s.N_START]), _plain(snapshot[s.N_END])
         return f"the marker {start}-{end} in row {snapshot[s.N_PLACE + s.AT_ROW]}"
 
     def _no_cause(self, gap: Table) -> str:
@@ -271,5 +272,6 @@ class Gaps:
 _FRAME = (1 << s.FILE_SHIFT) - 1
 
 
-def _plain(seqno: int) -> int:
-    return seqno - s.LEAST
+def _plain(seqno: int | np.integer[Any]) -> int:
+    """As ``unbiased``, of one."""
+    return int(seqno) - s.LEAST

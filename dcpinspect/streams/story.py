@@ -12,10 +12,9 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import items as i
 from dcpinspect.streams import state as s
-from dcpinspect.streams import words as w
 from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.record_rows import RecordSelection
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.records import Records, Worded
 
 EVENTS = ("request", "first-seen", "snapshot", "gap", "system-event", "vbucket-state", "stream-end", "connection-closed", "state")
 """What can happen to a stream; state: how it is when the capture ends."""
@@ -100,7 +99,7 @@ def stories(tables: Tables, vbucket: int, connections: Sequence[range], items: i
                 bars=_bars(own_snapshots),
                 after=_numbers(own_gaps, "after_seqno")[0],
                 before=_numbers(own_gaps, "before_seqno")[0],
-                cause=_codes(own_gaps, "cause", w.CAUSES),
+                cause=_codes(own_gaps, "cause"),
                 item_first=s.unbiased(own[:, i.I_FIRST]),
                 item_last=s.unbiased(own[:, i.I_LAST]),
                 item_count=own[:, i.I_COUNT],
@@ -154,8 +153,10 @@ def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:
     return column.values.astype(np.uint64), np.ones(len(records), dtype=np.bool_) if column.valid is None else column.valid
 
 
-def _codes(records: Records, name: str, words: Sequence[str]) -> npt.NDArray[np.int64]:
-    return np.array([words.index(word) for word in records.values(name)], dtype=np.int64)
+def _codes(records: Records, name: str) -> npt.NDArray[np.int64]:
+    column = records.columns[name]
+    assert isinstance(column, Worded)
+    return column.codes
 
 
 def _bars(snapshots: Records) -> Bars:
@@ -169,4 +170,4 @@ def _bars(snapshots: Records) -> Bars:
     received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
     drawn = (has_range | has_seqno) & (first <= last)
     history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
-    return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type", w.SNAPSHOT_TYPES)[drawn], history[drawn])
+    return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type")[drawn], history[drawn])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.records import RecordColumn, RecordKind, Records, RecordTable
@@ -51,9 +52,9 @@ class RecordSelection:
         keep = np.ones(len(records), dtype=np.bool_)
         for name, ranges in (("vbucket", self.vbuckets), ("connection", self.connections)):
             if ranges:
-                keep &= np.array([_is_among(value, ranges) for value in records.values(_holder(records, name))], dtype=np.bool_)
+                keep &= _are_among(records, _holder(records, name), ranges)
         if self.filter is not None:
-            table = records.arrow()
+            table = records.arrow(self.filter.columns)
             columns = [table.column(name).combine_chunks() for name in self.filter.columns]
             keep &= np.isin(np.arange(len(records)), FilterRows(self.filter).numbers(columns, np.arange(len(records))))
         return records if keep.all() else records.take(np.flatnonzero(keep))
@@ -62,6 +63,14 @@ class RecordSelection:
 def _holder(records: Records, name: str) -> str:
     """The column that says of which vbucket or connection, or connections, a record is."""
     return name if name in records.columns else f"{name}s"
+
+
+def _are_among(records: Records, column: str, ranges: Sequence[range]) -> Mask:
+    values = records.columns[column]
+    if isinstance(values, Numbers):
+        found: Mask = np.any([(values.values >= one.start) & (values.values < one.stop) for one in ranges], axis=0)
+        return found if values.valid is None else found & values.valid
+    return np.array([_is_among(value, ranges) for value in records.values(column)], dtype=np.bool_)
 
 
 def _is_among(value: int | list[int] | None, ranges: Sequence[range]) -> bool:

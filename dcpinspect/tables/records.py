@@ -112,7 +112,14 @@ class Records:
 
     def has_values(self, name: str) -> bool:
         """Whether a column is not null everywhere."""
-        return any(value is not None for value in self.values(name))
+        values = self.columns[name]
+        if isinstance(values, Numbers):
+            return len(self) > 0 if values.valid is None else bool(values.valid.any())
+        if isinstance(values, Worded):
+            return bool((values.codes >= 0).any())
+        if isinstance(values, Made):
+            return any(values.make(row) is not None for row in range(values.size))
+        return any(value is not None for value in values)
 
     def records(self) -> list[dict[str, Any]]:
         """All rows in order, with the keys of the contract, ready for JSON."""
@@ -137,16 +144,19 @@ class Records:
         """The first rows."""
         return self if size >= len(self) else self.take(np.arange(size))
 
-    def arrow(self) -> Any:
-        """All rows as a ``pyarrow.Table``; beside a time in microseconds stands ``…_ns`` with all digits."""
+    def arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """All rows as a ``pyarrow.Table``, with these columns or all; beside a time in microseconds stands ``…_ns`` with all digits."""
         import pyarrow as pa  # deferred: not everyone who tracks streams exports them
 
         arrays, fields = [], []
         for column in self.table.columns:
+            if columns is not None and column.name not in columns and f"{column.name}_ns" not in columns:
+                continue  # sentences and lists take their time
             for name, kind, values in _arrow_columns(column, self.columns[column.name]):
                 arrays.append(values if isinstance(values, (pa.Array, pa.ChunkedArray)) else pa.array(values, kind))
                 fields.append(pa.field(name, kind))
-        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+        table = pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+        return table if columns is None else table.select(list(columns))
 
 
 def time_text(time_ns: int) -> str:

@@ -59,3 +59,15 @@ def test_widths_follow_from_the_first_rows_and_lines_come_as_rows_do() -> None:
 
 def test_no_rows_leave_the_heading() -> None:
     assert lines(pa.table({"a": pa.array([], pa.string())})) == ["a"]
+
+
+def test_a_row_is_the_same_alone_and_among_others_that_need_more_care() -> None:
+    rows = {"key": ["plain", "日本", "\x07", None, "back\\slash"], "n": [1, -22, None, 4, 5], "note": ["x", None, "y  ", "é", ""]}
+    table = pa.table(rows)
+    width = len(lines(table)[0]) + 2
+    for clipped in (None, width, 8):
+        whole = lines(table, width=clipped)
+        alone = TextTable(table.schema, width=clipped)
+        heading = [line for batch in table.to_batches() for line in alone.lines(batch)] + list(alone.end())[:1]
+        again = [line for row in range(table.num_rows) for line in [*alone.lines(table.slice(row, 1).to_batches()[0]), *alone.end()]]
+        assert (heading, again) == (whole[:1], whole[1:])

@@ -94,3 +94,23 @@ def test_objects_and_lists_that_are_kept_once_go_to_arrow_as_others_do() -> None
 
 def test_times_before_1970_are_times_too() -> None:
     assert time_text(-1) == "1969-12-31T23:59:59.999999999Z"
+
+
+def test_some_columns_are_made_without_the_others() -> None:
+    def fails(_: int) -> None:
+        raise AssertionError
+
+    records = sample()
+    columns = {**records.columns, "rows": Made(2, fails)}
+    some = Records(TABLE, columns, 2).arrow(["time_ns", "seqno"])
+    assert some.equals(records.arrow().select(["time_ns", "seqno"]))
+    assert Records(TABLE, columns, 2).arrow([]).column_names == []
+
+
+def test_columns_without_a_value_are_known() -> None:
+    records = sample()
+    assert all(records.has_values(column.name) for column in TABLE.columns)
+    second = records.take(np.array([1]))
+    without = {column.name for column in TABLE.columns if not second.has_values(column.name)}
+    assert without == {"seqno", "state", "log", "filter", "interval", "name"}
+    assert not any(records.take(np.array([], np.int64)).has_values(column.name) for column in TABLE.columns)
