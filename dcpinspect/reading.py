@@ -16,7 +16,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
-    from dcpinspect.streams.elsewhere import Shown
+    from dcpinspect.streams.elsewhere import Shown, Wanted
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.records import Records
 
@@ -96,6 +96,7 @@ class Reading:
         self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
         """Those by which another reading finds the same connections."""
         self._is_repeatable = self.capture.size is not None
+        self._looked_again: tuple[int, Shown | None] | None = None  # after so many messages
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
         if track:
@@ -143,7 +144,8 @@ class Reading:
         if self.checker is None:
             msg = "this reading does not check"
             raise ValueError(msg)
-        return self.checker.findings(self.engine.links, self.coverage, is_whole=is_whole)
+        assert self.tracker is not None
+        return self.checker.findings(self.engine.links, self.coverage, self._shown(self.tracker), is_whole=is_whole)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
         """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""
@@ -159,9 +161,14 @@ class Reading:
 
     def _shown(self, tracker: Tracker) -> Shown | None:
         """What a second look at the files gives of the events by which streams are compared."""
+        if self._looked_again is not None and self._looked_again[0] == self.messages:
+            return self._looked_again[1]
         wanted = tracker.wanted if self._is_repeatable else None
-        if wanted is None:
-            return None
+        shown = None if wanted is None else self._look_again(wanted)
+        self._looked_again = self.messages, shown
+        return shown
+
+    def _look_again(self, wanted: Wanted) -> Shown:
         from dcpinspect.streams.elsewhere import Shown  # deferred: few readings need it
 
         shown = Shown(wanted)

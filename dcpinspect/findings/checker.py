@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.findings import connections, markers, negotiation, order, pairing, requests, wire
+from dcpinspect.findings import connections, gaps, markers, negotiation, order, pairing, requests, wire
 from dcpinspect.findings.collector import Collector, place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
@@ -15,13 +15,17 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.contents import Contents
+from dcpinspect.streams.elsewhere import Shown
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 RULES: Mapping[str, Rule] = {
     rule.id: rule
-    for rules in (wire.RULES, negotiation.RULES, pairing.RULES, requests.RULES, order.RULES, markers.RULES, connections.RULES)
+    for rules in (
+        *(wire.RULES, negotiation.RULES, pairing.RULES, requests.RULES, order.RULES),
+        *(markers.RULES, gaps.RULES, connections.RULES),
+    )
     for rule in rules
 }
 """Every rule by its id."""
@@ -33,8 +37,8 @@ SILENCES: Mapping[str, Collection[str]] = {
     "noop-required": ("stream-refused",),
     "marker-behind": ("marker-overlap", "snapshot-incomplete"),
     "seqno-not-increasing": ("seqno-outside-snapshot",),
-    "seqno-outside-snapshot": ("duplicate-key-in-snapshot",),
-    "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot"),
+    "seqno-outside-snapshot": ("duplicate-key-in-snapshot", "gap-unexplained"),
+    "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot", "gap-unexplained"),
     "sid-missing": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
@@ -84,12 +88,12 @@ class Checker:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""
         return Context(self._tracker, links).clients
 
-    def findings(self, links: list[Link], coverage: Coverage, *, is_whole: bool = True) -> list[Finding]:
-        """All that was found so far, worst first; ``links``: the connections as they are now.
+    def findings(self, links: list[Link], coverage: Coverage, shown: Shown | None = None, *, is_whole: bool = True) -> list[Finding]:
+        """All that was found so far, worst first; ``links``: the connections as they are now; ``shown``: as ``Tracker.tables`` takes it.
 
         ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken.
         """
-        tables = self._tracker.tables(links)  # first, for it meets the connections without messages
+        tables = self._tracker.tables(links, shown=shown)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
         collector = self._collector.copy()
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
@@ -99,6 +103,8 @@ class Checker:
         for occurrence in requests.findings(context):
             collector.add(occurrence)
         for occurrence in markers.findings(context, tables):
+            collector.add(occurrence)
+        for occurrence in gaps.findings(context, tables.all_gaps):
             collector.add(occurrence)
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole):
             collector.add(occurrence)

@@ -88,6 +88,11 @@ class Context:
         connection = int(self.streams[row[s.N_STREAM], s.S_CONNECTION])
         return _place(connection, self.producer(connection), row, s.N_PLACE)
 
+    def at(self, stream: int, row: Table, column: int) -> Place:
+        """The place of a message of a stream's producer that any table keeps from ``column`` on."""
+        connection = int(self.streams[stream, s.S_CONNECTION])
+        return _place(connection, self.producer(connection), row, column)
+
     def request(self, stream: int) -> Place | None:
         """Where the request of a stream was; None where the capture does not have it."""
         row = self.streams[stream]

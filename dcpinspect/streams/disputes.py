@@ -27,6 +27,8 @@ COLLECTIONS = "Collections"
 SKIP_DELETES = 0x200
 """Open flag: deletions of the first backfill are left out."""
 
+SYNC_WRITES = "enable_sync_writes"
+
 _SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.OUT_OF_ORDER, w.ADVANCED)
 """Causes that are known whatever other streams show."""
 _COMPLETE = (w.COMPLETE, w.COMPLETE_ADVANCED)
@@ -43,6 +45,8 @@ class Subscription:
     """Collections of its documents; None where nobody can tell."""
     system_events: bool
     """System events come, or may."""
+    prepares: bool
+    """Prepares and aborts come, or may."""
     deletions: bool
     """Deletions come."""
 
@@ -52,11 +56,14 @@ class Told:
     """What another stream tells of a gap."""
 
     cause: int
+    """-1: nothing, for want of events to compare."""
     stream: int
-    seqno: int
-    """Biased: of the first event in the gap."""
-    row: int
-    is_compared: bool = True
+    event: Table | None = None
+    """The first one in the gap that tells it, as ``elsewhere`` has it."""
+
+    def or_rather(self, other: Told) -> Told:
+        """What two streams tell of one gap: that something is missing outranks that nothing is, and both that nobody knows."""
+        return other if self.cause < 0 or other.cause == w.UNEXPLAINED != self.cause else self
 
 
 EVERYTHING = frozenset({-1})
@@ -79,16 +86,18 @@ def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: 
         elif (named := named_collections(filter_)) is not None:
             collections = named
     deletions = session.open_flags is not None and not session.open_flags & SKIP_DELETES
-    return Subscription(collections, features is None or COLLECTIONS in features, deletions)
+    prepares = not is_whole or session.control(SYNC_WRITES) == "true"
+    return Subscription(collections, features is None or COLLECTIONS in features, prepares, deletions)
 
 
 class Disputes:
     """The gaps that other streams may explain."""
 
-    def __init__(self, gaps: Table, cause: Table, streams: Table, snapshots: Table, branches: Table) -> None:
-        """``branches``: newest uuid of the failover log of every stream, 0 where none is known."""
+    def __init__(self, gaps: Table, cause: Table, streams: Table, snapshots: Table, branches: Table, *, first: int = 0) -> None:
+        """``branches``: newest uuid of the failover log of every stream, 0 where none is known; ``first``: gap from which on."""
         self._gaps, self._streams, self._snapshots = gaps, streams, snapshots
-        self.pairs = _disputed(gaps, cause, streams, branches)
+        pairs = _disputed(gaps[first:], cause[first:], streams, branches)
+        self.pairs = [(first + gap, other) for gap, other in pairs]
         """(gap, stream that shows some of it)."""
 
     def wanted(self) -> Wanted:
@@ -114,20 +123,17 @@ class Disputes:
         told: dict[int, Told] = {}
         events: dict[int, Table] = {}
         for gap, other in self.pairs:
-            stream = int(self._gaps[gap, s.G_STREAM])
-            if shown is None or shown.is_full or self._begins(stream, other) < shown.since:
-                told.setdefault(gap, Told(-1, other, 0, 0, is_compared=False))
+            stream, after = (int(number) for number in self._gaps[gap, [s.G_STREAM, s.G_AFTER]])
+            if shown is None or not (shown.has_from(stream, after) and shown.has_from(other, after)):
+                told.setdefault(gap, Told(-1, other))
                 continue
             for number in (stream, other):
                 if number not in events:
                     events[number] = shown.of(number)
             found = self._judged(gap, other, events[stream], events[other], asked[stream])
-            if found is not None and (gap not in told or found.cause == w.UNEXPLAINED or not told[gap].is_compared):
-                told[gap] = found
+            if found is not None:
+                told[gap] = told[gap].or_rather(found) if gap in told else found
         return told
-
-    def _begins(self, *streams: int) -> int:
-        return int(self._streams[list(streams), s.S_OPENED + s.AT_ROW].min())
 
     def _judged(self, gap: int, other: int, mine: Table, theirs: Table, asked: Subscription) -> Told | None:
         after, before = int(self._gaps[gap, s.G_AFTER]), int(self._gaps[gap, s.G_BEFORE])
@@ -137,12 +143,12 @@ class Disputes:
             return None
         place = self._missing(gap, other, inside, mine, theirs, asked)
         if place is not None:
-            return Told(w.UNEXPLAINED, other, int(inside[place, T_SEQNO]), int(inside[place, T_ROW]))
-        hidden = np.isin(inside[:, T_OPCODE], _PENDING)
+            return Told(w.UNEXPLAINED, other, inside[place])
+        hidden = np.isin(inside[:, T_OPCODE], () if asked.prepares else _PENDING)
         if not asked.system_events:
             hidden |= inside[:, T_OPCODE] == Opcode.DCP_SYSTEM_EVENT
         if hidden.all() and len(inside) == before - after - 1:
-            return Told(w.INVISIBLE, other, int(inside[0, T_SEQNO]), int(inside[0, T_ROW]))
+            return Told(w.INVISIBLE, other, inside[0])
         return None
 
     def _missing(self, gap: int, other: int, inside: Table, mine: Table, theirs: Table, asked: Subscription) -> int | None:

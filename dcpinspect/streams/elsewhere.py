@@ -24,12 +24,17 @@ Table = npt.NDArray[np.int64]
 Interval = tuple[int, int]
 """Biased seqnos, both included."""
 
-T_ROW, T_CONNECTION, T_VBUCKET, T_SID, T_SEQNO, T_OPCODE, T_COLLECTION, T_ENDED, T_KEY, EVENT = range(10)
-"""Columns of a table of events. T_SEQNO: biased. T_COLLECTION: -1 where it is not known. T_ENDED: the collection that the event ends,
-or -1. T_KEY: a hash of the key, -1 where the capture lacks part of it."""
+(
+    T_PLACE, _, _, _, T_CONNECTION, T_VBUCKET, T_SID, T_SEQNO, T_OPCODE, T_COLLECTION, T_ENDED, T_KEY, T_KEY_SIZE, T_KEY_TEXT, _, _, _,
+    EVENT,
+) = range(18)  # fmt: skip
+"""Columns of a table of events. T_PLACE: row, stream offset, frame and time. T_SEQNO: biased. T_COLLECTION: -1 where it is not known.
+T_ENDED: the collection that the event ends, or -1. T_KEY: a hash of the key, -1 where the capture lacks part of it. T_KEY_TEXT: the
+first bytes of the key."""
+T_ROW = T_PLACE + s.AT_ROW
 
-RECENT = 1 << 20
-"""Events remembered of what cannot be read twice: 80 MB."""
+RECENT = 1 << 19
+"""Events remembered of what cannot be read twice: 71 MB."""
 MOST = 1 << 19
 """Events looked at to compare streams; where there are more to compare, the rest is not compared."""
 
@@ -63,6 +68,25 @@ def hash_keys(data: Octets, start: Ints, size: Ints, one: int, two: int, out: In
         out[i] = (high << 31) | low
 
 
+TOLD_OF_KEY = 32
+"""Bytes of a key that are kept to be shown."""
+
+
+@kernel("void(octets, int64[::1], int64[::1], uint8[:,::1])")
+def copy_keys(data: Octets, start: Ints, size: Ints, out: Octets) -> None:
+    """The first bytes of [start, start + size), as many as a row of ``out`` has, which is zero."""
+    for i in range(len(start)):
+        for at in range(min(size[i], out.shape[1])):
+            out[i, at] = data[start[i] + at]
+
+
+def key_text(event: npt.NDArray[np.int64]) -> str:
+    """The key of an event, cut short where it is long."""
+    size = int(event[T_KEY_SIZE])
+    shown = np.ascontiguousarray(event[T_KEY_TEXT:]).view(np.uint8)[: max(0, size)].tobytes()
+    return shown.decode(errors="backslashreplace") + ("…" if size > TOLD_OF_KEY else "")
+
+
 def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) -> Table:
     """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them."""
     decoded = batch.decoded
@@ -83,6 +107,9 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
     if not len(rows):
         return table
     table[:, T_ROW] = batch.row[rows]
+    table[:, T_PLACE + s.AT_OFFSET] = batch.stream_offset[rows]
+    table[:, T_PLACE + s.AT_FRAME] = (batch.last_file[rows] << s.FILE_SHIFT) | batch.last_frame[rows]
+    table[:, T_PLACE + s.AT_TIME] = batch.time_ns[rows]
     table[:, T_CONNECTION] = batch.connection[rows]
     table[:, T_VBUCKET] = decoded.specific[rows]
     table[:, T_SID] = sid
@@ -95,6 +122,12 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
         ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
     table[:, T_ENDED] = np.where(ends, table[:, T_COLLECTION], -1)
     table[:, T_KEY] = key_hashes(batch, rows)
+    key = decoded.key
+    size = np.maximum(key.size[rows], 0)
+    told = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
+    copy_keys(len(rows), batch.data, np.ascontiguousarray(key.start[rows]), size, told)
+    table[:, T_KEY_SIZE] = size
+    table[:, T_KEY_TEXT:] = told.view(np.int64)
     return table
 
 
@@ -139,6 +172,11 @@ class Wanted:
             (number, key, int(row[s.S_OPENED + s.AT_ROW]), int(row[s.S_LATEST + s.AT_ROW]))
             for number, key, row in zip(numbers.tolist(), self.keys.tolist(), of, strict=True)
         ]
+        self._opened = {number: (key, first) for number, key, first, _ in self._streams}
+
+    def place(self, stream: int) -> tuple[int, int]:
+        """(key, row that opened it) of a stream."""
+        return self._opened[stream]
 
     def of(self, events: Table) -> list[tuple[int, Table]]:
         """(stream, its events among these), as far as they are wanted."""
@@ -172,12 +210,12 @@ def _merged(intervals: Sequence[Interval]) -> tuple[Table, Table]:
 class Shown:
     """The wanted events, as far as they were found."""
 
-    def __init__(self, wanted: Wanted, *, since: int = 0) -> None:
-        """``since``: events before this row cannot be had."""
+    def __init__(self, wanted: Wanted, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
+        """``forgotten``: by key of the stream, row of the latest event that cannot be had, and the greatest seqno of those."""
         self.wanted = wanted
-        self.since = since
         self.is_full = False
         """There were more than anyone looks at."""
+        self._forgotten = forgotten or {}
         self._parts: dict[int, list[Table]] = {}
         self._count = 0
 
@@ -203,6 +241,12 @@ class Shown:
         table = np.concatenate(parts)
         return table[np.argsort(table[:, T_SEQNO], kind="stable")]
 
+    def has_from(self, stream: int, after: int) -> bool:
+        """Whether every event of a stream above a (biased) seqno that was captured can be had."""
+        key, first_row = self.wanted.place(stream)
+        row, seqno = self._forgotten.get(key, (-1, s.LEAST))
+        return not self.is_full and (row < first_row or seqno <= after)
+
 
 class Recent:
     """The latest events of a reading that cannot be repeated."""
@@ -211,22 +255,40 @@ class Recent:
         self._most = most
         self._parts: deque[Table] = deque()
         self._count = 0
-        self._since = 0
+        self._forgotten: dict[int, tuple[int, int]] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to ``forget``."""
+        return self._count > self._most
 
     def feed(self, batch: MessageBatch) -> None:
         """The next messages."""
         part = events_of(batch)
-        self._parts.append(part)
-        self._count += len(part)
-        while self._count > self._most:
+        if len(part):
+            self._parts.append(part)
+            self._count += len(part)
+
+    def forget(self) -> None:
+        """Forgets the older half of what may be remembered."""
+        while self._count > self._most // 2:
             old = self._parts.popleft()
             self._count -= len(old)
-            if len(old):
-                self._since = int(old[-1, T_ROW]) + 1
+            keys, number = np.unique(stream_keys(old[:, T_CONNECTION], old[:, T_VBUCKET], old[:, T_SID]), return_inverse=True)
+            row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), s.LEAST)
+            np.maximum.at(row, number.reshape(-1), old[:, T_ROW])
+            np.maximum.at(seqno, number.reshape(-1), old[:, T_SEQNO])
+            for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
+                self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, s.LEAST))[1])
+
+    @property
+    def first_row(self) -> int:
+        """Row of the oldest event that is remembered."""
+        return int(self._parts[0][0, T_ROW]) if self._parts else 0
 
     def shown(self, wanted: Wanted) -> Shown:
         """What is remembered of the wanted events."""
-        shown = Shown(wanted, since=self._since)
+        shown = Shown(wanted, self._forgotten)
         for part in self._parts:
             shown.take(part)
         return shown

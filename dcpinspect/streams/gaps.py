@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Told
+from dcpinspect.streams.elsewhere import T_ROW, T_SEQNO
 from dcpinspect.streams.snapshots import DISK, HISTORY
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
@@ -54,6 +55,17 @@ class StreamFacts:
     """Its connection was opened with deletions of the first backfill left out."""
     lacks_history: Mask
     """A collection is known that keeps no history."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """The gaps that the kernel wrote and nothing explains, by number."""
+
+    in_history: Rows
+    """Between two events of a snapshot that has every change."""
+    missing: Sequence[tuple[int, int, Table]]
+    """What another stream brought and had to come here, too: (gap, that stream, the event as ``elsewhere`` has it)."""
+    without_cause: Rows
 
 
 def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
@@ -103,7 +115,8 @@ class Gaps:
         told: Mapping[int, Told],
     ) -> None:
         """``told``: by number of the gap, what another stream says of it."""
-        self._gaps = gaps
+        self.table = gaps
+        """As the kernel wrote them."""
         self._extras = extras
         self._streams = streams
         self._snapshots = snapshots
@@ -112,10 +125,11 @@ class Gaps:
         for number, tale in told.items():
             if tale.cause >= 0:
                 cause[number] = tale.cause
+        self._kernel_cause = cause
         after = np.concatenate((gaps[:, s.G_AFTER], np.array([gap.after for gap in extras], dtype=np.int64)))
         before = np.concatenate((gaps[:, s.G_BEFORE], np.array([gap.before for gap in extras], dtype=np.int64)))
-        row = np.concatenate((gaps[:, s.G_BEFORE_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
-        self._frame = np.concatenate((gaps[:, s.G_AFTER_FRAME], np.array([gap.frame for gap in extras], dtype=np.int64)))
+        row = np.concatenate((gaps[:, s.G_BEFORE_AT + s.AT_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
+        self._frame = np.concatenate((gaps[:, s.G_AFTER_AT + s.AT_FRAME], np.array([gap.frame for gap in extras], dtype=np.int64)))
         self._order = np.lexsort((after, row))
         self.after, self.before = after[self._order], before[self._order]
         self.stream = np.concatenate((gaps[:, s.G_STREAM], np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
@@ -123,6 +137,16 @@ class Gaps:
 
     def __len__(self) -> int:
         return len(self._order)
+
+    @property
+    def unexplained(self) -> Unexplained:
+        """Gaps that nothing explains."""
+        told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
+        missing = [(number, tale.stream, tale.event) for number, tale in told if tale.event is not None]
+        numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _, _ in missing])
+        flags = self.table[numbers, s.G_FLAGS]
+        is_history = _has(flags, s.G_IN_RANGE) & _has(flags, s.G_AT_EDGE)
+        return Unexplained(numbers[is_history], missing, numbers[~is_history])
 
     def records(self) -> Records:
         """The table."""
@@ -144,14 +168,14 @@ class Gaps:
 
     def _rows(self, place: int) -> list[int]:
         number = int(self._order[place])
-        if number >= len(self._gaps):
-            return list(self._extras[number - len(self._gaps)].rows)
-        gap = self._gaps[number]
+        if number >= len(self.table):
+            return list(self._extras[number - len(self.table)].rows)
+        gap = self.table[number]
         cause = int(self.cause[place])
-        first, last = int(gap[s.G_AFTER_ROW]), int(gap[s.G_BEFORE_ROW])
+        first, last = int(gap[s.G_AFTER_AT + s.AT_ROW]), int(gap[s.G_BEFORE_AT + s.AT_ROW])
         tale = self._told.get(number)
-        if tale is not None and tale.cause >= 0:
-            return [tale.row, last]
+        if tale is not None and tale.event is not None:
+            return [int(tale.event[T_ROW]), last]
         snapshot = int(gap[s.G_SNAPSHOT])
         marker = int(self._snapshots[snapshot, s.N_PLACE + s.AT_ROW]) if snapshot >= 0 else first
         if cause == w.LOSS:
@@ -167,24 +191,24 @@ class Gaps:
 
     def _evidence(self, place: int) -> str:
         number = int(self._order[place])
-        if number >= len(self._gaps):
-            return self._extra_evidence(self._extras[number - len(self._gaps)])
+        if number >= len(self.table):
+            return self._extra_evidence(self._extras[number - len(self.table)])
         tale = self._told.get(number)
-        if tale is not None and tale.cause >= 0:
-            return self._tale(tale)
+        if tale is not None and tale.event is not None:
+            return self._tale(tale, tale.event)
         return self._own_evidence(place, number) + ("" if tale is None else "; other streams not compared")
 
-    def _tale(self, tale: Told) -> str:
+    def _tale(self, tale: Told, event: Table) -> str:
         connection = self._streams[tale.stream, s.S_CONNECTION]
-        shown = f"connection {connection} was sent {_plain(tale.seqno)} in row {tale.row}"
+        shown = f"connection {connection} was sent {_plain(int(event[T_SEQNO]))} in row {event[T_ROW]}"
         if tale.cause == w.INVISIBLE:
             return f"{shown}: what this client is not shown"
         return f"{shown}, and here neither that nor a later version came before the snapshot was complete"
 
     def _own_evidence(self, place: int, number: int) -> str:
-        gap = self._gaps[number]
+        gap = self.table[number]
         cause = int(self.cause[place])
-        rows = f"rows {gap[s.G_AFTER_ROW]} and {gap[s.G_BEFORE_ROW]}"
+        rows = f"rows {gap[s.G_AFTER_AT + s.AT_ROW]} and {gap[s.G_BEFORE_AT + s.AT_ROW]}"
         if cause == w.LOSS:
             if gap[s.G_UNREADABLE] >= 0:
                 return f"the message of row {gap[s.G_UNREADABLE]} could not be read"
@@ -196,7 +220,7 @@ class Gaps:
                 )
             return self._loss(int(gap[s.G_LOSS]), int(gap[s.G_LOSSES]))
         if cause == w.ADVANCED:
-            return f"SeqnoAdvanced in row {gap[s.G_BEFORE_ROW]}: nothing before it is visible to this client"
+            return f"SeqnoAdvanced in row {gap[s.G_BEFORE_AT + s.AT_ROW]}: nothing before it is visible to this client"
         if cause == w.UNEXPLAINED:
             return f"{rows}: {self._no_cause(gap)}"
         if cause == w.FILTERED and not self._has_filter(gap):
@@ -218,7 +242,7 @@ class Gaps:
         if cause == w.INVISIBLE:
             return f"{row} has {_plain(snapshot[s.N_MAX_VISIBLE])} as its greatest visible seqno"
         if cause == w.TAIL:
-            return f"{row} promised more than came before row {gap[s.G_BEFORE_ROW]}"
+            return f"{row} promised more than came before row {gap[s.G_BEFORE_AT + s.AT_ROW]}"
         if gap[s.G_AFTER] >= snapshot[s.N_START] - (snapshot[s.N_START] > s.LEAST):
             place = f"within {row}"
         elif gap[s.G_FLAGS] & s.G_FROM_START:

@@ -62,10 +62,9 @@ def enter_gap(
     gaps[g, s.G_BEFORE] = before
     gaps[g, s.G_FLAGS] = flags
     gaps[g, s.G_SNAPSHOT] = streams[st, s.S_SNAPSHOT]
-    gaps[g, s.G_AFTER_ROW] = streams[st, s.S_AT + s.AT_ROW]
-    gaps[g, s.G_AFTER_FRAME] = streams[st, s.S_AT + s.AT_FRAME]
-    gaps[g, s.G_BEFORE_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
-    gaps[g, s.G_BEFORE_FRAME] = messages[s.M_PLACE + s.AT_FRAME, i]
+    for part in range(s.PLACE):
+        gaps[g, s.G_AFTER_AT + part] = streams[st, s.S_AT + part]
+    copy_place(messages, i, gaps, g, s.G_BEFORE_AT)
     gaps[g, s.G_LOSS] = connections[c, s.C_LAST_LOSS + connections[c, s.C_PRODUCER]] if flags & s.G_IS_LOST else -1
     gaps[g, s.G_LOSSES] = losses - max(0, streams[st, s.S_POSITION_LOSSES])
     gaps[g, s.G_UNREADABLE] = streams[st, s.S_UNREADABLE] if streams[st, s.S_POSITION_LOSSES] < 0 else -1

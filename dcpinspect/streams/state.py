@@ -111,10 +111,10 @@ UPR_LAYOUT, OSO_LAYOUT = 0, -1
 # -- gaps, anomalies, losses, and seqnos of out-of-order snapshots ------------------------------------------------------------------------
 
 (
-    G_STREAM, G_AFTER, G_BEFORE, G_FLAGS, G_SNAPSHOT, G_AFTER_ROW, G_AFTER_FRAME, G_BEFORE_ROW, G_BEFORE_FRAME, G_LOSS, G_LOSSES,
-    G_UNREADABLE, GAP,
-) = range(13)  # fmt: skip
-"""G_LOSS: latest loss between the two messages, or -1; G_LOSSES: how many there are. G_UNREADABLE: row of a message between them."""
+    G_STREAM, G_AFTER, G_BEFORE, G_FLAGS, G_SNAPSHOT, G_AFTER_AT, _, _, _, G_BEFORE_AT, _, _, _, G_LOSS, G_LOSSES, G_UNREADABLE, GAP,
+) = range(17)  # fmt: skip
+"""G_AFTER_AT, G_BEFORE_AT: places of the two messages. G_LOSS: latest loss between them, or -1; G_LOSSES: how many there are. G_UNREADABLE:
+row of a message between them."""
 G_IS_LOST, G_IS_ADVANCED, G_IS_TAIL, G_IN_RANGE, G_BOTH_EVENTS, G_NO_MARKER, G_FROM_START, G_AT_EDGE = (1 << bit for bit in range(8))
 """Bits of G_FLAGS: bytes between the two were lost; it ends with a SeqnoAdvanced; at the end of a snapshot; ``before`` is an event inside
 its snapshot's range; both are events of that snapshot; the snapshot's marker was not captured; ``after`` is where the stream

@@ -7,7 +7,8 @@ do not depend on how it was cut into batches.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +19,8 @@ from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
-from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, subscription
-from dcpinspect.streams.elsewhere import Recent, Shown, Wanted
+from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, Told, subscription
+from dcpinspect.streams.elsewhere import RECENT, Recent, Shown, Wanted
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
 from dcpinspect.streams.heard import HighSeqno
@@ -51,6 +52,8 @@ class Tables:
     gaps: Records
     rollbacks: Records
     vbuckets: Records
+    all_gaps: Gaps
+    """What ``gaps`` is made of."""
 
     @property
     def by_name(self) -> dict[str, Records]:
@@ -61,9 +64,10 @@ class Tables:
 class Tracker:
     """State of all streams of one reading. Its memory grows with streams, snapshots and gaps, not with messages."""
 
-    def __init__(self, *, remembers: bool = False) -> None:
-        """``remembers``: the latest events, to compare streams by; where the messages cannot be read again."""
-        self._recent = Recent() if remembers else None
+    def __init__(self, *, remembers: bool = False, most: int = RECENT) -> None:
+        """``remembers``: the latest events, ``most`` at most, to compare streams by; where the messages cannot be read again."""
+        self._recent = Recent(most) if remembers else None
+        self._told: dict[int, Told] = {}
         self.state = s.State()
         self.contents: Contents | None = None
         """What follows the keys of events, where somebody wants to know what is wrong with them."""
@@ -109,12 +113,16 @@ class Tracker:
             state.counts[s.N_OSO] = 0
         if self.contents is not None:
             self.contents.feed(batch, messages, state, self.conversation.filters)
+        if self._recent is not None and self._recent.is_full:
+            self._settle(self._recent)
+            self._recent.forget()
 
     def tables(self, links: Sequence[Link], files: Sequence[str] = (), shown: Shown | None = None) -> Tables:
         """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin;
         ``shown``: what was found of the events that are ``wanted``."""
         found = self._tables(links, shown)
-        return found if not files else Tables(**{name: table.with_file(files) for name, table in found.by_name.items()})
+        named: dict[str, Any] = {name: table.with_file(files) for name, table in found.by_name.items()} if files else {}
+        return replace(found, **named)
 
     def _tables(self, links: Sequence[Link], shown: Shown | None) -> Tables:
         for link in links:
@@ -135,7 +143,7 @@ class Tracker:
         disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams))
         if shown is None and self._recent is not None and disputes.pairs:
             shown = self._recent.shown(disputes.wanted())
-        told = disputes.settled(shown, self._subscriptions(disputes, streams))
+        told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
         found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
@@ -161,7 +169,21 @@ class Tracker:
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
+            all_gaps=found,
         )
+
+    def _settle(self, recent: Recent) -> None:
+        """Keeps what is told of gaps before the events that tell it are forgotten."""
+        gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
+        first = int(np.searchsorted(gaps[:, s.G_BEFORE_AT + s.AT_ROW], recent.first_row))
+        cause = causes(gaps, snapshots, self._facts(streams))
+        disputes = Disputes(gaps, cause, streams, snapshots, self._branches(streams), first=first)
+        told = disputes.settled(recent.shown(disputes.wanted()), self._subscriptions(disputes, streams)) if disputes.pairs else {}
+        self._told = self._with_told({gap: tale for gap, tale in told.items() if tale.event is not None})
+
+    def _with_told(self, told: dict[int, Told]) -> dict[int, Told]:
+        """Together with what was told of gaps before."""
+        return {**told, **{gap: told[gap].or_rather(tale) if gap in told else tale for gap, tale in self._told.items()}}
 
     @property
     def wanted(self) -> Wanted | None:

@@ -14,7 +14,7 @@ from tests.streams.told import Told, packets
 
 def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = RULES) -> list[Finding]:
     """What is wrong with conversations, one after the other."""
-    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
     checker = Checker(tracker, rules)
     for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:
         if batch is not None:

@@ -63,6 +63,31 @@ def test_a_run_that_holds_more_than_what_is_invisible_is_explained_as_without_th
     assert gap(one, two)["cause"] == "deduplicated"
 
 
+def test_prepares_and_aborts_are_not_invisible_to_who_asked_for_them() -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_sync_writes": "true"})
+    shows.snapshot(0, 4, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.prepare(2, "b", {})
+    shows.abort(2, 3, "b")
+    shows.mutation(4, "d")
+    changes(lacks, 4, without=[2, 3])
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+def test_prepares_are_not_called_invisible_where_it_is_not_known_who_asked_for_them() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 4, "memory", "checkpoint")
+    shows.mutation(1, "a")
+    shows.prepare(2, "b", {})
+    shows.abort(2, 3, "b")
+    shows.mutation(4, "d")
+    changes(lacks, 4, without=[2, 3])
+    with two.lost():
+        two.control("enable_sync_writes", "true")
+    two.noop()
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
 def test_system_events_are_invisible_to_who_has_no_collections() -> None:
     (one, shows), _ = pair()
     shows.snapshot(0, 3, "memory", "checkpoint")
@@ -220,6 +245,38 @@ def test_what_nobody_can_look_up_is_said_not_to_be_compared() -> None:
     found = gap(one, two, remembers=False)
     assert found["cause"] == "deduplicated"
     assert found["evidence"].endswith("; other streams not compared")
+
+
+def both(first: int, last: int, without: Sequence[int]) -> tuple[Told, Stream, Stream]:
+    """One connection that shows a vbucket twice, under two stream-ids: the second lacks some seqnos."""
+    talk = opened(enable_stream_id="true")
+    shows, lacks = (talk.stream(7, log=LOG, value={"sid": sid}) for sid in (1, 2))
+    for start in range(first, last, 10):
+        for stream in (shows, lacks):
+            changes(stream, start + 9, start=start, without=without if stream is lacks else ())
+    return talk, shows, lacks
+
+
+def told_of(gaps: list[dict[str, Any]]) -> dict[int, tuple[str, bool]]:
+    """Cause of each gap by the seqno before it, and whether it says that streams were not compared."""
+    return {one["after_seqno"]: (one["cause"], one["evidence"].endswith("not compared")) for one in gaps}
+
+
+def test_what_was_told_before_it_had_to_be_forgotten_stays_told() -> None:
+    talk, *_ = both(1, 201, without=[14, 114, 194])
+    whole, part = Seen(packets(talk)), Seen(packets(talk), (3,) * 400, most=100)
+    assert told_of(whole.gaps) == dict.fromkeys((13, 113, 193), ("unexplained", False))
+    assert part.gaps == whole.gaps
+
+
+def test_what_comes_after_the_other_was_forgotten_is_said_not_to_be_compared() -> None:
+    talk = opened(enable_stream_id="true")
+    shows, lacks = (talk.stream(7, log=LOG, value={"sid": sid}) for sid in (1, 2))
+    changes(shows, 200)
+    changes(lacks, 200, without=[14, 190])
+    whole, part = (Seen(packets(talk), (3,) * 400, most=most).gaps for most in (1000, 300))
+    assert told_of(whole) == {13: ("unexplained", False), 189: ("unexplained", False)}
+    assert told_of(part)[13] == ("deduplicated", True)
 
 
 def test_streams_that_agree_are_not_looked_at() -> None:

@@ -23,8 +23,10 @@ from dcpinspect.streams.elsewhere import (
     Recent,
     Shown,
     Wanted,
+    copy_keys,
     events_of,
     hash_keys,
+    key_text,
 )
 from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches
@@ -133,19 +135,49 @@ def test_more_than_anyone_looks_at_is_not_looked_at(monkeypatch: pytest.MonkeyPa
     assert shown.is_full
 
 
-def test_the_latest_events_are_remembered_and_from_which_row_on() -> None:
+def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> None:
     talk = opened()
     stream = talk.stream(7)
+    other = talk.stream(8)
     stream.snapshot(0, 40, "memory")
     for number in range(1, 41):
         stream.mutation(number, "k")
-    wanted = Wanted(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, s.GREATEST)]})
-    everything, recent = Recent(), Recent(most=10)
+    other.snapshot(0, 1, "memory")
+    other.mutation(1, "k")
+    table = streams((1, 7, -1, 1, 99), (1, 7, -1, 40, 99), (1, 8, -1, 1, 99))
+    wanted = Wanted(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)})
+    everything, recent = Recent(), Recent(most=20)
     for batch in read(talk, *(2,) * 60):
         everything.feed(batch)
         recent.feed(batch)
+        if recent.is_full:
+            recent.forget()
     assert len(everything.shown(wanted).of(0)) == 40
-    assert everything.shown(wanted).since == 0
+    assert everything.shown(wanted).has_from(0, s.LEAST)
     shown = recent.shown(wanted)
-    assert (shown.of(0)[:, T_SEQNO] - s.LEAST).tolist() == list(range(31, 41))
-    assert shown.since == int(shown.of(0)[0, T_ROW])
+    assert (shown.of(0)[:, T_SEQNO] - s.LEAST).tolist() == list(range(23, 41))  # twice it was 21, and then 10
+    assert recent.first_row == shown.of(0)[0, T_ROW]
+    assert [shown.has_from(0, seqno(number)) for number in (21, 22, 23)] == [False, True, True]
+    assert shown.has_from(1, s.LEAST) is True
+    assert shown.has_from(2, s.LEAST)
+
+
+def test_the_first_bytes_of_a_key_are_kept_to_be_shown() -> None:
+    keys = ["a", "k" * 32, "k" * 33, "\N{SNOWMAN}"]
+    talk = opened()
+    stream = talk.stream(7)
+    for number, key in enumerate(keys):
+        stream.mutation(number, key)
+    (batch,) = read(talk)
+    assert [key_text(event) for event in events_of(batch)] == ["a", "k" * 32, "k" * 32 + "…", "\N{SNOWMAN}"]
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_both_forms_copy_alike(keys: list[bytes]) -> None:
+    size = np.array([len(key) for key in keys], np.int64)
+    start = np.cumsum(size) - size
+    data = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
+    out = [np.zeros((len(keys), 32), np.uint8) for _ in range(2)]
+    copy_keys.interpreted(data, start, size, out[0])
+    copy_keys.compiled(data, start, size, out[1])
+    assert out[0].tobytes() == out[1].tobytes() == b"".join(key[:32].ljust(32, b"\0") for key in keys)

@@ -22,6 +22,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contents import MOST, Contents
+from dcpinspect.streams.elsewhere import RECENT
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches
@@ -102,9 +103,12 @@ def packets(*talks: Told) -> list[Packet]:
 class Seen:
     """What a tracker made of packets."""
 
-    def __init__(self, captured: Sequence[Packet], sizes: Sequence[int] = (), *, remembers: bool = True, keys: int = MOST) -> None:
-        """``sizes``: packets of each batch; without, one batch. ``keys``: remembered to tell what is wrong with events."""
-        engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers)
+    def __init__(
+        self, captured: Sequence[Packet], sizes: Sequence[int] = (), *, remembers: bool = True, most: int = RECENT, keys: int = MOST
+    ) -> None:
+        """``sizes``: packets of each batch; without, one batch. ``most``: events remembered to compare streams by; ``keys``: to tell what
+        is wrong with events."""
+        engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers, most=most)
         self.tracker.contents = Contents(keys)
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:

@@ -1,0 +1,102 @@
+"""Rules about seqnos that did not come: what nothing explains, and what had to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dcpinspect.findings.collector import SHOWN
+from dcpinspect.findings.context import Context, plain
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams import state as s
+from dcpinspect.streams.elsewhere import T_PLACE, T_SEQNO, key_text
+from dcpinspect.streams.gaps import Gaps, Table
+
+RULES = (
+    Rule(
+        "gap-in-history-snapshot",
+        "snapshot",
+        "warning",
+        "seqnos are missing between two events of a snapshot with history, which has every change",
+        "streams of some collections only; collections that keep no history; after a hole",
+        "a client that wants every change has lost some: compare with a stream from 0, and report it with the server's version",
+    ),
+    Rule(
+        "item-missing",
+        "snapshot",
+        "error",
+        "a change that another stream of the vbucket and branch brought did not come, nor a later one of its document, and the snapshot is"
+        " complete",
+        "another branch of the vbucket; what the client did not ask for, or may not see; what compaction may have purged; after a hole",
+        "the client has not heard of this change: compare both rows and the failover logs, and report them with the server's version",
+    ),
+    Rule(
+        "gap-unexplained",
+        "capture",
+        "note",
+        "seqnos are missing and no cause fits: no marker covers what came before them or after, or it has no range",
+        "after a hole; streams whose beginning was not captured; where a more specific rule speaks of the message behind the gap",
+        "look at both neighbours: timeline --vbucket N --messages",
+    ),
+)
+
+
+def findings(context: Context, gaps: Gaps) -> Iterator[Occurrence]:
+    """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others."""
+    unexplained = gaps.unexplained
+    yield from _bulk(context, gaps.table[unexplained.in_history], "gap-in-history-snapshot", "warning", _in_history)
+    yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
+    for number, other, event in unexplained.missing:
+        gap = gaps.table[number]
+        seqno = plain(event[T_SEQNO])
+        message = f"{key_text(event)} seqno {seqno} was sent to {_elsewhere(context, gap, other)}, not here"
+        here, there = context.at(int(gap[s.G_STREAM]), gap, s.G_BEFORE_AT), context.at(other, event, T_PLACE)
+        yield _occurrence(context, "item-missing", "error", message, gap, here, there, seqnos=(seqno,))
+
+
+def _bulk(context: Context, gaps: Table, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
+    """Of each vbucket, stream-id and connection: the first gaps and the last one, which counts for those between."""
+    stream = gaps[:, s.G_STREAM]
+    keys = [context.streams[stream, column] for column in (s.S_CONNECTION, s.S_VBUCKET, s.S_SID)]
+    order = np.lexsort((np.arange(len(gaps)), *keys))
+    changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
+    for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
+        shown = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]
+        for place, number in enumerate(shown):
+            gap = gaps[number]
+            after, before = plain(gap[s.G_AFTER]), plain(gap[s.G_BEFORE])
+            places = (context.at(int(gap[s.G_STREAM]), gap, column) for column in (s.G_BEFORE_AT, s.G_AFTER_AT))
+            count = len(numbers) - SHOWN if place == SHOWN else 1
+            yield _occurrence(context, rule, severity, words(after, before), gap, *places, seqnos=(after, before), count=count)
+
+
+def _occurrence(
+    context: Context, rule: str, severity: Severity, message: str, gap: Table, *places: Place, seqnos: tuple[int, ...], count: int = 1
+) -> Occurrence:
+    stream = context.streams[gap[s.G_STREAM]]
+    connection, vbucket, sid = (int(number) for number in stream[[s.S_CONNECTION, s.S_VBUCKET, s.S_SID]])
+    return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos, count=count)
+
+
+def _seqnos(after: int, before: int) -> str:
+    width = before - after - 1
+    return "1 seqno" if width == 1 else f"{width} seqnos"
+
+
+def _in_history(after: int, before: int) -> str:
+    return f"{_seqnos(after, before)} missing in a history snapshot"
+
+
+def _without_cause(after: int, before: int) -> str:
+    return f"{_seqnos(after, before)} missing between {after} and {before}, no cause fits"
+
+
+def _elsewhere(context: Context, gap: Table, other: int) -> str:
+    """The stream that something was sent on, for who looks at the stream of a gap."""
+    mine, theirs = context.streams[gap[s.G_STREAM]], context.streams[other]
+    if mine[s.S_CONNECTION] != theirs[s.S_CONNECTION]:
+        return f"connection {theirs[s.S_CONNECTION]}"
+    return f"stream-id {theirs[s.S_SID]}" if mine[s.S_SID] != theirs[s.S_SID] else f"stream #{theirs[s.S_ORDINAL]}"
