@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.findings import connections, gaps, markers, negotiation, order, pairing, requests, wire
+from dcpinspect.findings import connections, gaps, markers, negotiation, opens, order, pairing, requests, wire
 from dcpinspect.findings.collector import Collector, place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
@@ -23,8 +23,15 @@ from dcpinspect.tables.messages import MessageBatch
 RULES: Mapping[str, Rule] = {
     rule.id: rule
     for rules in (
-        *(wire.RULES, negotiation.RULES, pairing.RULES, requests.RULES, order.RULES),
-        *(markers.RULES, gaps.RULES, connections.RULES),
+        wire.RULES,
+        negotiation.RULES,
+        pairing.RULES,
+        opens.RULES,
+        requests.RULES,
+        order.RULES,
+        markers.RULES,
+        gaps.RULES,
+        connections.RULES,
     )
     for rule in rules
 }
@@ -66,6 +73,7 @@ class Checker:
         self._collector = Collector(self._rules)
         self._negotiation = negotiation.Negotiation()
         self._pairing = pairing.Pairing()
+        self._opens = opens.Opens()
         self._places: dict[int, Place] = {}
 
     def take(self, batch: MessageBatch) -> None:
@@ -74,6 +82,7 @@ class Checker:
             self._collector.add_rows(batch, found)
         for found in (*self._negotiation.candidates(batch, self._tracker), *self._pairing.candidates(batch)):
             self._collector.add_rows(batch, found)
+        self._opens.take(batch, self._tracker.conversation.news)
         state = self._tracker.state
         anomalies = state.rows(s.N_ANOMALIES)
         if len(anomalies):
@@ -100,12 +109,18 @@ class Checker:
         if is_whole:
             for occurrence in self._pairing.findings(context, coverage):
                 collector.add(occurrence)
+        for occurrence in self._opens.findings(context):
+            collector.add(occurrence)
+        clashes = list(self._opens.clashes(context)) if "name-clash" in self._rules else []
+        for occurrence, _ in clashes:
+            collector.add(occurrence)
         for occurrence in requests.findings(context):
             collector.add(occurrence)
         for occurrence in markers.findings(context, tables):
             collector.add(occurrence)
         for occurrence in gaps.findings(context, tables.all_gaps):
             collector.add(occurrence)
-        for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole):
+        explained = {closed for _, closed in clashes if closed is not None}
+        for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
             collector.add(occurrence)
         return collector.findings(SILENCES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -66,11 +66,16 @@ RULES = (
 )
 
 
-def findings(context: Context, coverage: Coverage, places: Mapping[int, Place], *, is_whole: bool) -> Iterator[Occurrence]:
-    """All occurrences. ``places``: where the messages of a session were, by row. ``is_whole``: all messages were taken."""
+def findings(
+    context: Context, coverage: Coverage, places: Mapping[int, Place], *, is_whole: bool, explained: Collection[int] = ()
+) -> Iterator[Occurrence]:
+    """All occurrences. ``places``: where the messages of a session were, by row. ``is_whole``: all messages were taken.
+
+    ``explained``: connections of which another rule says why they were closed.
+    """
     for link in context.links:
         yield from _session(context, link, places)
-        if is_whole:
+        if is_whole and link.number not in explained:
             yield from _closed(context, link)
         if not link.has_handshake:
             yield _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown")

@@ -21,6 +21,7 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
@@ -246,6 +247,7 @@ class Pairing:
             connection = asked.key[0]
             streams = context.streams
             mine = np.flatnonzero((streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_VBUCKET] == asked.vbucket))
+            mine = mine[(streams[mine, s.S_ANSWER] != w.A_ROLLBACK) & (streams[mine, s.S_ANSWER] != w.A_REFUSED)]
             mine = mine[(streams[mine, s.S_OPAQUE] == asked.key[3]) & (streams[mine, s.S_OPENED + s.AT_ROW] < asked.place.row)]
             if not len(mine) or not streams[mine[-1], s.S_FORM] or int(streams[mine[-1], s.S_FLAGS]) & TAKEOVER:
                 continue

@@ -222,6 +222,13 @@ def test_a_state_set_on_a_stream_without_takeover() -> None:
     assert found(talk) == []
 
 
+def test_a_request_that_was_refused_meanwhile_changes_nothing() -> None:
+    talk, stream = takeover("takeover")
+    talk.stream(7, status=Status.KEY_EEXISTS, opaque=stream.opaque)
+    stream.set_state("pending")
+    assert found(talk) == []
+
+
 def test_a_state_that_is_set_and_not_answered() -> None:
     talk, stream = takeover("takeover")
     stream.send("dcp_set_vbucket_state", state="pending")

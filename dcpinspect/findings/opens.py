@@ -1,0 +1,172 @@
+"""Rules about DCP opens: commands before one, a second one, and names that two connections claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import News, text
+from dcpinspect.tables.messages import MessageBatch
+
+RULES = (
+    Rule(
+        "dcp-before-open",
+        "session",
+        "error",
+        "a client sends a DCP command and has not opened the connection for DCP, or was refused",
+        "captures that begin in the middle; a hole in which the open may be; what was under way when the refusal came",
+        "open first, and wait for success: the server answers EINVAL to everything else",
+    ),
+    Rule(
+        "open-twice",
+        "session",
+        "warning",
+        "a connection that is open for DCP is opened again",
+        "a first open that failed",
+        "the server answers EINVAL; use one connection for one DCP name",
+    ),
+    Rule(
+        "name-clash",
+        "session",
+        "warning",
+        "a connection opens with the name of another that is still there, which the server then closes",
+        "the older one closed before; another server or bucket; a refused open",
+        "make names unique for each client and connection, by a uuid for instance",
+        reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
+    ),
+)
+
+MOST, MOST_EARLY = 1 << 14, 1 << 10
+"""Opens, and early commands, that are remembered at most; early commands of one connection."""
+CLIENT = 0
+"""Direction of the side that opens, whoever will be the producer."""
+
+_OF_DCP = np.zeros(256, dtype=np.bool_)
+_OF_DCP[[*range(Opcode.DCP_ADD_STREAM, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+
+
+@dataclass(slots=True)
+class Opened:
+    """A DCP open and its answer."""
+
+    place: Place
+    name: str
+    status: int | None = None
+    answered: Place | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Early:
+    """A DCP command although no open has succeeded before it."""
+
+    place: Place
+    opcode: int
+    refused: Opened | None
+    """The refused open that it came after, if there was one."""
+
+
+class Opens:
+    """Follows the opens of all connections."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, list[Opened]] = {}
+        self._by_row: dict[int, Opened] = {}
+        self._early: list[_Early] = []
+        self._early_count: dict[int, int] = {}
+        self._settled: set[int] = set()
+        """Connections of which nobody wants to know more: open, maybe open, or told of often enough."""
+
+    def take(self, batch: MessageBatch, news: list[News]) -> None:
+        """``news``: what the batch says of its connections."""
+        decoded = batch.decoded
+        opens = {one.index: one for one in news if one.opcode == Opcode.DCP_OPEN}
+        requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
+        unreadable = np.setdiff1d(np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens))
+        self._settled.update(batch.connection[unreadable].tolist())
+        is_known = np.array([False, *batch.endpoints.has_handshake], dtype=np.bool_)
+        is_known[[number for number in self._settled if number < len(is_known)]] = False
+        early = np.flatnonzero(requests & _OF_DCP[decoded.opcode] & is_known[batch.connection])
+        for index in sorted({*opens, *early.tolist()}):
+            connection = int(batch.connection[index])
+            if index not in opens:
+                self._command(batch, index, connection)
+            elif opens[index].status is None:
+                if len(self._by_row) < MOST:
+                    opened = Opened(place_of(batch, index), text(batch.key_of(index) or b""))
+                    self._of.setdefault(connection, []).append(opened)
+                    self._by_row[opened.place.row] = opened
+            elif batch.request_row.at(index) is not None:
+                asked = self._by_row.get(int(batch.request_row.values[index]))
+                if asked is not None:
+                    asked.status, asked.answered = opens[index].status, place_of(batch, index)
+                    if asked.status == Status.SUCCESS:
+                        self._settled.add(connection)
+
+    def _command(self, batch: MessageBatch, index: int, connection: int) -> None:
+        latest = next(reversed(self._of.get(connection, ())), None)
+        if connection in self._settled or (latest is not None and latest.status is None):
+            return
+        if latest is not None and latest.answered is not None:
+            took = latest.answered.time_ns - latest.place.time_ns
+            if batch.time_ns[index] <= latest.answered.time_ns + took:
+                return  # the client may not have heard of the refusal
+        self._early.append(_Early(place_of(batch, index), int(batch.decoded.opcode[index]), latest))
+        self._early_count[connection] = self._early_count.get(connection, 0) + 1
+        if self._early_count[connection] >= MOST_EARLY or len(self._early) >= MOST:
+            self._settled.add(connection)
+
+    # -- what is known at the end -----------------------------------------------------------------------------
+
+    def findings(self, context: Context) -> Iterator[Occurrence]:
+        """All occurrences but name clashes."""
+        for early in self._early:
+            link = context.by_number.get(early.place.connection)
+            if link is None or not link.has_handshake or early.place.row > context.known_up_to(link, CLIENT):
+                continue
+            before = "DCP_OPEN" if early.refused is None else "a DCP_OPEN that succeeds"
+            places = [early.place, *([early.refused.place] if early.refused is not None else [])]
+            message = f"{opcode_name(early.opcode)} before {before}"
+            yield Occurrence("dcp-before-open", "error", message, link.number, tuple(places))
+        for connection, known in self._of.items():
+            first = next((one for one in known if one.status == Status.SUCCESS), None)
+            for again in known[known.index(first) + 1 :] if first is not None else []:
+                assert first is not None
+                yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
+
+    def clashes(self, context: Context) -> Iterator[tuple[Occurrence, int | None]]:
+        """Name clashes, and the older connection where the server closed it for that."""
+        claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
+        good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
+        for opened in sorted(good, key=lambda one: one.place.time_ns):
+            link = context.by_number.get(opened.place.connection)
+            if link is None:
+                continue
+            others = claimed.setdefault((link.server, context.session(link.number).bucket, opened.name), [])
+            held = [one for one in others if _holds(one[1], opened.place.time_ns)]
+            if held and held[-1][1].number != link.number:
+                yield _clash(opened, link, *held[-1])
+            others[:] = [*held, (opened, link)]
+
+
+def _holds(link: Link, when: int) -> bool:
+    """Whether a connection was still there at a time."""
+    return link.closed != "replaced" and link.last_ns > when and not (link.closed and link.closed_ns <= when)
+
+
+def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> tuple[Occurrence, int | None]:
+    message = f"name {newer.name} opened by connection {link.number} while connection {held.number} held it"
+    is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
+    if is_closed:
+        after = (held.closed_ns - newer.place.time_ns) / 1e6
+        message += f"; server closed connection {held.number} {after:.0f} ms later, in frame {held.closed_frame}"
+    found = Occurrence("name-clash", "warning", message, link.number, (newer.place, older.place))
+    return found, held.number if is_closed else None

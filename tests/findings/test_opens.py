@@ -1,0 +1,159 @@
+"""Rules about opens: commands before one, second ones, names that clash."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dcpinspect.engine import Engine
+from dcpinspect.findings.checker import Checker
+from dcpinspect.findings.opens import RULES
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.tracker import Tracker
+from tests.builders import ACK, FIN, PSH
+from tests.damage import PORT, Packet, Talk, batches
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+IDS = [rule.id for rule in RULES]
+
+
+def found(*talks: Told, **options: Any) -> list[tuple[str, str]]:
+    whole = findings(*talks, rules=IDS, **options)
+    assert findings(*talks, rules=IDS, sizes=[1] * 200) == whole
+    return [(one.rule, one.message) for one in whole]
+
+
+# -- dcp-before-open ------------------------------------------------------------------------------------
+
+
+def test_a_client_that_never_opens() -> None:
+    talk = Told("x:1")
+    talk.hello("x/1", "JSON")
+    talk.control("enable_noop", "true", status=Status.EINVAL)
+    talk.stream_request(7, 0x700)
+    (whole,) = findings(talk, rules=IDS)
+    assert (whole.rule, whole.severity, whole.count) == ("dcp-before-open", "error", 2)
+    assert whole.message == "dcp_control before DCP_OPEN"
+
+
+def test_a_client_that_opens_too_late() -> None:
+    talk = Told("x:1")
+    talk.control("enable_noop", "true", status=Status.EINVAL)
+    talk.open("x:1", "producer")
+    talk.control("enable_noop", "true")
+    assert found(talk) == [("dcp-before-open", "dcp_control before DCP_OPEN")]
+
+
+def test_a_client_that_goes_on_after_its_open_was_refused() -> None:
+    talk = Told("x:1")
+    talk.open("x:1", "producer", status=Status.EACCESS)
+    talk.wait(1)
+    talk.control("enable_noop", "true", status=Status.EINVAL)
+    assert found(talk) == [("dcp-before-open", "dcp_control before a DCP_OPEN that succeeds")]
+
+
+def test_what_was_under_way_when_the_open_was_answered() -> None:
+    for status in (Status.SUCCESS, Status.EACCESS):
+        talk = Told("x:1")
+        talk.send("client", encode("dcp_open", opaque=1, key="x:1", flags=["producer"]))
+        talk.send("client", encode("dcp_control", opaque=2, key="enable_noop", value="true"))
+        talk.answer("dcp_open", 1, status=status)
+        assert found(talk) == []
+
+
+def test_an_open_that_may_not_have_been_captured() -> None:
+    talk = Told("x:1")
+    talk.hello("x/1", "JSON")
+    with talk.lost():
+        talk.open("x:1", "producer")
+    talk.control("enable_noop", "true")
+    assert found(talk) == []
+    middle = opened()
+    middle.begin()
+    for _ in range(3):
+        middle.control("enable_noop", "true")
+    assert found(middle) == []
+
+
+# -- open-twice -----------------------------------------------------------------------------------------
+
+
+def test_a_second_open() -> None:
+    talk = opened()
+    talk.open("other:2", "producer", status=Status.EINVAL)
+    assert found(talk) == [("open-twice", "opened again as other:2")]
+    (whole,) = findings(talk, rules=IDS)
+    assert [place.row for place in whole.places] == [5, 3]
+
+
+def test_an_open_after_one_that_failed() -> None:
+    talk = Told("x:1")
+    talk.open("x:1", "producer", status=Status.EACCESS)
+    talk.open("x:1", "producer")
+    assert found(talk) == []
+
+
+def test_a_second_open_after_one_whose_answer_was_not_captured() -> None:
+    talk = Told("x:1")
+    talk.send("client", encode("dcp_open", opaque=1, key="x:1", flags=["producer"]))
+    with talk.lost():
+        talk.answer("dcp_open", 1)
+    talk.open("x:1", "producer", status=Status.EINVAL)
+    assert found(talk) == []
+
+
+# -- name-clash -----------------------------------------------------------------------------------------
+
+
+def overlapping(second: str = "x:1", *, closes: bool = True, first_ends: bool = False, status: int = 0) -> list[Packet]:
+    """Two connections that open one after the other, the first of which the server closes then; packets by time."""
+    out: list[Packet] = []
+    talks = [Talk(50_000 + number, isn=(1000 + 9000 * number, 5000 + 9000 * number)) for number in range(2)]
+    for number, (wire, name) in enumerate(zip(talks, ("x:1", second), strict=True)):
+        wire.time_ns += number * 1_000_000_000
+        wire.handshake()
+        wire.send(0, encode("dcp_open", opaque=1, key=name, flags=["producer"]), ACK | PSH)
+        wire.send(1, encode("dcp_open", "response", opaque=1, status=status if number else 0), ACK | PSH)
+        if number == 0:
+            wire.send(0, encode("dcp_stream_req", opaque=2, vbucket=7, end_seqno=9), ACK | PSH)
+            wire.send(1, encode("dcp_stream_req", "response", opaque=2, failover_log=[{"uuid": 1, "seqno": 0}]), ACK | PSH)
+            if first_ends:
+                wire.send(0, flags=FIN | ACK)
+    if closes:
+        talks[0].time_ns = talks[1].time_ns + 12_000_000
+        talks[0].send(1, flags=FIN | ACK)
+    for wire in talks:
+        out += wire.packets
+    return sorted(out, key=lambda packet: packet.time_ns)
+
+
+def judged(packets: list[Packet], rules: list[str]) -> list[Any]:
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+    checker = Checker(tracker, rules)
+    for batch in [*(engine.feed(part) for part in batches(packets)), engine.finish()]:
+        if batch is not None:
+            tracker.feed(batch)
+            checker.take(batch)
+    return checker.findings(engine.links, engine.coverage)
+
+
+def test_a_name_that_two_connections_claim_and_which_the_server_closes() -> None:
+    (whole,) = judged(overlapping(), [*IDS, "connection-closed"])
+    assert (whole.rule, whole.severity, whole.connection) == ("name-clash", "warning", 2)
+    assert whole.message.startswith("name x:1 opened by connection 2 while connection 1 held it; server closed connection 1 ")
+    assert [place.connection for place in whole.places] == [2, 1]
+
+
+def test_without_the_rule_the_close_is_told() -> None:
+    assert [one.rule for one in judged(overlapping(), ["connection-closed"])] == ["connection-closed"]
+
+
+def test_an_older_connection_that_had_closed_or_has_another_name() -> None:
+    assert judged(overlapping(first_ends=True, closes=False), IDS) == []
+    assert judged(overlapping("x:2"), IDS) == []
+    assert judged(overlapping(status=Status.EACCESS), IDS) == []
+
+
+def test_an_older_connection_that_shows_no_life_may_have_closed_in_a_hole() -> None:
+    assert judged(overlapping(closes=False), IDS) == []
