@@ -210,10 +210,16 @@ def section(order: str = "<") -> bytes:
 
 
 def interface(
-    link_type: int = ETHERNET, order: str = "<", *, resolution: int | None = None, offset_s: int | None = None, snaplen: int = 0
+    link_type: int = ETHERNET,
+    order: str = "<",
+    *,
+    resolution: int | None = None,
+    offset_s: int | None = None,
+    snaplen: int = 0,
+    name: bytes = b"",
 ) -> bytes:
     """A pcapng interface description."""
-    options = b""
+    options = struct.pack(order + "HH", 2, len(name)) + name + bytes(-len(name) % 4) if name else b""
     if resolution is not None:
         options += struct.pack(order + "HHB3x", 9, 1, resolution)
     if offset_s is not None:

@@ -16,7 +16,7 @@ from dcpinspect.capture.clock import CaptureClock
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, Walk
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS, Format, InterfaceCounts, Walk
 from dcpinspect.errors import CaptureError, UsageError
 
 BATCH_BYTES = 16 << 20
@@ -45,6 +45,8 @@ class CaptureFile:
     """Whether its bytes can be read again: ``plain`` where they stand, ``compressed`` from the start; those of a ``stream`` cannot."""
     packets: int = 0
     problems: list[Problem] = field(default_factory=list)
+    counts: Sequence[InterfaceCounts] = ()
+    """What the capture itself says of its interfaces, by now."""
 
 
 class Capture:
@@ -149,6 +151,7 @@ class Capture:
             reader = self._reader(file.name)
             file.format = reader.format.name
             file.storage = reader.source.storage
+            file.counts = reader.format.counts
             for walk, window in reader:
                 self.position = before + reader.source.position
                 found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]

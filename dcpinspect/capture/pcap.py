@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, Walk
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk
 from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
 
 FILE_HEADER = 24
@@ -26,6 +27,7 @@ class Pcap:
     """The records of one pcap file. Raises ``ValueError`` when the file header is none."""
 
     name = "pcap"
+    counts: Sequence[InterfaceCounts] = ()
 
     def __init__(self, header: bytes) -> None:
         magic = int.from_bytes(header[:4], "big")

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column
-from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, Walk, no_packets
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
 from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
 
 SECTION = 0x0A0D0D0A
 INTERFACE = 1
 OLD_PACKET = 2
 SIMPLE_PACKET = 3
+STATISTICS = 5
 ENHANCED_PACKET = 6
 _BYTE_ORDER = 0x1A2B3C4D
 _KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
 """Block types that a search after garbage believes."""
 
 DONE, CUT, BAD, OTHER, STRANGE = 0, 1, 2, 3, 4
+MOST_COUNTED = 1000
+"""Interfaces of which counts are remembered."""
+_RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
+"""Options of an interface statistics block."""
 _NS = 1_000_000_000
 _MAX_S = 9_000_000_000
 """Seconds that still fit 64-bit nanoseconds."""
@@ -36,6 +42,7 @@ class Interface:
     resolution: int = 6
     """``if_tsresol``: a power of ten, or of two with the top bit set."""
     offset_s: int = 0
+    name: str = ""
 
 
 class PcapNg:
@@ -51,6 +58,8 @@ class PcapNg:
             raise ValueError(msg)
         self.big = False
         self.interfaces: list[Interface] = []
+        self.counts: list[InterfaceCounts] = []
+        self._counted: dict[int, int] = {}  # by interface of this section: its place among the counts
         self._limit = MAX_PACKET
         self._last_ns = 0
         self._searching = False
@@ -140,7 +149,7 @@ class PcapNg:
         return offset, captured, wire, time_ns, link_type
 
     def _metadata(self, data: Bytes, size: int, state: Column) -> int:
-        """Reads the section header or interface description at ``state[0]`` and moves past it."""
+        """Reads the section header, interface description or statistics at ``state[0]`` and moves past it."""
         at = int(state[0])
         if data[at : at + 4].tobytes() == b"\x0a\x0d\x0d\x0a":
             state[1] = 28
@@ -159,9 +168,14 @@ class PcapNg:
                 return CUT
             self.big = big
             self.interfaces = []
+            self._counted = {}
         else:  # the kernel saw that it is whole
             order = ">" if self.big else "<"
-            (length,) = struct.unpack_from(order + "I", data.data, at + 4)
+            kind, length = struct.unpack_from(order + "II", data.data, at)
+            if kind == STATISTICS:
+                self._count(data[at : at + length].tobytes(), order)
+                state[0] += length
+                return DONE
             if length < 20:
                 return BAD
             interface = _interface(data[at : at + length].tobytes(), order)
@@ -170,6 +184,21 @@ class PcapNg:
                 self._limit = max(self._limit, interface.snaplen)
         state[0] += length
         return DONE
+
+    def _count(self, block: bytes, order: str) -> None:
+        """An interface statistics block; a later one of an interface takes the place of the one before."""
+        if len(block) < 24:
+            return
+        (number,) = struct.unpack_from(order + "I", block, 8)
+        if number >= len(self.interfaces) or (number not in self._counted and len(self.counts) >= MOST_COUNTED):
+            return
+        said = {code: value for code, value in _options(block, 20, order) if len(value) == 8}
+        received, dropped, system = (
+            struct.unpack(order + "Q", said[code])[0] if code in said else None for code in (_RECEIVED, _DROPPED, _SYSTEM_DROPPED)
+        )
+        place = self._counted.setdefault(number, len(self.counts))
+        name = self.interfaces[number].name or f"interface {number}"
+        self.counts[place : place + 1] = [InterfaceCounts(name, received, dropped, system)]
 
     def _found(self, data: Bytes, size: int, state: Column, *, final: bool) -> bool:
         """Moves ``state[0]`` to the next block that looks right; False when these bytes do not hold one."""
@@ -199,19 +228,25 @@ class PcapNg:
 
 def _interface(block: bytes, order: str) -> Interface:
     link_type, _, snaplen = struct.unpack_from(order + "HHI", block, 8)
-    resolution, offset_s = 6, 0
-    at = 16
-    while at + 4 <= len(block) - 4:
-        code, length = struct.unpack_from(order + "HH", block, at)
-        value = block[at + 4 : min(at + 4 + length, len(block) - 4)]
-        if code == 0:
-            break
+    resolution, offset_s, name = 6, 0, ""
+    for code, value in _options(block, 16, order):
+        if code == 2:
+            name = value.rstrip(b"\0").decode(errors="backslashreplace")
         if code == 9 and len(value) == 1:
             resolution = value[0]
         if code == 14 and len(value) == 8:
             (offset_s,) = struct.unpack(order + "q", value)
+    return Interface(link_type, snaplen, resolution, max(-_MAX_S, min(_MAX_S, offset_s)), name)
+
+
+def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
+    """(code, value) of the options from ``at`` to the end of a block."""
+    while at + 4 <= len(block) - 4:
+        code, length = struct.unpack_from(order + "HH", block, at)
+        if code == 0:
+            return
+        yield code, block[at + 4 : min(at + 4 + length, len(block) - 4)]
         at += 4 + length + (-length) % 4
-    return Interface(link_type, snaplen, resolution, max(-_MAX_S, min(_MAX_S, offset_s)))
 
 
 def nanoseconds(high: Column, low: Column, interface: Interface) -> Column:
@@ -281,7 +316,7 @@ def walk_blocks(
         if (be32(data, at + length - 4) if big else le32(data, at + length - 4)) != length:
             verdict = BAD
             break
-        if kind == INTERFACE:
+        if kind in (INTERFACE, STATISTICS):
             verdict = OTHER
             break
         if kind in (ENHANCED_PACKET, OLD_PACKET):

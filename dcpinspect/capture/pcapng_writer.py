@@ -11,12 +11,10 @@ import numpy.typing as npt
 
 from dcpinspect import __version__
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.pcapng import ENHANCED_PACKET, INTERFACE, SECTION
+from dcpinspect.capture.pcapng import ENHANCED_PACKET, INTERFACE, SECTION, STATISTICS
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.kernel import Ints, Octets, copy, kernel
 
-STATISTICS = 5
-"""Type of an interface statistics block."""
 MAX_COMMENT = 0xFFFC
 """Bytes of a comment: the length of an option has 16 bits, and what it pads to is to stay below them."""
 

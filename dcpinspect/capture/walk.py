@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -34,10 +35,33 @@ class Walk:
     """(offset in ``data``, what is wrong there)."""
 
 
+@dataclass(frozen=True, slots=True)
+class InterfaceCounts:
+    """What the program that wrote a capture said of one interface at its end; None where it did not."""
+
+    name: str
+    """As the system calls it, or its number in the file."""
+    received: int | None = None
+    """Packets that came there."""
+    dropped: int | None = None
+    """Those that the interface dropped for want of room."""
+    system_dropped: int | None = None
+    """Those that the operating system dropped."""
+
+    @property
+    def lost(self) -> int:
+        """Packets that are known to have been dropped."""
+        return (self.dropped or 0) + (self.system_dropped or 0)
+
+
 class Format(Protocol):
     """Reads the records of one file kind; keeps what earlier records said about later ones."""
 
     name: str
+
+    @property
+    def counts(self) -> Sequence[InterfaceCounts]:
+        """By interface, as far as the records say so by now; the same list whenever it is asked for."""
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """The packets of ``data[:size]``; ``final`` when no more bytes will come."""

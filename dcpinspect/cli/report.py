@@ -48,7 +48,7 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, show
     if stats and not is_whole:
         complain("reading stopped before the end: --stats counts what was read so far")
     if stats:
-        sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage)))
+        sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
     if problems and not reading.capture.packets:
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0

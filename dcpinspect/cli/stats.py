@@ -15,7 +15,6 @@ from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from dcpinspect.cli.output import Output
-    from dcpinspect.coverage import Coverage
     from dcpinspect.reading import Reading
     from dcpinspect.streams.balance import Balance
     from dcpinspect.tables.records import Records
@@ -75,7 +74,7 @@ def stats(
             finally:  # Ctrl-C: what was read until then
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                rows = [*counted.rows(), *(_of_streams(reading, balance) if is_all else ()), *_of_capture(reading.coverage)]
+                rows = [*counted.rows(), *(_of_streams(reading, balance) if is_all else ()), *_of_capture(reading)]
                 if format_ is Format.TEXT:
                     _write_text(rows, out)
                 else:
@@ -105,8 +104,14 @@ def _of_streams(reading: Reading, balance: Balance) -> Iterator[Row]:
             yield {"section": "flow", "name": "most outstanding", "connection": connection, "bytes": greatest, "share": greatest / window}
 
 
-def _of_capture(coverage: Coverage) -> Iterator[Row]:
+def _of_capture(reading: Reading) -> Iterator[Row]:
     """What became of packets and bytes; messages of the whole reading, whatever was filtered."""
+    from dcpinspect.render.coverage import interfaces
+
+    coverage = reading.coverage
+    for place, counts in interfaces(reading.capture.files):
+        if counts.dropped is not None or counts.system_dropped is not None:
+            yield {"section": "capture", "name": f"packets dropped at {place}", "count": counts.lost}
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dcpinspect.capture.open import CaptureFile
+from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
+from dcpinspect.escape import escape
 from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
 from dcpinspect.transport.chunk import C2S
 
@@ -22,12 +25,16 @@ _COLUMNS = (
 _LEFT = ("payload bytes", "protocol", "why skipped")
 
 
-def coverage_table(coverage: Coverage) -> Iterator[str]:
-    """Lines: packets by class, then the bytes of each direction with payload; those of other protocols in one line."""
+def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Iterator[str]:
+    """Lines: packets by class, those that ``files`` say were dropped, then the bytes of each direction with payload.
+
+    Those of other protocols are in one line.
+    """
     yield f"{coverage.packets_read:>12,} packets read"
     for name, count in coverage.packets.items():
         if count:
             yield f"{count:>12,} {name}"
+    yield from drops(files)
     yield from _direction_table([one for one in coverage.directions if (one.captured or one.missing) and one.protocol != OTHER])
     others = [one for one in coverage.directions if one.protocol == OTHER]
     if others:
@@ -50,6 +57,22 @@ def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
     for row in rows:
         cells = (cell.ljust(width) if name in _LEFT else cell.rjust(width) for name, cell, width in zip(_COLUMNS, row, widths, strict=True))
         yield "  ".join(cells).rstrip()
+
+
+def interfaces(files: Sequence[CaptureFile]) -> Iterator[tuple[str, InterfaceCounts]]:
+    """(place, counts) of the interfaces that captures tell of; the file is named where there are several."""
+    for file in files:
+        for counts in file.counts:
+            yield f"{counts.name} of {file.name}" if len(files) > 1 else counts.name, counts
+
+
+def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
+    """A line for each interface that packets were dropped at before they got into a capture, ``most`` at most."""
+    lost = [(place, counts.lost) for place, counts in interfaces(files) if counts.lost]
+    for place, count in lost[:most]:
+        yield f"{count:>12,} dropped at {escape(place)} before they were captured"
+    if len(lost) > most:
+        yield f"{sum(count for _, count in lost[most:]):>12,} dropped at {_counted(len(lost) - most, 'more interface')}"
 
 
 def losses(coverage: Coverage) -> Iterator[str]:

@@ -96,7 +96,7 @@ def _capture(rows: Sequence[Row]) -> Iterator[str]:
     shown = [row for row in rows if row.get("count") or row.get("bytes") or row["name"] in ("missing", "holes")]
     unit = {True: "bytes", False: ""}
     yield "capture"
-    names = [f"  {row['name']} {unit['bytes' in row]}".rstrip() for row in shown]
+    names = [f"  {escape(row['name'])} {unit['bytes' in row]}".rstrip() for row in shown]
     numbers = [_whole(row["bytes"] if "bytes" in row else row["count"]) for row in shown]
     for name, number in zip(names, numbers, strict=True):
         yield f"{name:<{max(map(len, names))}}  {number:>{max(map(len, numbers))}}"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pytest
 
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.capture.pcapng import Interface, nanoseconds
+from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
 
@@ -114,3 +117,64 @@ def test_absurd_block_length_allocates_nothing(tmp_path: Path) -> None:
     capture = opened(tmp_path, data)
     assert list(capture) == []
     assert len(capture.problems) == 1
+
+
+def statistics(number: int, *options: tuple[int, bytes], order: str = "<") -> bytes:
+    """An interface statistics block."""
+    body = struct.pack(order + "III", number, 0, 0)
+    for code, value in options:
+        body += struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+    return builders.block(5, body + bytes(4), order)
+
+
+def counts(path: Path) -> list[tuple[str, int | None, int | None, int | None]]:
+    capture = open_capture(path)
+    packets = sum(len(batch) for batch in capture)
+    assert packets == capture.packets
+    return [(one.name, one.received, one.dropped, one.system_dropped) for one in capture.files[0].counts]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_what_interfaces_dropped_is_read(tmp_path: Path, order: str) -> None:
+    u64 = partial(struct.pack, order + "Q")
+    named = builders.interface(order=order, name=b"eth\x1b0")
+    path = tmp_path / "drops.pcapng"
+    parts = [
+        *(builders.section(order), named, builders.interface(order=order)),
+        *(statistics(0, (4, u64(1)), order=order), builders.enhanced(PACKETS[0], order)),
+        statistics(0, (4, u64(900)), (5, u64(20)), (7, u64(3)), (2, bytes(8)), order=order),
+        statistics(1, (5, u64(2**64 - 1)), (4, b"short"), order=order),
+        *(statistics(2, (5, u64(7)), order=order), builders.enhanced(PACKETS[1], order)),
+        *(builders.section(order), builders.interface(order=order), statistics(0, (5, u64(1)), order=order)),
+    ]
+    path.write_bytes(b"".join(parts))
+    assert counts(path) == [("eth\x1b0", 900, 20, 3), ("interface 1", None, 2**64 - 1, None), ("interface 0", None, 1, None)]
+
+
+def test_statistics_that_are_none_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "drops.pcapng"
+    short, cut = builders.block(5, bytes(4)), statistics(0, (5, b""))
+    path.write_bytes(
+        builders.section() + builders.interface() + short + cut + statistics(0, (5, bytes(200))) + builders.enhanced(PACKETS[0])
+    )
+    assert counts(path) == [("interface 0", None, None, None)]
+
+
+@pytest.mark.requires("capinfos")
+def test_what_a_recording_says_was_dropped_is_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "ours.pcapng"
+    with path.open("wb") as file:
+        writer = PcapNgWriter(file)
+        number = writer.interface(1, name="eth7")
+        for dropped in (5, 56):
+            writer.statistics(number, received=1234, dropped=dropped, time_ns=1_700_000_000 * 10**9)
+    assert counts(path) == [("eth7", 1234, 56, None)]
+    told = subprocess.run(["capinfos", str(path)], check=True, capture_output=True, text=True).stdout
+    assert "Number of stat entries = 2" in told
+
+
+def test_interfaces_without_end_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.capture.pcapng.MOST_COUNTED", 3)
+    path = tmp_path / "drops.pcapng"
+    path.write_bytes(builders.section() + builders.interface() * 9 + b"".join(statistics(number, (5, bytes(8))) for number in range(9)))
+    assert len(counts(path)) == 3

@@ -10,6 +10,8 @@ import jsonschema
 import pyarrow.parquet
 import pytest
 
+from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.tables.statistics import STATS
@@ -82,3 +84,22 @@ def test_bad_usage_and_a_capture_without_messages(tmp_path: Path, capsys: pytest
     assert main(["stats", str(path)]) == 0
     out, err = capsys.readouterr()
     assert (out.splitlines()[0], err) == ("capture", f"dcpinspect: {path}: no packets\n")
+
+
+def test_what_the_capture_says_was_dropped_has_a_row_with_its_interface(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "dropped.pcapng"
+    with path.open("wb") as file:
+        writer = PcapNgWriter(file)
+        number = writer.interface(1, name="eth7")
+        for batch in open_capture(ROLLBACK):
+            writer.write(batch)
+        writer.statistics(number, received=1234, dropped=56, time_ns=0)
+    assert [(row["name"], row["count"]) for row in rows(capsys, str(path)) if "dropped" in str(row["name"])] == [
+        ("packets dropped at eth7", 56)
+    ]
+    assert main(["stats", str(path)]) == 0
+    assert any(line.split() == ["packets", "dropped", "at", "eth7", "56"] for line in capsys.readouterr().out.splitlines())
+    assert main(["streams", str(path), "--stats"]) == 0
+    assert "56 dropped at eth7 before they were captured" in capsys.readouterr().err
+    assert main(["stats", str(path), ROLLBACK]) == 0
+    assert f"dropped at eth7 of {path}" in capsys.readouterr().out

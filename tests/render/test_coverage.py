@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcpinspect.capture.open import CaptureFile
+from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.reading import Reading
-from dcpinspect.render.coverage import coverage_table, losses
+from dcpinspect.render.coverage import coverage_table, drops, losses
 from tests import builders
 from tests.builders import Conversation
 
@@ -68,3 +70,12 @@ def test_other_protocols_are_one_line_and_no_loss(tmp_path: Path) -> None:
     coverage = read(path, find_ports=True).coverage
     assert list(losses(coverage)) == []
     assert list(coverage_table(coverage))[-1].strip() == "54 bytes captured of 3 connections of other protocols"
+
+
+def test_packets_that_were_dropped_before_they_were_captured_have_a_line_with_their_place() -> None:
+    one = CaptureFile("a.pcapng", counts=[InterfaceCounts("eth\x1b0", 2000, 1200, 34), InterfaceCounts("lo", 5, 0), InterfaceCounts("x")])
+    assert [line.strip() for line in drops([one])] == [r"1,234 dropped at eth\x1b0 before they were captured"]
+    several = [one, CaptureFile("b.pcapng", counts=[InterfaceCounts(f"eth{number}", dropped=2) for number in range(11)])]
+    lines = [line.strip() for line in drops(several)]
+    assert (len(lines), lines[0]) == (11, r"1,234 dropped at eth\x1b0 of a.pcapng before they were captured")
+    assert lines[-1] == "4 dropped at 2 more interfaces"
