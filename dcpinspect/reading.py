@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
@@ -99,6 +100,7 @@ class Reading:
         self._looked_again: tuple[int, Shown | None] | None = None  # after so many messages
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
+        self._is_ahead = False
         if track:
             self.track()
 
@@ -108,13 +110,17 @@ class Reading:
 
         self.tracker = Tracker(remembers=not self._is_repeatable)
 
-    def check(self, rules: Iterable[str] | None = None) -> None:
-        """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all."""
+    def check(self, rules: Iterable[str] | None = None, *, is_ahead: bool = False) -> None:
+        """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all.
+
+        ``is_ahead``: the next batch is decoded meanwhile, in a thread; who does not iterate to the end closes the iterator.
+        """
         from dcpinspect.findings.checker import RULES, Checker  # deferred, as above
 
         self.track()
         assert self.tracker is not None
         self.checker = Checker(self.tracker, RULES if rules is None else rules)
+        self._is_ahead = is_ahead
 
     def __enter__(self) -> Self:
         return self
@@ -179,20 +185,26 @@ class Reading:
                 shown.feed(batch)
         return shown
 
-    def __iter__(self) -> Iterator[MessageBatch]:
+    def __iter__(self) -> Generator[MessageBatch, None, None]:
+        with closing(ahead(self._decoded()) if self._is_ahead else self._decoded()) as batches:
+            for batch in batches:
+                self.messages += len(batch)
+                if self.tracker is not None:
+                    self.tracker.feed(batch)
+                if self.checker is not None:
+                    self.checker.take(batch)
+                yield batch
+
+    def _decoded(self) -> Generator[MessageBatch, None, None]:
         for packets in self.capture:
             if self.first_time_ns is None and len(packets):
                 self.first_time_ns = int(packets.time_ns[0])
-            yield from self._counted(self.engine.feed(packets))
+            yield from _filled(self.engine.feed(packets))
             if packets.clock_ns is not None:
-                yield from self._counted(self.engine.pass_time(packets.clock_ns))
-        yield from self._counted(self.engine.finish())
+                yield from _filled(self.engine.pass_time(packets.clock_ns))
+        yield from _filled(self.engine.finish())
 
-    def _counted(self, batch: MessageBatch | None) -> Iterator[MessageBatch]:
-        if batch is not None and len(batch):
-            self.messages += len(batch)
-            if self.tracker is not None:
-                self.tracker.feed(batch)
-            if self.checker is not None:
-                self.checker.take(batch)
-            yield batch
+
+def _filled(batch: MessageBatch | None) -> Iterator[MessageBatch]:
+    if batch is not None and len(batch):
+        yield batch

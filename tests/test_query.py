@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -334,7 +334,7 @@ def test_scans_that_would_differ_are_not_stopped() -> None:
 
 def test_waiting_that_is_interrupted_is_the_end_of_the_captures() -> None:
     class Waits(Reading):
-        def __iter__(self) -> Iterator[Any]:
+        def __iter__(self) -> Generator[Any, None, None]:
             yield next(super().__iter__())
             raise KeyboardInterrupt
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -90,11 +90,12 @@ def check(
         reading = stack.enter_context(Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
         if keeper is not None:
             keeper.follow(reading)
-        reading.check(wanted)
+        reading.check(wanted, is_ahead=reading.capture.size is not None)
         with opened(output, chosen, captures) as out:
             try:
-                for _ in interrupts.between(reading):
-                    pass
+                with closing(iter(reading)) as batches:
+                    for _ in interrupts.between(batches):
+                        pass
             finally:  # Ctrl-C: what was found until then
                 is_whole = not interrupts.settled()
                 if not is_whole:

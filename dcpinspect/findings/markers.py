@@ -92,12 +92,10 @@ def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
 
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     """Gaps between two streams of a client."""
-    gaps = tables.gaps
-    names = ("cause", "connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "rows")
+    gaps = tables.gaps.take(np.flatnonzero(np.array(tables.gaps.values("cause")) == "resumed"))
+    names = ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "rows")
     streams = context.streams
-    for cause, connection, vbucket, sid, ordinal, after, before, rows in zip(*(gaps.values(name) for name in names), strict=True):
-        if cause != "resumed":
-            continue
+    for connection, vbucket, sid, ordinal, after, before, rows in zip(*(gaps.values(name) for name in names), strict=True):
         is_it = (streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_VBUCKET] == vbucket) & (streams[:, s.S_ORDINAL] == ordinal)
         number = int(np.flatnonzero(is_it & (streams[:, s.S_SID] == (-1 if sid is None else sid)))[0])
         old = int(np.flatnonzero(streams[:, s.S_AT + s.AT_ROW] == rows[0])[0])

@@ -10,6 +10,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
+from dcpinspect.protocol.document_check import are_sound
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records, fixed_size
 from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.json_grammar import is_json_text
@@ -50,7 +51,7 @@ _TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)
 
 
 def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document: Field, found: dict[str, list[int]]) -> None:
-    """Plain JSON is checked in bulk; what is wrapped is unwrapped one by one, since that is what the library does."""
+    """Checked in bulk; what that does not accept is unwrapped one by one by the library, which says what is wrong."""
     decoded = batch.decoded
     has_tail = _has_metadata(batch, rows, layout)
     wrapped = ((decoded.datatype[rows] & _WRAPPED) != 0) | has_tail
@@ -62,7 +63,11 @@ def _documents(batch: MessageBatch, rows: Rows, layout: Layout | None, document:
         if _is_no_json(_value(batch, row)):
             found.setdefault("json-bit-not-json", []).append(row)
     _annotated(batch, rows[has_tail], found)
-    for row in rows[wrapped & ~has_tail].tolist():
+    rows = rows[wrapped & ~has_tail]
+    sound = are_sound(
+        batch.data, decoded.value.start[rows], decoded.value.size[rows], decoded.datatype[rows], is_bodyless=document.bodyless
+    )
+    for row in (rows if sound is None else rows[~sound]).tolist():
         for rule in _faults(_value(batch, row), int(decoded.datatype[row]), is_bodyless=document.bodyless):
             found.setdefault(rule, []).append(row)
 

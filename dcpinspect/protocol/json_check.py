@@ -33,6 +33,9 @@ def string_end(text: Octets, at: int, end: int) -> int:
     """The place behind the string whose first letter is at ``at``; -1 when it is none."""
     while at < end:
         byte = text[at]
+        if 92 < byte < 0x7F:  # most letters
+            at += 1
+            continue
         if byte == 34:
             return at + 1
         if byte < 0x20 or byte == 0x7F:

@@ -23,6 +23,8 @@ Table = npt.NDArray[np.int64]
 
 MOST = 1 << 20
 """Keys remembered: 70 MB."""
+_GROWTH = 8
+"""Room for so many times as many keys is made at once: they are sorted in anew each time, and memory that is not used yet costs nothing."""
 _SPREAD = 0x9E3779B97F4A7C15
 
 
@@ -68,7 +70,9 @@ class Contents:
         if len(self._entries) - used >= k.ROOM:
             return
         if len(self._entries) < self._most:
-            self._entries = np.concatenate((self._entries, np.zeros_like(self._entries)))
+            before = self._entries
+            self._entries = np.zeros((min(_GROWTH * len(before), self._most), k.ENTRY), dtype=np.int64)
+            self._entries[:used] = before[:used]
         else:
             self._forget(used)
         self._slots = np.full(2 * len(self._entries), -1, dtype=np.int64)
@@ -99,7 +103,7 @@ def _view(batch: MessageBatch, messages: Table, chosen: Rows, streams: Table, fi
     view[k.V_PREPARED] = s.biased(_column(numbers, "prepared_seqno", rows))
     view[k.V_EVENT] = _column(numbers, "event", rows).astype(np.int64)
     view[k.V_UID] = s.biased(_column(numbers, "manifest_uid", rows))
-    view[k.V_IS_OUTSIDE] = _is_outside(messages[:, chosen], collection, streams, filters)
+    view[k.V_IS_OUTSIDE] = _is_outside(messages[s.M_STANDING, chosen], messages[s.M_STREAM, chosen], collection, streams, filters)
     return view
 
 
@@ -108,10 +112,10 @@ def _column(numbers: Mapping[str, Any], name: str, rows: Rows) -> Array:
     return np.zeros(len(rows), dtype=np.uint64) if column is None else np.asarray(column.values[rows])
 
 
-def _is_outside(messages: Table, collection: Table, streams: Table, filters: list[dict[str, Any] | None]) -> Mask:
+def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Table, filters: list[dict[str, Any] | None]) -> Mask:
     """Events of collections that the request of their stream, which names some, does not name."""
-    asked = messages[s.M_STANDING] & s.IS_ASKED != 0
-    number = np.where(asked & (collection >= 0), streams[messages[s.M_STREAM], s.S_FILTER], -1)
+    asked = standing & s.IS_ASKED != 0
+    number = np.where(asked & (collection >= 0), streams[stream, s.S_FILTER], -1)
     outside = np.zeros(len(number), dtype=np.bool_)
     for one in np.unique(number[number >= 0]).tolist():
         named = named_collections(filters[one])
