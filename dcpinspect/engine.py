@@ -208,6 +208,7 @@ class Engine:
         """There are bytes of a connection: whether its handshake was captured is certain from now on."""
         has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
         self._sessions.begin(connection, handshake=has_handshake)
+        self._requests.begin(connection, known=has_handshake)
         if has_handshake:
             self._evidence.orient(connection)
 

@@ -48,6 +48,7 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
     last: dict[tuple[str, int, int], int] = {}
+    last_of_host: dict[tuple[str, int, int], int] = {}
     blind = _blind(connections, clients, links)
     taken = (streams[:, s.S_ANSWER] == w.A_ACCEPTED) | (streams[:, s.S_SEEN] > 0)
     order = np.argsort(streams[:, s.S_OPENED + s.AT_TIME], kind="stable")
@@ -59,6 +60,10 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
         key = (client.name, int(stream[s.S_VBUCKET]), int(stream[s.S_SID]))
         before = last.get(key)
         last[key] = number
+        of_host = client.host, *key[1:]
+        if not client.is_named and last_of_host.get(of_host) != before:
+            before = None  # the stream that any other client of the host had since may have been this one's
+        last_of_host[of_host] = number
         if before is None or stream[s.S_ANSWER] != w.A_ACCEPTED or stream[s.S_FLAGS] & _FROM_LATEST:
             continue
         old = streams[before]

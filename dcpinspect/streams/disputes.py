@@ -212,7 +212,7 @@ def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> lis
         if len(group) < 2:
             continue
         of = {int(number): _gaps_of(int(number), gaps, by_stream) for number in group}
-        first, last = streams[group, s.S_FIRST], streams[group, s.S_LAST]
+        first, last = _least(streams[group]), streams[group, s.S_LAST]
         for number in group.tolist():
             mine = of[number]
             mine = mine[~np.isin(cause[mine], _SETTLED)]
@@ -222,9 +222,15 @@ def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> lis
             near = group[(first < before.max()) & (last > after.min()) & (group != number)]
             for other in near.tolist():
                 theirs = of[other]
-                meets = (before > streams[other, s.S_FIRST]) & (after < streams[other, s.S_LAST])
+                meets = (before > first[group == other]) & (after < streams[other, s.S_LAST])
                 found += [(gap, other) for gap in mine[meets & ~_contained(after, before, gaps[theirs])].tolist()]
     return sorted(found)
+
+
+def _least(streams: Table) -> Table:
+    """Seqnos that are no greater than any that streams received: the first one may be that of an out-of-order snapshot."""
+    starts = np.where(streams[:, s.S_FORM] > 0, streams[:, s.S_START], s.LEAST)
+    return np.minimum(streams[:, s.S_FIRST], starts)
 
 
 def _gaps_of(stream: int, gaps: Table, by_stream: Table) -> Table:

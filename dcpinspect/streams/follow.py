@@ -6,6 +6,7 @@ from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import (
+    BACK,
     FROM_LATEST,
     accept,
     copy_place,
@@ -23,8 +24,6 @@ from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
 from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
 
 SUCCESS, ROLLBACK = 0, 0x23
-BACK = 16
-"""Streams of one vbucket among which the one of a late request is sought."""
 
 
 @inline
@@ -82,9 +81,12 @@ def on_request(
     st = -1
     if late and (r < 0 or orphans[r, s.R_STATUS] == SUCCESS):
         st = implicit_stream(keys[k, s.K_LIVE], i, messages, streams)
+        if st >= 0 and r >= 0 and is_answered_between(r, st, orphans, streams):
+            st = -1
     is_new = st < 0
     if is_new:
         st = open_stream(k, i, messages, keys, connections, streams, counts)
+        streams[st, s.S_ASKED_BEFORE] = keys[k, s.K_PENDING]
         keys[k, s.K_PENDING] = st
         if late:
             streams[st, s.S_LOSSES] = -1  # its answer may have been lost
@@ -109,6 +111,8 @@ def on_request(
         if is_new:
             streams[st, s.S_SUSPENDED] = 1  # what has come since the answer was not taken for this stream's
             streams[st, s.S_POSITION_LOSSES] = -1
+            if losses_of(c, connections):
+                streams[st, s.S_LOSSES] = -1  # since the answer, perhaps
 
 
 @inline
@@ -126,6 +130,20 @@ def implicit_stream(st: int, i: int, messages: Ints, streams: Ints) -> int:
             found = st
         st = streams[st, s.S_PREVIOUS]
     return int(found)
+
+
+@inline
+def is_answered_between(r: int, st: int, orphans: Ints, streams: Ints) -> bool:
+    """Whether another request of its opaque was answered after the answer ``r`` and before stream ``st`` began."""
+    for other in range(len(orphans)):
+        row = orphans[other, s.R_PLACE + s.AT_ROW]
+        if (
+            orphans[other, s.R_CONNECTION] == orphans[r, s.R_CONNECTION]
+            and orphans[other, s.R_OPAQUE] == orphans[r, s.R_OPAQUE]
+            and orphans[r, s.R_PLACE + s.AT_ROW] < row < streams[st, s.S_OPENED + s.AT_ROW]
+        ):
+            return True
+    return False
 
 
 @inline
@@ -277,6 +295,10 @@ def on_close(i: int, kind: int, seed: int, messages: Ints, connections: Ints, sl
     if kind == s.CLOSE:
         if pending >= 0 and streams[pending, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]:
             st = pending
+        for _ in range(BACK):
+            if st < 0 or streams[st, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]:
+                break
+            st = streams[st, s.S_PREVIOUS]  # it was read late
         if st < 0:
             return
         if w.ACCEPTED <= streams[st, s.S_STATE] <= w.STREAMING:

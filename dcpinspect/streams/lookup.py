@@ -6,6 +6,9 @@ from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 
+BACK = 16
+"""Streams of one vbucket among which that of a message is sought that was read late."""
+
 
 @inline
 def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> int:
@@ -96,7 +99,7 @@ def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, s
     streams[st, s.S_ORDINAL] = keys[k, s.K_COUNT]
     streams[st, s.S_PREVIOUS] = keys[k, s.K_LIVE]
     streams[st, s.S_OPAQUE] = messages[s.M_OPAQUE, i]
-    for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO):
+    for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO, s.S_ASKED_BEFORE):
         streams[st, column] = -1
     for column in (s.S_DISK_END, s.S_ACKNOWLEDGED):
         streams[st, column] = s.LEAST
@@ -140,6 +143,45 @@ def is_backwards(st: int, i: int, kind: int, extras: Ints, messages: Ints, conne
     # an out-of-order snapshot may have begun in what was not captured
     may_be_out_of_order = connections[streams[st, s.S_CONNECTION], s.C_OSO] != 0
     return bool(is_seqno and not may_be_out_of_order and messages[s.M_SEQNO, i] <= position)
+
+
+@inline
+def asked_before(pending: int, i: int, messages: Ints, streams: Ints) -> int:
+    """The newest stream whose request is older than message ``i``, of ``pending`` and those before that had no answer; or -1."""
+    for _ in range(BACK):
+        if pending < 0:
+            break
+        if messages[s.M_PLACE + s.AT_TIME, i] >= streams[pending, s.S_OPENED + s.AT_TIME]:
+            return int(pending) if streams[pending, s.S_STATE] == w.REQUESTED else -1
+        pending = streams[pending, s.S_ASKED_BEFORE]
+    return -1
+
+
+@inline
+def is_asked_once(st: int, orphans: Ints, streams: Ints) -> bool:
+    """Whether no more than one answer without a request has come since that of stream ``st``: a second one is to a request that was lost."""
+    answers = 0
+    for r in range(len(orphans)):
+        if (
+            orphans[r, s.R_CONNECTION] == streams[st, s.S_CONNECTION]
+            and orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]
+            and orphans[r, s.R_PLACE + s.AT_TIME] >= streams[st, s.S_OPENED + s.AT_TIME]
+        ):
+            answers += 1
+    return answers <= 1
+
+
+@inline
+def may_begin(st: int, i: int, kind: int, extras: Ints, messages: Ints, connections: Ints, streams: Ints) -> bool:
+    """Whether message ``i`` may be the first of the stream after ``st``.
+
+    The first is no event, unless what comes before it was lost; and no marker beyond the position that was resumed from.
+    """
+    if kind == s.MARKER:
+        is_at_start = streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_POSITION_BY] == s.BY_START
+        return bool(is_at_start or extras[messages[s.M_EXTRA, i], s.X_START] <= streams[st, s.S_POSITION])
+    is_lost = streams[st, s.S_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)
+    return bool(is_lost or not s.EVENT <= kind <= s.SEQNO_ADVANCED)
 
 
 @inline
@@ -199,15 +241,19 @@ def route(
             return -1  # of the stream before, which the client closed while they were under way
         note(w.OPAQUE_MISMATCH, i, live, opaque, streams[live, s.S_OPAQUE], messages, streams, anomalies, counts)
         return int(live)
-    is_after = pending >= 0 and messages[s.M_PLACE + s.AT_TIME, i] >= streams[pending, s.S_OPENED + s.AT_TIME]
-    if is_after and streams[pending, s.S_OPAQUE] == opaque and has_doubt(pending, connections, streams):
+    asked = asked_before(pending, i, messages, streams)
+    is_its = asked >= 0 and streams[asked, s.S_OPAQUE] == opaque and has_doubt(asked, connections, streams)
+    if is_its and is_asked_once(asked, orphans, streams):
         leave(k, keys, connections, streams, snapshots)
-        keys[k, s.K_LIVE] = pending
-        keys[k, s.K_PENDING] = -1
-        accept(pending, i, messages, streams)
-        return int(pending)
+        keys[k, s.K_LIVE] = asked
+        if asked == pending:
+            keys[k, s.K_PENDING] = -1
+        accept(asked, i, messages, streams)
+        return int(asked)
     if runs and same:
-        is_other = is_reopened(live, orphans, connections, streams, counts)
+        is_other = may_begin(live, i, kind, extras, messages, connections, streams) and is_reopened(
+            live, orphans, connections, streams, counts
+        )
         if not is_other and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots):
             return int(live)
     if not runs and not doubt:

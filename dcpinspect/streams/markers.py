@@ -93,6 +93,8 @@ def on_marker(
         place = w.PERHAPS_FIRST if suspended or streams[st, s.S_FORM] == 0 else w.FIRST
     elif suspended and flags & HISTORY != 0:
         place = w.PERHAPS_FIRST  # its prologue may be lost
+    elif suspended:
+        place = w.PERHAPS_LATER
     if old >= 0 and snapshots[old, s.N_LAYOUT] != s.UPR_LAYOUT and layout != s.UPR_LAYOUT:
         is_prologue = start == snapshots[old, s.N_START] and end == snapshots[old, s.N_END] and flags & HISTORY != 0
         is_over = snapshots[old, s.N_STATE] != w.OPEN

@@ -70,10 +70,16 @@ class Requests:
         self._slot_first = np.zeros(slots, dtype=np.int64)
         self._slot_last = np.zeros(slots, dtype=np.int64)
         self._ring = [np.full(WAITING, _NONE, dtype=np.int64) for _ in range(8)]
-        self._flows = np.zeros((64, 2), dtype=np.int64)
+        self._flows = np.zeros((64, 3), dtype=np.int64)
         self._count = np.zeros(1, dtype=np.int64)
         # Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide.
         self._seed = SystemRandom().getrandbits(32)
+
+    def begin(self, connection: int, *, known: bool) -> None:
+        """A connection is there; ``known``: nothing was said on it before the capture began. Call before its messages."""
+        self._make_room(connection)
+        if not known:
+            self._flows[2 * connection : 2 * connection + 2, 2] = 1
 
     def pair(
         self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows, after_loss: Mask
@@ -83,8 +89,7 @@ class Requests:
         ``after_loss`` are messages before which bytes of their direction could not be read.
         """
         total = len(decoded)
-        while len(self._flows) < 2 * (int(connection.max(initial=0)) + 1):
-            self._flows = np.concatenate((self._flows, np.zeros_like(self._flows)))
+        self._make_room(int(connection.max(initial=0)))
         meaning = _meaning(decoded)
         asked = np.where(decoded.is_response, 1 - direction, direction)
         key = (connection << 10) | (asked << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
@@ -128,6 +133,10 @@ class Requests:
             Numbers(time_ns - asked_at, has_row),
             Numbers(vbucket, vbucket != _NONE),
         )
+
+    def _make_room(self, connection: int) -> None:
+        while len(self._flows) < 2 * (connection + 1):
+            self._flows = np.concatenate((self._flows, np.zeros_like(self._flows)))
 
 
 def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
@@ -246,16 +255,18 @@ def pair_requests(
     Slots are an open hash table of queues; the ring holds the queued requests, oldest overwritten first. The
     oldest request of the ring is the first of its queue, as both are in order of arrival.
 
-    A flow is one direction of a connection: how many requests had been queued when bytes of it were lost last, and the latest
-    time seen. A request whose answer may have been lost, or read before it, does not take the answer of the next one: who asks
-    again under an opaque has had its answer, so a response is that of the latest request before it. Nobody knows whose it is where
-    requests for several vbuckets share the opaque, or where the request may have been lost as well.
+    A flow is one direction of a connection: how many requests had been queued when bytes of it were lost last, the latest time
+    seen, and whether anything of it is missing. A request whose answer may have been lost, or read before it, does not take the
+    answer of the next one: who asks again under an opaque has had its answer, so a response is that of the latest request before
+    it. Nobody knows whose it is where requests for several vbuckets share the opaque, or where the request may have been lost as
+    well.
     """
     size = len(ring_key)
     told = 1 << 61
     for i in range(len(key)):
         if after_loss[i]:
             flows[flow[i], 0] = count[0]
+            flows[flow[i], 2] = 1
         flows[flow[i], 1] = max(flows[flow[i], 1], time_ns[i])
         what = meaning[i]
         if what == 0:
@@ -300,7 +311,7 @@ def pair_requests(
                 out_vbucket[i] = ring_vbucket[slot_first[at]]
             continue
         entry = slot_first[at]
-        if flows[flow[i] ^ 1, 0] and ring_time[entry] > time_ns[i]:
+        if flows[flow[i] ^ 1, 2] and ring_time[entry] > time_ns[i]:
             continue  # the request that it answers was lost
         if ring_late[entry] or _is_before_loss(entry, flow[i], flows, count, size):
             is_shared = False

@@ -19,8 +19,8 @@ MEMORY, DISK, CHECKPOINT, HISTORY = 0x01, 0x02, 0x04, 0x10
 _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
 
 
-def conventions(snapshots: Table, streams: Table) -> Table:
-    """Number of the convention of every marker; -1 for out-of-order snapshots, which have none.
+def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
+    """Number of the convention of every marker; -1 for out-of-order snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
 
     Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3);
     disk snapshots at the requested position (1), at the start of a later backfill (2) or of a disk checkpoint sent from memory (3).
@@ -49,7 +49,7 @@ def conventions(snapshots: Table, streams: Table) -> Table:
     of_disk = np.where(is_first, first_disk, later_disk)
     found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
     # whether it is the first is not known, and what it would be as a later one need not be right
-    found[(place == w.PERHAPS_FIRST) & ~is_first] = _UNKNOWN
+    found[((place == w.PERHAPS_FIRST) & ~is_first) | ((place == w.PERHAPS_LATER) & is_blind[snapshots[:, s.N_STREAM]])] = _UNKNOWN
     found[snapshots[:, s.N_LAYOUT] == s.UPR_LAYOUT] = _UNKNOWN
     found[snapshots[:, s.N_LAYOUT] == s.OSO_LAYOUT] = -1
     return np.asarray(found, dtype=np.int64)
@@ -82,8 +82,8 @@ def types(snapshots: Table) -> Table:
     return np.where(layout == s.OSO_LAYOUT, 2, np.where(layout == s.UPR_LAYOUT, 3, found))
 
 
-def snapshot_records(snapshots: Table, streams: Table, state: Table) -> Records:
-    """The table; ``state`` as from ``states``."""
+def snapshot_records(snapshots: Table, streams: Table, state: Table, is_blind: Mask) -> Records:
+    """The table; ``state`` as from ``states``; ``is_blind``: streams with a consumer of which something was not captured."""
     stream = streams[snapshots[:, s.N_STREAM]]
     has_range = snapshots[:, s.N_LAYOUT] > s.UPR_LAYOUT
     has_marker = snapshots[:, s.N_LAYOUT] >= 0
@@ -102,7 +102,7 @@ def snapshot_records(snapshots: Table, streams: Table, state: Table) -> Records:
         "type": Worded(types(snapshots), w.SNAPSHOT_TYPES),
         "flags": Worded(numbers.reshape(-1), names),
         "layout": Worded(np.where(has_marker, snapshots[:, s.N_LAYOUT], -1), w.SNAPSHOT_LAYOUTS),
-        "convention": Worded(conventions(snapshots, streams), w.CONVENTIONS),
+        "convention": Worded(conventions(snapshots, streams, is_blind), w.CONVENTIONS),
         "items": Numbers(snapshots[:, s.N_ITEMS]),
         "first_seqno": Numbers(s.unbiased(snapshots[:, s.N_FIRST]), has_seqno),
         "last_seqno": Numbers(s.unbiased(snapshots[:, s.N_LAST]), has_seqno),

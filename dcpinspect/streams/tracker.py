@@ -6,7 +6,7 @@ do not depend on how it was cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -153,7 +153,7 @@ class Tracker:
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
-        replicas = _replicas(streams, sessions, clients)
+        replicas = _replicas(streams, sessions, by_number)
         known = (state.connections[:, s.C_KNOWN] == 1) & (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0)
         snapshot_states = states(
             snapshots,
@@ -165,7 +165,9 @@ class Tracker:
         return Tables(
             connections=connection_records(links, sessions, state.connections, flows, of_connection),
             streams=stream_table,
-            snapshots=snapshot_records(snapshots, streams, snapshot_states),
+            snapshots=snapshot_records(
+                snapshots, streams, snapshot_states, _blind(state.connections, by_number)[streams[:, s.S_CONNECTION]]
+            ),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
@@ -268,11 +270,21 @@ def _with_high_seqnos(ends: Ends, streams: Table, clients: dict[int, str], high_
     return ends
 
 
-def _replicas(streams: Table, sessions: dict[int, Session], clients: dict[int, str]) -> npt.NDArray[np.bool_]:
-    """Streams whose vbucket the server listed as a replica."""
+def _blind(connections: Table, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+    """Connections, by number, of whose consumer something was not captured."""
+    found = np.zeros(len(connections), dtype=np.bool_)
+    for link in links.values():
+        consumer = 1 - max(0, int(connections[link.number, s.C_PRODUCER]))
+        lost = connections[link.number, s.C_LOSSES + consumer] > 0 or link.lost_at_end[consumer] is not None
+        found[link.number] = lost or not link.has_handshake
+    return found
+
+
+def _replicas(streams: Table, sessions: dict[int, Session], links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+    """Streams from a server that listed their vbucket as a replica, to whomever."""
     found = np.zeros(len(streams), dtype=np.bool_)
-    if any(session.replicas for session in sessions.values()):
-        listed = {(clients[number], vbucket) for number, session in sessions.items() if number in clients for vbucket in session.replicas}
+    listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}
+    if listed:
         pairs = streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()
-        found[:] = [(clients.get(connection, ""), vbucket) in listed for connection, vbucket in pairs]
+        found[:] = [connection in links and (links[connection].server, vbucket) in listed for connection, vbucket in pairs]
     return found

@@ -98,13 +98,13 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
     is_ended = np.isin(state, (w.ENDED, w.DRAINING)) | (ends.is_closed & (state != w.REQUESTED))
     unmarked = (streams[:, s.S_FORM] == 0) & (streams[:, s.S_MARKERS] == 0)
     unknown = unmarked | ends.is_lost | (state == w.LEFT) | (state == w.REQUESTED)
-    last = np.where(streams[:, s.S_HAS_POSITION] != 0, streams[:, s.S_POSITION], s.LEAST)
     quiet_since = np.maximum(streams[:, s.S_LATEST + s.AT_TIME], ends.high_time)
-    behind = (ends.high_seqno > last) & (ends.now - quiet_since > np.maximum(PATIENCE_NS, 10 * ends.slowest))
+    is_known = streams[:, s.S_HAS_POSITION] != 0  # not from latest before the first marker: what the server had by then is not asked for
+    behind = is_known & (ends.high_seqno > streams[:, s.S_POSITION]) & (ends.now - quiet_since > np.maximum(PATIENCE_NS, 10 * ends.slowest))
     complete = (is_marked & np.isin(current[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED))) | (
         ~is_marked & (streams[:, s.S_MARKERS] > 0) & (streams[:, s.S_SUSPENDED] == 0)
     )
-    silent = np.isin(state, (w.ACCEPTED, w.CLOSING)) & (streams[:, s.S_MARKERS] == 0)
+    silent = np.isin(state, (w.ACCEPTED, w.CLOSING)) & (streams[:, s.S_MARKERS] == 0) & (streams[:, s.S_SEEN] == 0)
     order = [
         never,
         answer == w.A_REFUSED,

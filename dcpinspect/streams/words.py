@@ -49,8 +49,9 @@ SNAPSHOT_TYPES = ("memory", "disk", "oso", "unknown")
 SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
 CONVENTIONS = ("memory-1", "memory-2", "memory-3", "disk-1", "disk-later", "disk-3-first-event", "irregular", "unknown")
 
-FIRST, LATER, PERHAPS_FIRST, NO_POSITION = range(4)
-"""Place of a marker in its stream: the first; a later one; not known, because something before it was not captured; no marker."""
+FIRST, LATER, PERHAPS_FIRST, NO_POSITION, PERHAPS_LATER = range(5)
+"""Place of a marker in its stream: the first; a later one; not known, because something before it was not captured; no marker; a later
+one, unless what was not captured before it ended the stream and the next one was asked for in what was not captured either."""
 
 # -- gaps ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened, tables
+from tests.streams.told import Seen, Told, opened, packets, tables
 
 Gap = tuple[int, int, int, str]
 
@@ -65,6 +65,20 @@ def test_while_the_other_stream_still_runs_nothing_is_resumed() -> None:
     received(one, 3)
     other.stream(7, start=9)
     assert gaps(one, other) == []
+
+
+def test_a_client_that_did_not_say_who_it_is_may_have_received_more_on_another_connection() -> None:
+    talk = opened()
+    talk.begin()
+    received(talk, 3).end("state-changed")
+    talk.wait(10)
+    talk.stream(7, start=9)
+    assert gaps(talk) == [(1, 3, 10, "resumed")]
+    other = opened("kafka:1", port=50_001)
+    other.wait(5)
+    received(other, 9).end("state-changed")
+    meanwhile = sorted([*packets(talk), *packets(other)], key=lambda packet: packet.time_ns)
+    assert Seen(meanwhile).gaps == []
 
 
 def test_resuming_at_or_below_what_was_received_leaves_nothing_out() -> None:

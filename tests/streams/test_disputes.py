@@ -101,6 +101,17 @@ def test_system_events_are_invisible_to_who_has_no_collections() -> None:
     assert gap(one, two)["cause"] == "invisible"
 
 
+def test_an_out_of_order_snapshot_shows_seqnos_below_its_first() -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.oso("start")
+    shows.mutation(3, "c")
+    shows.mutation(1, "a")
+    shows.prepare(2, "b", {})
+    shows.oso("end")
+    changes(lacks, 3, without=[2])
+    assert gap(one, two)["cause"] == "invisible"
+
+
 def later_marker(stream: Stream, without: Sequence[int] = ()) -> None:
     changes(stream, 2)
     changes(stream, 6, start=3, without=without)

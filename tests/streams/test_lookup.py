@@ -242,3 +242,53 @@ def test_a_close_that_is_read_before_the_answer_to_the_request_is_a_close() -> N
     stream.close()
     found = tables(talk).streams[1]
     assert (found["answer"], found["verdict"], found["end_reason"]) == ("accepted", "ended", "closed")
+
+
+def test_an_answer_for_another_stream_id_leaves_a_stream_of_the_same_opaque_as_it_is() -> None:
+    talk = opened(enable_stream_id="true")
+    first = talk.stream(7, opaque=9, value={"sid": 1})
+    first.snapshot(0, 2, "memory")
+    talk.begin()
+    first.mutation(1, "a")
+    # Nobody knows of which stream-id this is, for the request before it is understood only at the end.
+    talk.stream(7, opaque=9, value={"sid": 2})
+    first.mutation(2, "b")
+    first.snapshot(3, 3, "memory")
+    first.mutation(3, "c")
+    talk.close("client")
+    seen = [(record["sid"], record["items"]) for record in tables(talk).streams]
+    assert sorted(seen) == [(1, 3), (2, 0)]
+
+
+def test_of_two_answers_to_one_request_the_second_is_to_another_that_was_lost() -> None:
+    talk = opened()
+    talk.stream(7, opaque=9).end("too-slow")
+    with talk.lost():
+        talk.ask("get_all_vb_seqnos", {"seqnos": []})
+    asked = talk.stream_request(7, 9, start=19)
+    talk.stream_answer(asked, rollback=0)
+    with talk.lost():
+        again = talk.stream_request(7, 9)
+    talk.stream_answer(again)
+    again.snapshot(0, 5, "memory")
+    again.mutation(3, "k")
+    talk.noop()
+    found = [(one["requested_start"], one["items"]) for one in tables(talk).streams]
+    assert found == [(0, 0), (19, 0), (None, 1)]
+
+
+def test_requests_that_are_read_late_are_those_of_the_streams_that_followed_them() -> None:
+    talk = opened()
+    with talk.lost():
+        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
+    talk.stream(7, start=3, opaque=9).end("too-slow")
+    talk.stream(7, start=4, opaque=9).close()
+    stream = talk.stream(7, start=5, opaque=9)
+    stream.snapshot(5, 8, "memory")
+    for seqno in (6, 7, 8):
+        stream.mutation(seqno, "k")
+    for _ in range(4):
+        talk.noop()
+    found = sorted(late(talk), key=lambda one: str(one[0]))
+    assert [(start, answer, items) for start, answer, items, _ in found] == [(3, "accepted", 0), (4, "accepted", 0), (5, "accepted", 3)]
+    assert found[2][3] == "caught-up"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.streams.told import opened, tables
+import pytest
+
+from tests.streams.told import Told, opened, tables
 
 
 def states(seen: object) -> list[str]:
@@ -47,6 +49,18 @@ def test_a_replica_may_merge_snapshots() -> None:
     stream.mutation(8, "k")
     stream.snapshot(9, 12, "memory", "checkpoint")
     assert states(tables(talk)) == ["continued", "open"]
+
+
+@pytest.mark.parametrize(("server", "state"), [("node1", "continued"), ("node2", "incomplete")])
+def test_a_vbucket_is_a_replica_on_the_server_that_says_so_to_anybody(server: str, state: str) -> None:
+    asks = Told("asks", port=50_001, server=server)
+    asks.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "disk", "checkpoint")
+    stream.mutation(5, "a")
+    stream.snapshot(6, 12, "memory")
+    assert tables(asks, talk).snapshots[0]["state"] == state
 
 
 def test_an_out_of_order_snapshot_has_neither_order_nor_markers() -> None:

@@ -221,6 +221,13 @@ def test_a_late_request_may_have_had_its_answer_and_leaves_the_next_one_to_the_n
     assert answered(*early, Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=40)) == [None, None, None, 3]
 
 
+@pytest.mark.parametrize(("known", "row"), [(True, 1), (False, None)])
+def test_an_answer_older_than_the_request_is_that_of_one_before_the_capture(known: bool, row: int | None) -> None:
+    requests = Requests()
+    requests.begin(1, known=known)  # where nothing is missing, it is the clocks that differ
+    assert pair(requests, [Sent(GET, C2S, time_ns=30), Sent(GOT, S2C, time_ns=20)]).row.at(1) == row
+
+
 def test_what_begins_with_no_magic_is_no_message() -> None:
     assert answered(Sent(encode_parts(0x42, 0x00, opaque=1), C2S), Sent(GOT, S2C)) == [None, None]
 
@@ -240,7 +247,7 @@ class Kernel:
     def __post_init__(self) -> None:
         self.slots = [np.full(2 * self.size, -2, dtype=np.int64), *(np.zeros(2 * self.size, dtype=np.int64) for _ in range(3))]
         self.ring = [np.full(self.size, -1, dtype=np.int64) for _ in range(8)]
-        self.flows = np.zeros((2, 2), dtype=np.int64)
+        self.flows = np.zeros((2, 3), dtype=np.int64)
         self.count = np.zeros(1, dtype=np.int64)
 
     def run(self, steps: list[tuple[int, int, int, int]], first: int = 0) -> list[tuple[int, int, int, int]]:

@@ -196,6 +196,20 @@ def test_where_the_first_marker_may_be_lost_the_next_one_is_unknown_unless_it_st
         assert last_of(talk)["convention"] == convention
 
 
+@pytest.mark.parametrize(("consumer", "convention"), [(False, "disk-later"), (True, "unknown")])
+def test_after_a_loss_a_marker_may_be_of_another_stream_only_if_a_request_may_be_lost(consumer: bool, convention: str) -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "disk", "checkpoint")
+    with talk.lost():
+        stream.mutation(5, "k")
+        if consumer:
+            talk.ask("get_all_vb_seqnos", {"seqnos": []})
+    stream.snapshot(6, 9, "disk", "checkpoint")
+    stream.mutation(6, "k")
+    talk.noop()
+    assert last_of(talk)["convention"] == convention
+
+
 def test_a_first_event_that_may_be_lost_decides_nothing() -> None:
     talk, stream = streaming()
     stream.snapshot(0, 5, "memory")

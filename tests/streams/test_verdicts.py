@@ -164,6 +164,15 @@ def test_behind_what_the_server_told() -> None:
     assert verdict(talk) == "caught-up"
 
 
+def test_who_asks_for_the_latest_only_is_not_behind_what_there_was() -> None:
+    talk = opened()
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 9}]})
+    talk.stream(7, flags=("from-latest",))
+    talk.wait(3)
+    talk.noop()
+    assert verdict(talk) == "silent"
+
+
 def test_unknown_without_request_and_marker_and_after_a_loss_up_to_the_end() -> None:
     talk, stream = started("memory")
     talk.begin()
@@ -211,3 +220,13 @@ def test_a_request_that_was_read_after_its_answer_is_not_unanswered() -> None:
     (found,) = tables(talk).streams
     assert (found["answer"], found["verdict"], found["requested_start"], found["items"]) == ("accepted", "ended", 0, 3)
     assert found["open_row"] > 5
+
+
+def test_a_stream_is_not_silent_that_sent_something_after_a_marker_that_was_lost() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.snapshot(0, 3, "memory")
+        stream.mutation(1, "a")
+    stream.mutation(3, "c")
+    assert verdict(talk) == "unknown-capture"

@@ -30,6 +30,8 @@ from tests.peers.script import Close, Conversation, Mark, Send
 
 Record = dict[str, Any]
 
+_SERVERS = {"node1": "10.0.0.2", "node2": "10.0.0.3"}
+
 _LOSE, _KEEP, _BEGIN = "lose", "keep", "begin"
 
 
@@ -76,7 +78,8 @@ def packets(*talks: Told) -> list[Packet]:
     out: list[Packet] = []
     time_ns = START_NS
     for number, talk in enumerate(talks):
-        wire = Talk(talk.port, isn=(1000 + 100_000 * number, 5000 + 100_000 * number), start_ns=time_ns)
+        isn = 1000 + 100_000 * number, 5000 + 100_000 * number
+        wire = Talk(talk.port, isn=isn, start_ns=time_ns, hosts=("10.0.0.1", _SERVERS[talk.server]))
         wire.handshake()
         kept, is_lost = 0, False
         for event in talk.events:
