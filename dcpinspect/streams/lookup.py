@@ -159,7 +159,7 @@ def asked_before(pending: int, i: int, messages: Ints, streams: Ints) -> int:
 
 @inline
 def is_asked_once(st: int, orphans: Ints, streams: Ints) -> bool:
-    """Whether no more than one answer without a request has come since that of stream ``st``: a second one is to a request that was lost."""
+    """Whether no more than one answer without a request has come since that of stream ``st``: a second one is to one that was lost."""
     answers = 0
     for r in range(len(orphans)):
         if (

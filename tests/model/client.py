@@ -80,6 +80,8 @@ class Client:
     is_replication: bool = False
     opaques: str = "counting"
     """How it numbers: counting, by vbucket, or zero for everything."""
+    tells_opaques_apart: bool = False
+    """Requests under way at once, or for a stream that runs, have opaques of their own."""
     window: int = 0
     has_noops: bool = False
     noop_interval: str = ""

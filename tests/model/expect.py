@@ -46,6 +46,9 @@ STATUSES = {
 }
 
 
+_FLAGS = ("memory", "disk", "checkpoint", "ack", "history", "may-duplicate-keys")
+"""In the order of their bits."""
+
 _EMPTY = (
     "start_seqno",
     "end_seqno",
@@ -157,6 +160,7 @@ class Tables:
             stream = self._running.get((connection.number, said.parts["vbucket"], said.parts.get("sid")))
             if stream is not None:
                 stream.state = "closing"
+                self.stream_of[one.row] = stream
 
     def _count(self, connection: Connection, said: Said) -> None:
         if connection.flow:
@@ -302,6 +306,8 @@ class Tables:
     def _answer_dcp_close_stream(self, connection: Connection, asked: Heard, answer: Heard) -> None:
         key = (connection.number, asked.said.parts["vbucket"], asked.said.parts.get("sid"))
         stream = self._running.get(key)
+        if asked.row in self.stream_of:
+            self.stream_of[answer.row] = self.stream_of[asked.row]
         if answer.said.parts["status"] == 0 and stream is not None and not connection.end_on_close:
             before = stream.record["last_time"]
             self._end(stream, "closed", answer)
@@ -339,7 +345,7 @@ class Tables:
 
     def _marker(self, connection: Connection, stream: Stream, one: Heard) -> None:
         parts, before = one.said.parts, stream.current
-        start, end, flags = parts.get("start_seqno"), parts.get("end_seqno"), list(parts.get("snapshot_type", ()))
+        start, end, flags = parts.get("start_seqno"), parts.get("end_seqno"), sorted(parts.get("snapshot_type", ()), key=_FLAGS.index)
         is_history = "history" in flags
         repeats = before is not None and before.start is not None and (before.start, before.end) == (start, end) and is_history
         if before is not None:

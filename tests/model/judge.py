@@ -12,10 +12,10 @@ from tests.model.expect import Tables
 from tests.model.facts import Heard
 from tests.model.packets import laid
 from tests.model.play import play
-from tests.model.reading import Capture, begun, cut, lossy, read, whole
+from tests.model.reading import Capture, begun, cut, disordered, lossy, read, whole
 from tests.model.tape import START_NS, Said
 
-DAMAGES = ("whole", "in pieces", "cut", "begun", "lossy")
+DAMAGES = ("whole", "in pieces", "disordered", "cut", "begun", "lossy")
 """What can become of a capture. Up to "cut" nothing is missing before its end, and the tables have to be exact."""
 
 
@@ -34,6 +34,8 @@ def conversation(damage: str, choices: Sequence[int]) -> Capture:
 def damaged(capture: Capture, damage: str, rng: random.Random) -> Capture:
     """What is left of a capture."""
     count = len(capture.places)
+    if damage == "disordered":
+        return disordered(capture, rng)
     if damage == "cut":
         return cut(capture, rng.randrange(1, count))
     if damage == "begun":

@@ -43,6 +43,7 @@ def laid(tape: Tape) -> Laid:
     rng = random.Random(tape.shape)
     out = Laid([], [], {})
     wires: list[Wire] = []
+    begun: dict[object, tuple[int, int]] = {}
     lengths: list[list[int]] = []
 
     def send(number: int, direction: int, payload: bytes = b"", flags: int = ACK, *, now: int) -> None:
@@ -71,6 +72,11 @@ def laid(tape: Tape) -> Laid:
                     flush(number, direction, wire.said_ns + _PATIENCE_NS)
         if isinstance(entry, Opened):
             isn = rng.randrange(MODULUS), rng.choice([rng.randrange(MODULUS), MODULUS - rng.randrange(3000)])
+            if (entry.client, entry.server) in begun:
+                # A system does not let the numbers of a connection come near those of one before with its addresses.
+                client, server = begun[entry.client, entry.server]
+                isn = (client + (1 << 28) + isn[0] % (1 << 28)) % MODULUS, (server + (1 << 28) + isn[1] % (1 << 28)) % MODULUS
+            begun[entry.client, entry.server] = isn
             talk = Talk(entry.client[1], isn=isn, hosts=(entry.client[0], entry.server[0]))
             mss = rng.choice([1448, 1448, 400, 90])
             wires.append(Wire(talk, mss, coalesces=rng.random() < 0.6, acks=rng.choice([0, 0.3, 1])))

@@ -73,12 +73,13 @@ class World:
 def play(dice: Dice, *, tells_opaques_apart: bool = False) -> Tape:
     """A conversation of some hundred messages at most.
 
-    ``tells_opaques_apart``: no client uses one opaque for several requests under way; where messages are missing, nobody can
-    know which of them an answer is for.
+    ``tells_opaques_apart``: no client uses one opaque for several requests under way, or for one more of a stream that runs; where
+    messages are missing, nobody can know which of them an answer, or an event, is for.
     """
     world = World(dice)
     clients = [drawn_client(dice, number, history=world.keeps_history) for number in range(1 + dice.below(3))]
     for client in clients:
+        client.tells_opaques_apart = tells_opaques_apart
         if tells_opaques_apart and client.opaques == "zero":
             client.opaques = "by vbucket"
     lives = [_life(world, client, node, number) for number, client in enumerate(clients) for node in _nodes(dice, client)]

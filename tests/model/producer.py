@@ -71,7 +71,8 @@ class ServerStream:
     request: Request
     terms: Terms
     vbucket: Vbucket
-    is_replica: bool
+    merges: bool
+    """The vbucket is a replica, and was said to be: a snapshot from disk may go on from memory with an overlapping marker."""
     position: int
     """Up to here the server has looked at the changes."""
     end: int
@@ -89,14 +90,14 @@ class ServerStream:
     takeover: list[Message] = field(default_factory=list)
 
     @classmethod
-    def accepted(cls, request: Request, terms: Terms, vbucket: Vbucket, dice: Dice, *, is_replica: bool) -> ServerStream:
+    def accepted(cls, request: Request, terms: Terms, vbucket: Vbucket, dice: Dice, *, merges: bool) -> ServerStream:
         """The stream of a request that nothing speaks against."""
         start, end = request.start, request.end
         if "from-latest" in request.flags:
             start = vbucket.high
         if {"to-latest", "disk-only"} & set(request.flags):
             end = vbucket.high
-        stream = cls(request, terms, vbucket, is_replica, start, end, sent=start)
+        stream = cls(request, terms, vbucket, merges, start, end, sent=start)
         if "takeover" in request.flags:
             stream.takeover = [
                 ("dcp_set_vbucket_state", {"state": "pending"}),
@@ -186,7 +187,7 @@ class ServerStream:
         changes = self._stored(first, end, dice)
         # A disk snapshot that a checkpoint holds may be sent in parts; only the first has the checkpoint flag.
         checkpoint = not (self.started and dice.chance(10))
-        if self.is_replica and self.terms.collections and end < self.vbucket.high and self.end == ENDLESS and dice.chance(60):
+        if self.merges and self.terms.collections and end < self.vbucket.high and self.end == ENDLESS and dice.chance(60):
             # The replica is in the middle of a snapshot itself: its end is announced, the rest follows from memory.
             self._merged(dice, changes, first, end)
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.streams.elsewhere import Shown
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import FIN, RST, SYN
-from tests.damage import PORT, Packet, batches
+from tests.damage import PORT, Packet, batches, retimed
 from tests.model.facts import End, Heard, Record
 from tests.model.packets import Laid
 from tests.model.tape import Said, Tape
@@ -29,7 +30,8 @@ class Capture:
 
     @property
     def packets(self) -> list[Packet]:
-        return [self.laid.packets[place] for place in self.places]
+        """In the order in which they were captured, at the times of the whole capture's."""
+        return retimed([self.laid.packets[place] for place in self.places])
 
     @property
     def ends(self) -> dict[int, End]:
@@ -43,7 +45,7 @@ class Capture:
                 found[number] = End("server" if packet.flow[2] else "client", packet.time_ns)
             if flags & SYN and packet.flow[2] == 0:
                 before = pairs.get(packet.flow)
-                if before is not None and before not in found:
+                if before not in (None, number) and before not in found:
                     found[before] = End(None, packet.time_ns)
                 pairs[packet.flow] = number
         return found
@@ -64,6 +66,10 @@ class Read:
     """Index on the tape of each connection that was met."""
     tables: dict[str, list[Record]]
     """The records of each table, by its name."""
+
+
+_LATEST_NS = 20_000_000
+"""A message is in packets soon after it was said."""
 
 
 @dataclass(slots=True)
@@ -114,16 +120,17 @@ def _recognised(capture: Capture, found: Sequence[_Found], known: Sequence[int])
     """The messages as those of the tape; what a heuristic took for a message is left out."""
     started = {(capture.laid.connection_of[p], capture.laid.packets[p].flow[2]) for p in capture.places if capture.laid.packets[p].begins}
     by_offset: dict[tuple[int, int, int], Said] = {}
-    by_data: dict[tuple[int, int, bytes], list[int]] = defaultdict(list)
+    by_data: dict[tuple[int, int, bytes], list[tuple[int, int]]] = defaultdict(list)
     for place, one in enumerate(capture.tape.said):
         direction, offset = 0 if one.to_server else 1, capture.laid.offsets[place]
         by_offset[one.connection, direction, offset] = one
-        by_data[one.connection, direction, one.data].append(offset)
+        by_data[one.connection, direction, one.data].append((offset, one.time_ns))
     # Without a SYN, offsets count from the first bytes that were read, wherever these are on the tape.
     votes: dict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for message in found:
         flow = known[message.connection - 1], message.direction
-        votes[flow].update(offset - message.offset for offset in by_data[*flow, message.data])
+        alike = by_data[*flow, message.data]
+        votes[flow].update(offset - message.offset for offset, time_ns in alike if 0 <= message.time_ns - time_ns < _LATEST_NS)
     out = []
     for message in found:
         flow = known[message.connection - 1], message.direction
@@ -168,3 +175,25 @@ def begun(capture: Capture, place: int) -> Capture:
 def lossy(capture: Capture, lost: Container[int]) -> Capture:
     """Without some packets."""
     return Capture(capture.tape, capture.laid, [place for place in capture.places if place not in lost])
+
+
+def disordered(capture: Capture, rng: random.Random) -> Capture:
+    """Some packets twice, as after a retransmission, and some a little later than others of their direction that were sent after them.
+
+    None comes again after its addresses are those of a new connection.
+    """
+    places = [(place, place) for place in capture.places]
+    places += [(place + rng.randrange(1, 9), place) for place in capture.places if rng.random() < 0.1]
+    packets = capture.laid.packets
+    newest: dict[tuple[str, str], int] = {}
+    order = []
+    for _, place in sorted(places):
+        pair, number = packets[place].flow[:2], capture.laid.connection_of[place]
+        newest[pair] = max(number, newest.get(pair, 0))
+        if number == newest[pair]:
+            order.append(place)
+    for at in range(len(order) - 1):
+        one, two = packets[order[at]], packets[order[at + 1]]
+        if rng.random() < 0.1 and one.flow == two.flow and one.size and two.size:
+            order[at], order[at + 1] = order[at + 1], order[at]
+    return Capture(capture.tape, capture.laid, order)

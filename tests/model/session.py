@@ -46,6 +46,8 @@ class Session:
         self.has_noops = False
         self._opaque = 0
         self.open_noop: int | None = None
+        self.replicas: set[int] = set()
+        """Vbuckets that the server has listed as replicas on this connection."""
         world.tape.entries.append(Opened(self.number, world.tick(), (client.host, port), (f"10.0.2.{node + 1}", 11_210)))
 
     # -- telling -------------------------------------------------------------------------------------------
@@ -73,12 +75,12 @@ class Session:
         reply: dict[str, Any] = {"status": SUCCESS} | (answer or {})
         self.tell(not to_server, name, "response", opaque=number, **reply)
 
-    def opaque(self, vbucket: int | None = None) -> int:
+    def opaque(self, vbucket: int | None = None, sid: int = 0) -> int:
         """The next opaque of the client, by its habit."""
         if self.client.opaques == "zero":
             return 0
         if self.client.opaques == "by vbucket" and vbucket is not None:
-            return 0x100 + vbucket
+            return 0x100 + vbucket + (sid << 16 if self.client.tells_opaques_apart else 0)
         self._opaque += 1
         return swapped(self._opaque) if self.client.is_replication else self._opaque
 
@@ -165,7 +167,7 @@ class Session:
             self._settle(key, value, status)
 
     def _control(self, key: str, value: str, status: int = SUCCESS) -> Steps:
-        opaque = 0 if self.dice.chance(20) else None
+        opaque = 0 if self.dice.chance(20) and not self.client.tells_opaques_apart else None
         yield from self.ask(self.up, "dcp_control", {"status": status}, opaque=opaque, key=key, value=value)
         self._settle(key, value, status)
 
@@ -264,7 +266,7 @@ class Session:
             if not free:
                 break
             place = free.pop(dice.below(len(free)))
-            request = self.client.request(dice, place, self.opaque(place[0]), world.vbuckets[place[0]].high)
+            request = self.client.request(dice, place, self.opaque(*place), world.vbuckets[place[0]].high)
             if self.client.is_replication and dice.chance(25):
                 request.flags = ("takeover", "active-only", *(("cache-transfer",) if dice.chance(20) else ()))
                 request.end = ENDLESS
@@ -339,7 +341,9 @@ class Session:
             return say(ROLLBACK, rollback_seqno=back)
         say(SUCCESS, log=list(vbucket.log))
         position.log = list(vbucket.log)
-        stream = ServerStream.accepted(request, self.client.terms, vbucket, self.dice, is_replica=is_replica)
+        stream = ServerStream.accepted(
+            request, self.client.terms, vbucket, self.dice, merges=is_replica and request.vbucket in self.replicas
+        )
         position.begin()
         position.seqno = stream.position
         if "from-latest" in request.flags:
@@ -429,6 +433,8 @@ class Session:
             if state == "alive" or (vb.node == self.node) == (state == "active")
         ]
         self.tell(False, "get_all_vb_seqnos", "response", opaque=opaque, status=SUCCESS, seqnos=listed)
+        if state == "replica":
+            self.replicas |= {vb.number for vb in self.world.vbuckets.values() if vb.node != self.node}
 
     def _observe(self) -> Steps:
         vbucket = self.dice.pick(list(self.world.vbuckets.values()))
@@ -457,7 +463,8 @@ class Session:
         """For a stream that runs: refused."""
         place = self.dice.pick(sorted(self.streams))
         running = self.streams[place].request
-        again = Request(*place[:1], self.opaque(place[0]), place[1], running.start, running.end, running.uuid, running.snapshot, (), None)
+        opaque = 0x5000 + len(self.world.tape.entries) if self.client.tells_opaques_apart else self.opaque(place[0])
+        again = Request(*place[:1], opaque, place[1], running.start, running.end, running.uuid, running.snapshot, (), None)
         again.filter = {"sid": place[1]} if place[1] else None
         self.request(again)
         yield
@@ -469,7 +476,7 @@ class Session:
     def _ask_in_vain(self) -> Steps:
         """For what this node does not have, or must not give."""
         place = self.dice.pick([(vb, 1 if self.client.terms.stream_ids else 0) for vb in (900, 901)])
-        request = Request(place[0], self.opaque(place[0]), place[1], 0, ENDLESS, 0, (0, 0), (), {"sid": place[1]} if place[1] else None)
+        request = Request(place[0], self.opaque(*place), place[1], 0, ENDLESS, 0, (0, 0), (), {"sid": place[1]} if place[1] else None)
         self.request(request)
         yield
         status = self.dice.pick([NOT_MY_VBUCKET, ETMPFAIL, EACCESS, NOT_SUPPORTED])
@@ -486,7 +493,7 @@ class Session:
             [(30, ""), (30, "client"), (15, "server"), (10, "client resets"), (10, "server resets"), (5, "unanswered")]
         )
         if how == "unanswered" and (free := [place for place in self.places() if place not in self.streams]):
-            self.request(self.client.request(self.dice, free[0], self.opaque(free[0][0]), self.world.vbuckets[free[0][0]].high))
+            self.request(self.client.request(self.dice, free[0], self.opaque(*free[0]), self.world.vbuckets[free[0][0]].high))
             self.world.wait(self.dice.pick([1, 3_000, 60_000]))
             yield
             how = self.dice.pick(["", "client", "server"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +151,6 @@ def vbuckets(tables: Tables) -> list[Record]:
     out = []
     for (client, vbucket), streams in groups.items():
         newest = streams[-1].record
-        gaps = Counter(gap["cause"] for stream in streams for gap in stream.gaps)
         highs = [known.get((client, vbucket), (None, 0))[0] for known in (tables.highs, tables.all_highs)]
         out.append(
             {
@@ -166,12 +165,22 @@ def vbuckets(tables: Tables) -> list[Record]:
                 "bytes": OneOf(sum(s.bytes for s in streams), sum(s.bytes + 2 * s.prepares for s in streams)),
                 "high_seqno": OneOf(*highs),
                 "items": sum(stream.record["items"] for stream in streams),
-                "gaps": dict(gaps),
+                "gaps": _counts([gap["cause"] for stream in streams for gap in stream.gaps]),
                 "snapshots": sum(len(stream.snapshots) for stream in streams),
                 "rollbacks": sum(stream.state == "rolled-back" for stream in streams),
             }
         )
     return out
+
+
+def _counts(causes: Sequence[Any]) -> OneOf:
+    """How many gaps have each cause, for every choice that is left open."""
+    counts: list[dict[Any, int]] = [{}]
+    for cause in causes:
+        words = cause.values if isinstance(cause, OneOf) else (cause,)
+        counts = [known | {word: known.get(word, 0) + 1} for known in counts for word in dict.fromkeys(words)]
+        counts = [known for at, known in enumerate(counts) if known not in counts[:at]]
+    return OneOf(*counts)
 
 
 def _first(streams: Sequence[Stream]) -> OneOf:

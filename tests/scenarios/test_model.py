@@ -104,16 +104,23 @@ def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None
     assert [gap for gap in gaps if gap["cause"] == "resumed"] == []
 
 
-@pytest.mark.parametrize("damage", ["whole", "in pieces", "cut"])
+@pytest.mark.parametrize("damage", ["whole", "in pieces", "disordered", "cut"])
 @pytest.mark.parametrize("seed", range(25))
 def test_the_tables_of_a_capture_are_those_of_the_conversation(damage: str, seed: int) -> None:
     wrong = complaint(damage, seed)
     assert wrong is None, wrong
 
 
+@pytest.mark.parametrize("damage", ["begun", "lossy"])
+@pytest.mark.parametrize("seed", range(25))
+def test_what_a_capture_lacks_makes_nothing_wrong(damage: str, seed: int) -> None:
+    wrong = complaint(damage, seed)
+    assert wrong is None, wrong
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 3000, 100))
-@pytest.mark.parametrize("damage", ["whole", "in pieces", "cut"])
+@pytest.mark.parametrize("damage", ["whole", "in pieces", "disordered", "cut", "begun", "lossy"])
 def test_thousands_of_conversations(damage: str, first: int) -> None:
     for seed in range(first, first + 100):
         wrong = complaint(damage, seed, times=3)
