@@ -200,7 +200,7 @@ class Engine:
         for connection in self.transport.connections_from(len(self._endpoints.client)):
             self._endpoints.client.append(connection.client)
             self._endpoints.server.append(connection.server)
-            self._endpoints.has_handshake.append(False)
+            self._endpoints.has_handshake.append(connection.starts == "handshake")
             if connection.server_port not in self._ports:
                 self._evidence.doubt(connection.number)
 

@@ -24,7 +24,7 @@ class OneOf:
         return 0
 
     def __repr__(self) -> str:
-        return " or ".join(map(repr, dict.fromkeys(self.values)))
+        return " or ".join(dict.fromkeys(map(repr, self.values)))
 
 
 @dataclass(slots=True)

@@ -61,13 +61,16 @@ def _compare_streams(tables: Tables) -> None:
 
 def _shows_invisible(tables: Tables, stream: Stream, other: Stream, gap: Record) -> bool:
     shown = {event.seqno: event for event in other.events}
-    has_collections = tables.connections[stream.connection - 1].collections
+    connection = tables.connections[stream.connection - 1]
     for seqno in range(gap["after_seqno"] + 1, gap["before_seqno"]):
         event = shown.get(seqno)
         if event is None:
             return False
-        hidden_event = event.name == "dcp_system_event" and not has_collections
-        if event.name not in ("dcp_prepare", "dcp_abort") and not hidden_event:
+        if event.name == "dcp_system_event":
+            is_asked_for = connection.collections
+        else:
+            is_asked_for = event.name not in ("dcp_prepare", "dcp_abort") or connection.sync_writes
+        if is_asked_for:
             return False
     return True
 
