@@ -7,7 +7,21 @@ from collections.abc import Collection, Iterable, Mapping
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.findings import connections, gaps, markers, negotiation, opens, order, pairing, requests, wire
+from dcpinspect.findings import (
+    connections,
+    ends,
+    gaps,
+    history,
+    markers,
+    negotiation,
+    opens,
+    order,
+    owed,
+    pairing,
+    reopening,
+    requests,
+    wire,
+)
 from dcpinspect.findings.collector import Collector, place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
@@ -22,18 +36,8 @@ from dcpinspect.tables.messages import MessageBatch
 
 RULES: Mapping[str, Rule] = {
     rule.id: rule
-    for rules in (
-        wire.RULES,
-        negotiation.RULES,
-        pairing.RULES,
-        opens.RULES,
-        requests.RULES,
-        order.RULES,
-        markers.RULES,
-        gaps.RULES,
-        connections.RULES,
-    )
-    for rule in rules
+    for module in (wire, negotiation, pairing, opens, requests, history, reopening, ends, owed, order, markers, gaps, connections)
+    for rule in module.RULES
 }
 """Every rule by its id."""
 
@@ -50,8 +54,15 @@ SILENCES: Mapping[str, Collection[str]] = {
     "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
     "message-without-stream": ("opaque-mismatch",),
+    "wrong-failover-entry": ("unknown-vbucket-uuid",),
+    "no-common-history": ("unknown-vbucket-uuid",),
 }
 """Rules that have nothing to add about a message that a more specific rule speaks of."""
+
+SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
+    "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "silent-connection"),
+}
+"""Rules that have nothing to add about a connection, in the time that a more specific rule speaks of."""
 
 MOST_PLACES = 1 << 16
 """Messages of sessions whose places are kept."""
@@ -116,6 +127,14 @@ class Checker:
             collector.add(occurrence)
         for occurrence in requests.findings(context):
             collector.add(occurrence)
+        for occurrence in history.findings(context):
+            collector.add(occurrence)
+        for occurrence in reopening.findings(context, is_whole=is_whole):
+            collector.add(occurrence)
+        for occurrence in ends.findings(context) if is_whole else ():
+            collector.add(occurrence)
+        for occurrence in owed.findings(context, is_whole=is_whole):
+            collector.add(occurrence)
         for occurrence in markers.findings(context, tables):
             collector.add(occurrence)
         for occurrence in gaps.findings(context, tables.all_gaps):
@@ -123,4 +142,4 @@ class Checker:
         explained = {closed for _, closed in clashes if closed is not None}
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
             collector.add(occurrence)
-        return collector.findings(SILENCES)
+        return collector.findings(SILENCES, SILENCES_OF_CONNECTION)

@@ -76,6 +76,11 @@ class _Heap:
         return replace(self, shown=shown, last=() if is_last_out else self.last, count=left)
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Times of the first message and of the last."""
+        return min((place.time_ns for place in self.places if place.time_ns), default=0), self.last_time_ns
+
+    @property
     def places(self) -> tuple[Place, ...]:
         """Evidence, each message once."""
         return tuple(dict.fromkeys(place for places in (*self.shown, self.last) for place in places))
@@ -158,32 +163,42 @@ class Collector:
             kept = ((key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items())
             self._heaps = {key: heap for key, heap in kept if heap is not None}
 
-    def findings(self, silences: Mapping[str, Collection[str]]) -> list[Finding]:
+    def findings(
+        self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None
+    ) -> list[Finding]:
         """What was found, worst first, then by the first message that shows it.
 
-        ``silences``: by rule, those that have nothing to add about a message that it speaks of.
+        ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
+        to add about its connection in the time that it speaks of.
         """
         shared: dict[tuple[str, str | None, int, Severity], list[_Heap]] = {}
-        for heap in self._heard(silences):
+        for heap in self._heard(silences, of_connection or {}):
             first = heap.first
             shared.setdefault((first.rule, first.cause, first.connection, first.severity), []).append(heap)
         out: list[Finding] = []
         for heaps in shared.values():
             vbuckets = {heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}
-            if len(vbuckets) >= MANY_VBUCKETS:
+            if len(vbuckets) >= (2 if self._rules[heaps[0].first.rule].is_told_once else MANY_VBUCKETS):
                 out.append(self._many([heap for heap in heaps if heap.first.vbucket is not None]))
                 heaps = [heap for heap in heaps if heap.first.vbucket is None]
             out += [self._one(heap) for heap in heaps]
         return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
 
-    def _heard(self, silences: Mapping[str, Collection[str]]) -> list[_Heap]:
+    def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[_Heap]:
         """The heaps without the occurrences that a more specific rule silences."""
         spoken: dict[str, set[int]] = {}
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
                 spoken.setdefault(silent, set()).update(places[0].row for places in heap.shown if places)
+        quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        for heap in self._heaps.values():
+            for silent in of_connection.get(heap.first.rule, ()):
+                quiet.setdefault((silent, heap.first.connection), []).append(heap.span)
         heard = []
         for heap in self._heaps.values():
+            start, end = heap.span
+            if any(start <= last and first <= end for first, last in quiet.get((heap.first.rule, heap.first.connection), ())):
+                continue
             rows = spoken.get(heap.first.rule)
             heard.append(heap if rows is None else heap.without(lambda place, rows=rows: place.row in rows))  # type: ignore[misc]
         return [heap for heap in heard if heap is not None]
@@ -198,7 +213,7 @@ class Collector:
             message=first.message,
             next=first.next or self._rules[first.rule].next,
             connections=(first.connection,),
-            vbuckets=() if first.vbucket is None else (first.vbucket,),
+            vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
             sid=first.sid,
             places=places,
             seqnos=first.seqnos,
@@ -213,9 +228,11 @@ class Collector:
         vbuckets = sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None})
         last = max(heap.last_time_ns for heap in heaps)
         seconds = (last - whole.first_time_ns) / 1e9
+        shares_next = len({heap.first.next for heap in heaps}) == 1
         return replace(
             whole,
-            message=f"{whole.message} on {len(vbuckets)} vbuckets in {duration(seconds)}: {ranges(vbuckets)}",
+            next=whole.next if shares_next else self._rules[whole.rule].next,
+            message=f"{heaps[0].first.shared or whole.message} on {len(vbuckets)} vbuckets in {duration(seconds)}: {ranges(vbuckets)}",
             vbuckets=tuple(vbuckets),
             sid=None,
             places=tuple(dict.fromkeys(place for heap in heaps[:SHOWN] for place in heap.places)),

@@ -9,9 +9,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.findings.finding import Place
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
-from dcpinspect.streams.connections import client_of
+from dcpinspect.streams.between import Client
+from dcpinspect.streams.connections import client_of, flow_of
 from dcpinspect.streams.heard import At
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
@@ -24,6 +26,11 @@ Table = npt.NDArray[np.int64]
 
 ALL = np.iinfo(np.int64).max
 """A row after all rows."""
+FROM_LATEST = 0x40
+"""Flag of a stream request: the server chooses the start."""
+TO_AN_END = 0x02 | 0x04 | FROM_LATEST
+"""Flags of a stream request by which the server chooses the end, or the start."""
+
 _FRAME = (1 << s.FILE_SHIFT) - 1
 
 
@@ -55,10 +62,15 @@ class Context:
         return {link.number: link for link in self.links}
 
     @cached_property
+    def owners(self) -> Mapping[int, Client]:
+        """Who each connection belongs to."""
+        rows = self.tracker.state.connections
+        return {link.number: client_of(link, self.session(link.number), rows[link.number]) for link in self.links}
+
+    @cached_property
     def clients(self) -> Mapping[int, str]:
         """Which consumer each connection belongs to."""
-        rows = self.tracker.state.connections
-        return {link.number: client_of(link, self.session(link.number), rows[link.number]).name for link in self.links}
+        return {number: owner.name for number, owner in self.owners.items()}
 
     @cached_property
     def now_ns(self) -> int:
@@ -129,6 +141,11 @@ class Context:
         """Why requests were rolled back."""
         return Rollbacks(self.streams, self.snapshots, self.logs, self.clients)
 
+    def is_starved(self, connection: int) -> bool:
+        """Whether the window of a connection is full at the end."""
+        row = self.tracker.state.connections[connection]
+        return flow_of(row, self.by_number[connection], self.session(connection)).is_full
+
     def log_place(self, log: KnownLog) -> Place:
         """Where a failover log was told."""
         return self.said(log.connection, log.at)
@@ -155,3 +172,34 @@ class Context:
 def _place(connection: int, direction: int, row: Table | At, column: int) -> Place:
     number, offset, frame, time_ns = (int(value) for value in row[column : column + s.PLACE])
     return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)
+
+
+def occurrence(
+    context: Context,
+    number: int,
+    rule: str,
+    severity: Severity,
+    message: str,
+    places: Sequence[Place | None],
+    *,
+    cause: str | None = None,
+    next_: str | None = None,
+    seqnos: tuple[int, ...] = (),
+    shared: str | None = None,
+) -> Occurrence:
+    """Something about a stream; ``places``: those that are known, the offender first."""
+    row = context.streams[number]
+    sid = int(row[s.S_SID])
+    return Occurrence(
+        rule,
+        severity,
+        message,
+        int(row[s.S_CONNECTION]),
+        tuple(dict.fromkeys(place for place in places if place is not None)),
+        int(row[s.S_VBUCKET]),
+        sid if sid >= 0 else None,
+        cause,
+        next_,
+        seqnos,
+        shared=shared,
+    )

@@ -42,6 +42,10 @@ class Occurrence:
     next: str | None = None
     """None: what the rule says."""
     seqnos: tuple[int, ...] = ()
+    vbuckets: tuple[int, ...] = ()
+    """Of an occurrence that is about several at once, which has no ``vbucket``; sorted."""
+    shared: str | None = None
+    """The message where many vbuckets share it, without the numbers of one; None: the same."""
     count: int = 1
     last_time_ns: int = 0
     """Time of the last of ``count``; 0: that of the places."""

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.findings.context import Context, plain
+from dcpinspect.findings.context import FROM_LATEST, Context, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.tracker import Tables
-
-FROM_LATEST = 0x40
 
 RULES = (
     Rule(

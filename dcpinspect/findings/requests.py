@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dcpinspect.findings.context import Context, plain
+from dcpinspect.findings.context import FROM_LATEST, TO_AN_END, Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
@@ -15,8 +15,6 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES
 
-FROM_LATEST = 0x40
-TO_AN_END = 0x02 | 0x04 | FROM_LATEST
 ENDLESS = 2**64 - 1
 
 RULES = (
@@ -73,6 +71,7 @@ RULES = (
         "discard what is above the rollback seqno and resume there",
         CAUSES,
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
+        is_told_once=True,
     ),
     Rule(
         "rollback-not-honoured",
@@ -99,6 +98,7 @@ RULES = (
         "the client had closed it",
         "reopen the stream where it ended; the reason says what else to do",
         w.END_REASONS[1:9],
+        is_told_once=True,
     ),
     Rule(
         "resume-skipped",
@@ -130,34 +130,6 @@ def findings(context: Context) -> Iterator[Occurrence]:
             yield from _ended(context, number)
 
 
-def _occurrence(
-    context: Context,
-    number: int,
-    rule: str,
-    severity: Severity,
-    message: str,
-    places: Sequence[Place | None],
-    *,
-    cause: str | None = None,
-    next_: str | None = None,
-    seqnos: tuple[int, ...] = (),
-) -> Occurrence:
-    row = context.streams[number]
-    sid = int(row[s.S_SID])
-    return Occurrence(
-        rule,
-        severity,
-        message,
-        int(row[s.S_CONNECTION]),
-        tuple(place for place in places if place is not None),
-        int(row[s.S_VBUCKET]),
-        sid if sid >= 0 else None,
-        cause,
-        next_,
-        seqnos,
-    )
-
-
 def _answered(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
     row = context.streams[number]
     both = (context.request(number), context.answer(number))
@@ -176,7 +148,7 @@ def _answered(context: Context, number: int, before: Sequence[int], after: Seque
         if wanted:
             why = "a rollback" if context.streams[before[-1], s.S_ANSWER] == w.A_ROLLBACK else "it had asked for more"
             message = f"reopened with end 0 after {why}: ended after {int(row[s.S_ITEMS])} items"
-            yield _occurrence(context, number, "end-zero-reopen", "error", message, (*both, context.request(wanted[-1])), seqnos=(0,))
+            yield occurrence(context, number, "end-zero-reopen", "error", message, (*both, context.request(wanted[-1])), seqnos=(0,))
 
 
 def _asks_for_nothing(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
@@ -194,7 +166,7 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
         if start <= end:
             return None
         message = f"start {start} is above end {end}: server said {status}"
-        return _occurrence(context, number, "bad-stream-range", "error", message, places, cause="start-above-end", seqnos=(start, end))
+        return occurrence(context, number, "bad-stream-range", "error", message, places, cause="start-above-end", seqnos=(start, end))
     marker = _empty_marker(context, low, high, before)
     cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
     advice = None
@@ -202,7 +174,7 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
         places.append(context.marker(marker))
         advice = f"store a snapshot only with its first item: resume with snapshot {start}–{start}"
     message = f"start {start} is not in snapshot {low}–{high}: server said {status}"
-    return _occurrence(context, number, "bad-stream-range", "error", message, places, cause=cause, next_=advice, seqnos=(start, low, high))
+    return occurrence(context, number, "bad-stream-range", "error", message, places, cause=cause, next_=advice, seqnos=(start, low, high))
 
 
 def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) -> int | None:
@@ -227,16 +199,16 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
         if live is not None and (opened := context.request(live)) is not None:
             places.append(opened)
             since = f" since row {opened.row}"
-        return _occurrence(context, number, "duplicate-stream-request", "warning", f"requested again while open{since}", places)
+        return occurrence(context, number, "duplicate-stream-request", "warning", f"requested again while open{since}", places)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return _occurrence(context, number, "manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
+        return occurrence(context, number, "manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
     wants_noop = bool((session.open_flags or 0) & 0x04) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
-        return _occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
+        return occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
     passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {status_meaning(status)}"
-    return _occurrence(context, number, "stream-refused", severity, message, places, cause=status_name(status).replace("_", "-"))
+    return occurrence(context, number, "stream-refused", severity, message, places, cause=status_name(status).replace("_", "-"))
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:
@@ -256,7 +228,7 @@ def _rolled_back(context: Context, number: int) -> Occurrence:
     found = context.rollbacks.of(number)
     start, to = found.asked.start, found.to
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
-    return _occurrence(
+    return occurrence(
         context,
         number,
         "rollback",
@@ -264,6 +236,7 @@ def _rolled_back(context: Context, number: int) -> Occurrence:
         f"asked {start}, told {to}: {found.why.text}",
         (context.request(number), context.answer(number), context.log_place(found.log) if found.log is not None else None),
         cause=found.why.cause,
+        shared=f"rolled back: {found.why.shared}",
         next_=f"discard what is above {to}, resume at {to} with {uuid}",
         seqnos=(start, to),
     )
@@ -279,7 +252,7 @@ def _not_honoured(context: Context, number: int, after: Sequence[int]) -> Occurr
     if start <= to or other[s.S_UUID] != row[s.S_UUID] or int(other[s.S_FLAGS]) & FROM_LATEST:
         return None
     places = (context.request(again), context.request(number), context.answer(number))
-    return _occurrence(
+    return occurrence(
         context, again, "rollback-not-honoured", "warning", f"asked again from {start}, above {to}", places, seqnos=(start, to)
     )
 
@@ -293,6 +266,13 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
     name = w.END_REASONS[reason]
     last = f" at {plain(row[s.S_LAST])}" if row[s.S_SEEN] else ", no item received"
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
-    yield _occurrence(
-        context, number, "stream-end-reason", severity, f"ended: {name}{last}", (context.place(row, s.S_FINISHED),), cause=name
+    yield occurrence(
+        context,
+        number,
+        "stream-end-reason",
+        severity,
+        f"ended: {name}{last}",
+        (context.place(row, s.S_FINISHED),),
+        cause=name,
+        shared=f"ended: {name}",
     )

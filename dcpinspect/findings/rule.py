@@ -33,3 +33,5 @@ class Rule:
     """Kinds that its findings are told apart by."""
     reports: tuple[str, ...] = ()
     """Public reports of the same trouble."""
+    is_told_once: bool = False
+    """Two vbuckets that share a cause are one finding already."""

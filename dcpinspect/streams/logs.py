@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +82,12 @@ class FailoverLogs:
     def _add(self, connection: int, vbucket: int, entries: tuple[tuple[int, int], ...], at: At) -> None:
         if connection in self.origins:
             self._known[self.origins[connection], vbucket].append(KnownLog(entries, connection, at))
+
+    def everything(self) -> Iterator[tuple[int, KnownLog]]:
+        """Every log, with its vbucket."""
+        for (_, vbucket), logs in self._known.items():
+            for log in logs:
+                yield vbucket, log
 
     def of(self, stream: int) -> Sequence[KnownLog]:
         """The logs of a stream's vbucket on its server, in order of rows."""

@@ -10,7 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 STRICT = 0x20
-CAUSES = ("strict-uuid", "unknown-uuid", "leading-consumer", "snapshot-mismatch", "purge", "unknown")
+_SHARED = {
+    "strict-uuid": "start 0 with a foreign uuid and the strict flag: send uuid 0",
+    "unknown-uuid": "no history in common: the uuids are not in the server's logs",
+    "leading-consumer": "the consumer is ahead of the branch point, or of the server",
+    "snapshot-mismatch": "the snapshot straddles the branch point: roll back to its start",
+    "purge": "tombstones up to the purge seqno are gone",
+    "unknown": "no failover log in the capture explains it",
+}
+CAUSES = tuple(_SHARED)
 
 Log = Sequence[tuple[int, int]]
 """(uuid, seqno) of each branch, newest first."""
@@ -46,6 +54,11 @@ class Explanation:
     resume_uuid: int | None
     """Uuid of the newest branch that began at or below the rollback seqno; None without a log."""
 
+    @property
+    def shared(self) -> str:
+        """The text without what is of one vbucket only."""
+        return _SHARED[self.cause]
+
 
 def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Seen = Seen()) -> Explanation:
     """The first cause that holds; ``log``: the nearest known of the vbucket on that server."""
@@ -67,7 +80,7 @@ def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Seen = 
 
 def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, seen: Seen) -> tuple[str, str]:
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
-        return "strict-uuid", "start 0 with a foreign uuid and the strict flag: send uuid 0"
+        return "strict-uuid", _SHARED["strict-uuid"]
     if rollback == 0 and place is None:
         return "unknown-uuid", f"no history in common: uuid 0x{asked.uuid:016x} is not in the server's log"
     if place is not None:

@@ -79,7 +79,7 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["rolback"], "dcpinspect: nothing is called rolback; did you mean rollback or rollback-layout?"),
+        (["rolback"], "dcpinspect: nothing is called rolback; did you mean rollback or rollback-loop or rollback-layout?"),
         (
             ["duplicate-seqn"],
             "dcpinspect: nothing is called duplicate-seqn; did you mean duplicate-stream-request or duplicate-key-in-snapshot?",

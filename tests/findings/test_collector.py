@@ -65,3 +65,29 @@ def test_a_copy_goes_on_by_itself() -> None:
 def test_lengths_of_time_and_ranges() -> None:
     assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == ["5 us", "250 ms", "9.3 s", "10 min", "2.5 h"]
     assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
+
+
+def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> None:
+    rules = {name: Rule(name, "stream", "warning", "", "", "do") for name in ("cause", "effect")}
+
+    def told(rule: str, connection: int, time_ns: int) -> Occurrence:
+        return Occurrence(rule, "warning", rule, connection, (Place(time_ns, connection, "s2c", 0, 0, 1, time_ns),), 7)
+
+    collector = Collector(rules)
+    for occurrence in (told("cause", 1, 10), told("cause", 1, 20), told("effect", 1, 15), told("effect", 2, 15)):
+        collector.add(occurrence)
+    assert [(one.rule, one.connections) for one in collector.findings({}, {"cause": ("effect",)})] == [("cause", (1,)), ("effect", (2,))]
+    late = Collector(rules)
+    for occurrence in (told("cause", 1, 10), told("effect", 1, 15)):
+        late.add(occurrence)
+    assert len(late.findings({}, {"cause": ("effect",)})) == 2
+
+
+def test_a_rule_that_is_told_once_puts_two_vbuckets_together() -> None:
+    rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True)
+    collector = Collector({"r": rule})
+    for vbucket in (7, 8):
+        place = Place(vbucket, 1, "s2c", 0, 0, 1, vbucket)
+        collector.add(Occurrence("r", "warning", f"told {vbucket}", 1, (place,), vbucket, next=f"do {vbucket}", shared="told"))
+    (one,) = collector.findings({})
+    assert (one.message, one.next, one.vbuckets) == ("told on 2 vbuckets in 0 us: 7–8", "look", (7, 8))

@@ -139,7 +139,7 @@ def test_a_rollback_that_the_client_does_not_follow() -> None:
 def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:
     talk = opened()
     talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=0)
-    stream = talk.stream(7, start=0, end=0)
+    stream = talk.stream(7, start=0, end=0, log=[(OLD, 0)])
     stream.end()
     rules = {one.rule: one for one in warnings(talk)}
     assert set(rules) == {"rollback", "end-zero-reopen"}
@@ -160,7 +160,7 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
     stream.snapshot(0, 3, "memory")
     stream.mutation(3, "k")
     stream.end(reason)
-    (found,) = findings(talk)
+    (found,) = (one for one in findings(talk) if one.rule != "slow-stream")
     assert (found.rule, found.severity, found.cause, found.message) == ("stream-end-reason", severity, reason, f"ended: {reason} at 3")
 
 

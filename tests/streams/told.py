@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +56,16 @@ class Told(Conversation):
     def wait(self, seconds: float) -> None:
         """Nothing is sent for so long."""
         self.mark(f"wait {seconds}")
+
+    def high_seqnos(self, seqnos: Mapping[int, int]) -> None:
+        """The client asks how high vbuckets are, and is told."""
+        listed = [{"vbucket": vbucket, "seqno": seqno} for vbucket, seqno in seqnos.items()]
+        self.ask("get_all_vb_seqnos", {"seqnos": listed})
+
+    def observe(self, vbucket: int, current: int, persisted: int = 0, *, uuid: int = 0xA) -> None:
+        """The client asks up to where a vbucket is in memory and on disk, and is told."""
+        told = {"vbucket_uuid": uuid, "observed_vbucket": vbucket, "current_seqno": current, "last_persisted_seqno": persisted}
+        self.ask("observe_seqno", told, vbucket=vbucket, vbucket_uuid=uuid)
 
 
 def opened(name: str = "test:1", *flags: str, port: int = 50_000, **controls: str) -> Told:

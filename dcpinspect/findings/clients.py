@@ -1,0 +1,126 @@
+"""One client over all its connections: what it asked for again, how long it took, and what of that the capture may lack."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dcpinspect.findings.context import Context
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+
+PATIENCE_NS = 2_000_000_000
+FIRST_BAD_END, LAST_BAD_END = 2, 6
+"""Reasons of stream ends after which a client that goes on asks for the vbucket again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A stream that leaves the client with nothing until it asks again."""
+
+    stream: int
+    time_ns: int
+    """When the client was told."""
+    row: int
+    is_rollback: bool
+    reaction_ns: int | None
+    """How long the client took to ask again; None where it did not."""
+
+
+class Clients:
+    """What the clients of a reading did about rollbacks and ended streams."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._of_host: dict[str, list[int]] = defaultdict(list)
+        self._of_name: dict[str, list[int]] = defaultdict(list)
+        self._nameless: dict[str, list[int]] = defaultdict(list)
+        for number, owner in context.owners.items():
+            self._of_host[owner.host].append(number)
+            self._of_name[owner.name].append(number)
+            if not owner.is_named:
+                self._nameless[owner.host].append(number)
+
+    @cached_property
+    def turns(self) -> dict[str, list[Turn]]:
+        """By client, in order of time."""
+        found: dict[str, list[Turn]] = defaultdict(list)
+        streams = self._context.streams
+        for (client, _, _), numbers in self._context.of_client.items():
+            for place, number in enumerate(numbers):
+                row = streams[number]
+                is_rollback = row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0
+                is_ended = row[s.S_STATE] == w.ENDED and FIRST_BAD_END <= row[s.S_REASON] <= LAST_BAD_END
+                if not is_rollback and not is_ended:
+                    continue
+                column = s.S_ANSWERED if is_rollback else s.S_FINISHED
+                time_ns = int(row[column + s.AT_TIME])
+                later = next((one for one in numbers[place + 1 :] if streams[one, s.S_OPENED + s.AT_TIME] >= time_ns), None)
+                reaction = None if later is None else int(streams[later, s.S_OPENED + s.AT_TIME]) - time_ns
+                found[client].append(Turn(number, time_ns, int(row[column + s.AT_ROW]), bool(is_rollback), reaction))
+        for turns in found.values():
+            turns.sort(key=lambda turn: (turn.time_ns, turn.row))
+        return found
+
+    @cached_property
+    def _reactions(self) -> dict[str, tuple[list[int], list[int]]]:
+        """By client: when it had asked again, in order, and the slowest reaction by then."""
+        found = {}
+        for client, turns in self.turns.items():
+            done = sorted((turn.time_ns + turn.reaction_ns, turn.reaction_ns) for turn in turns if turn.reaction_ns is not None)
+            slowest = np.maximum.accumulate([reaction for _, reaction in done]).tolist() if done else []
+            found[client] = ([time_ns for time_ns, _ in done], slowest)
+        return found
+
+    def patience_ns(self, client: str, time_ns: int) -> int:
+        """How long a client may take from then on: 2 s, or ten times the slowest it took before."""
+        times, slowest = self._reactions.get(client, ([], []))
+        before = bisect_left(times, time_ns)
+        return max(PATIENCE_NS, 10 * slowest[before - 1]) if before else PATIENCE_NS
+
+    def last_reaction_ns(self, client: str, time_ns: int) -> int:
+        """When a client last asked again for something of which it was told by ``time_ns`` or up to its patience later; 0 for never."""
+        turns = self.turns[client]
+        until = bisect_right(turns, time_ns + PATIENCE_NS, key=lambda turn: turn.time_ns)
+        return max((turn.time_ns + turn.reaction_ns for turn in turns[:until] if turn.reaction_ns is not None), default=0)
+
+    def latest_ns(self, client: str) -> int:
+        """Time of the latest message on any connection of a client."""
+        rows = self._context.tracker.state.connections[self._of_name[client]]
+        return int(rows[:, s.C_TIME : s.C_TIME + 2].max())
+
+    def may_be(self, connection: int) -> set[int]:
+        """Connections that are the client's of a connection, or may be, as their beginning was not captured."""
+        owner = self._context.owners[connection]
+        return {*self._of_name[owner.name], *self._nameless[owner.host]} if owner.is_named else set(self._of_host[owner.host])
+
+    @cached_property
+    def _asked(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """(row of the request or first message, connection) by vbucket and stream-id."""
+        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        columns = self._context.streams[:, [s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_ROW, s.S_CONNECTION]].tolist()
+        for vbucket, sid, row, connection in columns:
+            found[vbucket, sid].append((row, connection))
+        return found
+
+    def may_have_asked(self, turn: Turn) -> bool:
+        """Whether the client of a turn asked again, or may have where the capture does not show it."""
+        row = self._context.streams[turn.stream]
+        connections = self.may_be(int(row[s.S_CONNECTION]))
+        asked = self._asked[int(row[s.S_VBUCKET]), int(row[s.S_SID])]
+        if any(when > turn.row and connection in connections for when, connection in asked):
+            return True
+        return any(self.hides(connection, turn.row, turn.time_ns) for connection in connections)
+
+    def hides(self, connection: int, row: int, time_ns: int) -> bool:
+        """Whether the client may have said something on a connection after ``row`` that was not captured."""
+        link = self._context.by_number[connection]
+        consumer = 1 - self._context.producer(connection)
+        if link.lost_at_end[consumer] is not None or (not link.has_handshake and link.first_ns > time_ns):
+            return True
+        last = int(self._context.tracker.state.connections[connection, s.C_LAST_LOSS + consumer])
+        return last >= 0 and int(self._context.tracker.state.rows(s.N_LOSSES)[last, s.L_AFTER_ROW]) > row

@@ -1,0 +1,124 @@
+"""Rules about the end of streams that ask for a last seqno: the server that does not say it, the client that does not wait for it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from dcpinspect.findings.clients import PATIENCE_NS
+from dcpinspect.findings.collector import SHOWN, duration
+from dcpinspect.findings.context import TO_AN_END, Context, occurrence, plain
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.links import Link
+
+RULES = (
+    Rule(
+        "stream-end-missing",
+        "stream",
+        "warning",
+        "the seqno that a stream was asked to end at was reached and its snapshot is complete, and no stream end comes within 2 s, or"
+        " ten times as long as it took others before; or the connection closes first",
+        "the window is full; the client closed the stream, or the connection before the end could arrive; after a hole",
+        "a server fault: note its version; the client has all it asked for, so close the stream and go on",
+        reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
+    ),
+    Rule(
+        "closed-before-stream-end",
+        "stream",
+        "warning",
+        "the client closes the connection while streams that have a last seqno have neither reached it nor ended",
+        "a reset, or the server closed it; streams without end; streams that the client closed; after a hole",
+        "wait for the stream end of each stream before closing the connection",
+        reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
+    ),
+)
+
+
+def findings(context: Context) -> Iterator[Occurrence]:
+    """All occurrences, connection by connection, once all messages were taken."""
+    streams = context.streams
+    finite: dict[int, list[int]] = defaultdict(list)
+    for number in range(len(streams)):
+        row = streams[number]
+        is_finite = s.LEAST < row[s.S_END] < s.GREATEST and not int(row[s.S_FLAGS]) & TO_AN_END
+        if row[s.S_FORM] and row[s.S_ANSWER] == w.A_ACCEPTED and is_finite:
+            finite[int(row[s.S_CONNECTION])].append(number)
+    for connection, numbers in finite.items():
+        link = context.by_number.get(connection)
+        if link is not None:
+            yield from _missing(context, link, numbers)
+            yield from _left(context, link, numbers)
+
+
+def _is_reached(context: Context, number: int) -> bool:
+    row = context.streams[number]
+    return bool(row[s.S_HAS_POSITION] and row[s.S_POSITION] >= row[s.S_END])
+
+
+def _runs_whole(context: Context, number: int) -> bool:
+    """Whether a stream is open, and nothing that could have ended it is missing of either direction."""
+    row = context.streams[number]
+    connection = int(row[s.S_CONNECTION])
+    of, link = context.tracker.state.connections[connection], context.by_number[connection]
+    producer = context.producer(connection)
+    if not w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING or of[s.C_LOSSES + producer] != row[s.S_LOSSES]:
+        return False
+    if link.lost_at_end != (None, None) or of[s.C_CLOSED_TIME] >= row[s.S_OPENED + s.AT_TIME]:
+        return False
+    last = int(of[s.C_LAST_LOSS + 1 - producer])
+    return last < 0 or int(context.tracker.state.rows(s.N_LOSSES)[last, s.L_AFTER_ROW]) < int(row[s.S_OPENED + s.AT_ROW])
+
+
+def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
+    streams = context.streams
+    if context.is_starved(link.number):
+        return
+    done = [
+        (int(streams[one, s.S_FINISHED + s.AT_TIME]), int(streams[one, s.S_FINISHED + s.AT_TIME] - streams[one, s.S_AT + s.AT_TIME]))
+        for one in numbers
+        if streams[one, s.S_STATE] == w.ENDED and streams[one, s.S_REASON] == 0 and _is_reached(context, one)
+    ]
+    for number in numbers:
+        row = streams[number]
+        snapshot = int(row[s.S_SNAPSHOT])
+        is_complete = snapshot >= 0 and context.snapshots[snapshot, s.N_STATE] in (w.COMPLETE, w.COMPLETE_ADVANCED)
+        if not _is_reached(context, number) or not is_complete or not _runs_whole(context, number):
+            continue
+        since = int(row[s.S_AT + s.AT_TIME])
+        patience = max(PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0))
+        until = link.closed_ns if link.closed else link.last_ns
+        allowed = int(context.tracker.state.connections[link.number, s.C_SLOWEST])  # the end may have been under way
+        by_server = link.closed_by == context.producer(link.number)
+        if until - since <= patience and not (link.closed and (by_server or until - since > allowed > 0)):
+            continue
+        end = plain(row[s.S_END])
+        closed = f", closed by the {'server' if by_server else 'client'}" if link.closed and until - since <= patience else ""
+        message = f"requested end {end} reached, no stream end for {duration((until - since) / 1e9)}{closed}"
+        places = (context.place(row, s.S_AT), context.request(number))
+        shared = "requested end reached, no stream end"
+        yield occurrence(context, number, "stream-end-missing", "warning", message, places, seqnos=(end,), shared=shared)
+
+
+def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
+    consumer = 1 - context.producer(link.number)
+    if link.closed != "fin" or link.closed_by != consumer:
+        return
+    left = [number for number in numbers if not _is_reached(context, number) and _runs_whole(context, number)]
+    if not left:
+        return
+    streams = context.streams
+    latest = sorted(left, key=lambda number: -int(streams[number, s.S_LATEST + s.AT_ROW]))
+    shown = [context.place(streams[number], s.S_LATEST) for number in latest[:SHOWN]]
+    shown += [context.request(number) for number in latest[:SHOWN]]
+    yield Occurrence(
+        "closed-before-stream-end",
+        "warning",
+        f"client closed with {len(left)} of {len(numbers)} finite streams unfinished",
+        link.number,
+        tuple(dict.fromkeys(place for place in shown if place is not None)),
+        vbuckets=tuple(sorted({int(streams[number, s.S_VBUCKET]) for number in left})),
+        last_time_ns=link.closed_ns,
+    )

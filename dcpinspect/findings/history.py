@@ -1,0 +1,292 @@
+"""Rules about the branch of history that clients name: rolled back again and again, the wrong entry of the log, no entry at all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from dcpinspect.findings.collector import SHOWN, duration
+from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.logs import KnownLog
+
+_MASK = 2**64 - 1
+_END_ROLLBACK = 6
+
+RULES = (
+    Rule(
+        "rollback-loop",
+        "stream",
+        "warning",
+        "a client is rolled back to the same seqno again, after a stream was accepted or with the same request; three times in a row"
+        " without getting lower; or its stream ends twice with reason rollback and it asks no higher in between",
+        "a chain of rollbacks that gets lower each time; the server's history is another one by then",
+        "each round sends everything again: see 'dcpinspect rollbacks' for the request that would work",
+        ("purge", "uuid", "stream-end", "repeated"),
+        ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
+    ),
+    Rule(
+        "wrong-failover-entry",
+        "stream",
+        "warning",
+        "a client that was rolled back asks again with a uuid that is not the newest branch at or below its start, by a failover log"
+        " that it had been sent, and is rolled back again",
+        "first requests, which name the branch that their data came from; no log was sent to the client before",
+        "take the newest entry of the failover log whose seqno is at or below the start",
+        ("not-in-log", "older-branch"),
+        ("couchbase/sync_gateway#6170", "GOCBC-1401"),
+    ),
+    Rule(
+        "unknown-vbucket-uuid",
+        "stream",
+        "warning",
+        "a client is rolled back to 0 and its uuid is in no failover log that any server of the capture sent to anybody",
+        "uuid 0; no failover log of the vbucket is in the capture; the client had been sent one; no vbucket of the connection has a history"
+        " in common",
+        "the checkpoint is of another bucket, or was invented: start anew from 0",
+        reports=("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+    ),
+    Rule(
+        "no-common-history",
+        "stream",
+        "warning",
+        "two vbuckets or more, and all requests of a connection that go on from somewhere are rolled back to 0, and no later failover"
+        " log has their uuids",
+        "one of them was accepted, or rolled back to another seqno; no failover log came later",
+        "the bucket was created anew, flushed, or is another cluster's: start anew from 0",
+        reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
+    ),
+)
+
+_ADVICE = {
+    "purge": "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with ignore-purged-tombstones",
+    "uuid": "take the uuid from the failover log: the newest entry at or below the start",
+    "stream-end": "negotiate collections in HELLO: the server cannot stream the vbucket to a client without",
+    "repeated": "discard what is above the rollback seqno before asking again, from there",
+}
+
+
+def findings(context: Context) -> Iterator[Occurrence]:
+    """All occurrences, client by client."""
+    whole = list(_no_common_history(context))
+    explained = {number for _, numbers in whole for number in numbers}
+    yield from (found for found, _ in whole)
+    sent = _sent(context)
+    branches = {(vbucket, uuid) for vbucket, log in context.logs.everything() for uuid, _ in log.entries}
+    for (client, _, _), numbers in context.of_client.items():
+        rolled = [number for number in numbers if _is_rollback(context, number)]
+        for place, number in enumerate(numbers):
+            if not _is_rollback(context, number):
+                continue
+            wrong = _wrong_entry(context, number, numbers[:place], sent[client, int(context.streams[number, s.S_VBUCKET])])
+            if wrong is not None:
+                yield wrong
+            elif number not in explained:
+                yield from _unknown_uuid(context, number, branches)
+        if len(rolled) > 1:
+            yield from _loop(context, numbers, rolled)
+        ended = [number for number in numbers if _ended_for_rollback(context, number)]
+        if len(ended) > 1:
+            yield from _end_loop(context, numbers, ended)
+
+
+def _is_rollback(context: Context, number: int) -> bool:
+    row = context.streams[number]
+    return bool(row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0)
+
+
+def _ended_for_rollback(context: Context, number: int) -> bool:
+    row = context.streams[number]
+    return bool(row[s.S_STATE] == w.ENDED and row[s.S_REASON] == _END_ROLLBACK and row[s.S_FORM] > 0)
+
+
+def _sent(context: Context) -> dict[tuple[str, int], list[KnownLog]]:
+    """The failover logs that each client was sent of each vbucket, in order of rows."""
+    found: dict[tuple[str, int], list[KnownLog]] = defaultdict(list)
+    for vbucket, log in context.logs.everything():
+        if log.connection in context.clients:
+            found[context.clients[log.connection], vbucket].append(log)
+    for logs in found.values():
+        logs.sort(key=lambda log: log.at.row)
+    return found
+
+
+def _wrong_entry(context: Context, number: int, before: Sequence[int], sent: Sequence[KnownLog]) -> Occurrence | None:
+    row = context.streams[number]
+    uuid, start = int(row[s.S_UUID]) & _MASK, plain(row[s.S_START])
+    previous = before[-1] if before else -1
+    if not uuid or previous < 0 or not _is_rollback(context, previous) or row[s.S_START] > context.streams[previous, s.S_ROLLBACK]:
+        return None
+    asked = int(row[s.S_OPENED + s.AT_ROW])
+    bucket = context.logs.origins[int(row[s.S_CONNECTION])][1]
+    known = [log for log in sent if log.at.row < asked and context.logs.origins[log.connection][1] == bucket]
+    right = known[-1].newest_below(start) if known else None
+    if right is None or right == uuid:
+        return None
+    log = known[-1]
+    message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
+    return occurrence(
+        context,
+        number,
+        "wrong-failover-entry",
+        "warning",
+        message,
+        (context.request(number), context.log_place(log), context.answer(number), context.answer(previous)),
+        cause="older-branch" if log.has(uuid) else "not-in-log",
+        next_=f"ask from {start} with uuid 0x{right:016x}: the newest entry of the failover log at or below the start",
+        seqnos=(start,),
+        shared="used uuids that are not the failover log's for their start",
+    )
+
+
+def _unknown_uuid(context: Context, number: int, branches: Collection[tuple[int, int]]) -> Iterator[Occurrence]:
+    """``branches``: (vbucket, uuid) of all failover logs, also those of other servers."""
+    row = context.streams[number]
+    logs = context.logs.of(number)
+    uuid = int(row[s.S_UUID]) & _MASK
+    if plain(row[s.S_ROLLBACK]) or not uuid or not logs or (int(row[s.S_VBUCKET]), uuid) in branches:
+        return
+    log = context.logs.nearest(number) or logs[-1]
+    entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
+    more = ", …" if len(log.entries) > SHOWN else ""
+    message = f"uuid 0x{uuid:016x} is unknown to the server (log: {entries}{more})"
+    places = (context.request(number), context.answer(number), context.log_place(log))
+    yield occurrence(context, number, "unknown-vbucket-uuid", "warning", message, places, shared="uuids are unknown to the server")
+
+
+def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:
+    """What is found, and the requests that it is about."""
+    streams = context.streams
+    goes_on = (streams[:, s.S_FORM] > 0) & (streams[:, s.S_UUID] != 0) & (streams[:, s.S_START] > s.LEAST)
+    of: dict[int, list[int]] = defaultdict(list)
+    for number in np.flatnonzero(goes_on).tolist():
+        of[int(streams[number, s.S_CONNECTION])].append(number)
+    for connection, numbers in of.items():
+        answers = streams[numbers, s.S_ANSWER]
+        rolled = [number for number in numbers if _is_rollback(context, number)]
+        vbuckets = sorted({int(streams[number, s.S_VBUCKET]) for number in rolled})
+        if connection not in context.clients or len(vbuckets) < 2 or (answers == w.A_ACCEPTED).any():
+            continue
+        if any(plain(streams[number, s.S_ROLLBACK]) for number in rolled):
+            continue
+        later = {number: context.logs.after(number) for number in rolled}
+        known = [number for number in rolled if later[number]]
+        if not known or any(log.has(int(streams[number, s.S_UUID]) & _MASK) for number in known for log in later[number]):
+            continue
+        times = [int(streams[number, s.S_ANSWERED + s.AT_TIME]) for number in rolled]
+        message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"
+        shown = [place for number in rolled[:SHOWN] for place in (context.request(number), context.answer(number))]
+        shown.append(context.log_place(later[known[0]][0]))
+        places = tuple(place for place in shown if place is not None)
+        yield (
+            Occurrence(
+                "no-common-history", "warning", message, connection, places, vbuckets=tuple(vbuckets), seqnos=(0,), last_time_ns=max(times)
+            ),
+            rolled,
+        )
+
+
+def _loop(context: Context, numbers: Sequence[int], rolled: Sequence[int]) -> Iterator[Occurrence]:
+    rounds = [rolled[0]]
+    for number in [*rolled[1:], None]:
+        if number is not None and _is_again(context, numbers, rounds[-1], number):
+            rounds.append(number)
+            continue
+        if _is_loop(context, numbers, rounds):
+            yield _of_loop(context, numbers, rounds)
+        rounds = [number] if number is not None else []
+
+
+def _is_again(context: Context, numbers: Sequence[int], before: int, number: int) -> bool:
+    """Whether a rollback may be another round of the one before: no lower, and equal where a stream was accepted in between."""
+    old, new = (int(context.streams[one, s.S_ROLLBACK]) for one in (before, number))
+    is_no_lower = new == old or (new > old and not _was_accepted(context, numbers, before, number))
+    return is_no_lower and not _is_other_history(context, before, number)
+
+
+def _was_accepted(context: Context, numbers: Sequence[int], before: int, number: int) -> bool:
+    between = numbers[numbers.index(before) + 1 : numbers.index(number)]
+    return any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in between)
+
+
+def _is_other_history(context: Context, before: int, number: int) -> bool:
+    """Whether the server's newest branch was another one by then."""
+    old, new = context.logs.nearest(before), context.logs.nearest(number)
+    return old is not None and new is not None and old.entries[:1] != new.entries[:1]
+
+
+def _is_loop(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> bool:
+    if len(rounds) > 2:
+        return True
+    if len(rounds) < 2:
+        return False
+    streams = context.streams
+    first, second = (streams[number] for number in rounds)
+    asked = [s.S_START, s.S_UUID, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END, s.S_FLAGS]
+    is_same = bool((first[asked] == second[asked]).all())
+    return bool(first[s.S_ROLLBACK] == second[s.S_ROLLBACK]) and (is_same or _was_accepted(context, numbers, rounds[0], rounds[1]))
+
+
+def _of_loop(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> Occurrence:
+    last = rounds[-1]
+    found = context.rollbacks.of(last)
+    is_wrong = found.resume_uuid is not None and found.asked.start <= found.to and found.asked.uuid != found.resume_uuid
+    cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
+    times = [int(context.streams[number, s.S_ANSWERED + s.AT_TIME]) for number in rounds]
+    again = _sent_again(context, numbers, rounds)
+    message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
+    shown = [last, *rounds[:2]]
+    places = [place for number in shown for place in (context.request(number), context.answer(number))]
+    return occurrence(
+        context,
+        last,
+        "rollback-loop",
+        "warning",
+        message,
+        places,
+        cause=cause,
+        next_=_ADVICE[cause],
+        seqnos=(found.to,),
+        shared="rolled back again and again to the same seqno",
+    )
+
+
+def _end_loop(context: Context, numbers: Sequence[int], ended: Sequence[int]) -> Iterator[Occurrence]:
+    streams = context.streams
+    rounds = [ended[0]]
+    for number in [*ended[1:], None]:
+        if number is not None and streams[number, s.S_START] <= streams[rounds[-1], s.S_START]:
+            rounds.append(number)
+            continue
+        if len(rounds) > 1:
+            times = [int(streams[one, s.S_FINISHED + s.AT_TIME]) for one in rounds]
+            again = _sent_again(context, numbers, rounds)
+            spent = duration((times[-1] - times[0]) / 1e9)
+            message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
+            places = [context.place(streams[one], s.S_FINISHED) for one in (rounds[-1], *rounds[:2])]
+            advice = _ADVICE["stream-end"]
+            shared = "ended for a rollback again and again"
+            yield occurrence(
+                context, rounds[-1], "rollback-loop", "warning", message, places, cause="stream-end", next_=advice, shared=shared
+            )
+        rounds = [number] if number is not None else []
+
+
+def _sent_again(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> int:
+    """Items that streams since the first round delivered although the client had been sent items that far before."""
+    streams = context.streams
+    first = numbers.index(rounds[0])
+    high, again = s.LEAST, 0
+    for place, number in enumerate(numbers):
+        row = streams[number]
+        if not row[s.S_SEEN]:
+            continue
+        if place > first and high > row[s.S_START]:
+            again += min(int(row[s.S_ITEMS]), int(high) - int(row[s.S_START]))
+        high = max(high, int(row[s.S_LAST]))
+    return again

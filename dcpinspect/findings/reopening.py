@@ -1,0 +1,145 @@
+"""Rules about how clients take up a vbucket again: after a rollback, after the stream ended, after an out-of-order snapshot broke off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from dcpinspect.findings.clients import Clients, Turn
+from dcpinspect.findings.collector import duration
+from dcpinspect.findings.context import FROM_LATEST, Context, occurrence, plain
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+
+_MOVED = 2
+"""Reason of a stream end: the vbucket is active elsewhere, which may be where nobody captures."""
+
+RULES = (
+    Rule(
+        "rollback-not-followed",
+        "stream",
+        "warning",
+        "after a rollback the client does not ask for the vbucket again, while it goes on with others; for 2 s, or ten times as long as it"
+        " took before",
+        "the client closed everything; another connection of the client asked; its request may be in what the capture lacks",
+        "the vbucket delivers nothing: the client must ask again, from the rollback seqno",
+        reports=("couchbase/java-dcp-client#10",),
+    ),
+    Rule(
+        "orphaned-vbucket",
+        "stream",
+        "warning",
+        "a stream ends and the client does not ask for the vbucket again, while it reopens others that ended, or (where the vbucket did not"
+        " move) goes on with others; for 2 s, or ten times as long as it took before",
+        "the stream ended as was asked for, or for want of collections or privileges; the client is gone; it was reopened on another"
+        " connection; the request may be in what the capture lacks",
+        "the client lost the event: restart it, or make it reopen the vbucket",
+        w.END_REASONS[2:7],
+        ("Trendyol/go-dcp#151",),
+    ),
+    Rule(
+        "oso-resume-point",
+        "stream",
+        "error",
+        "a stream broke off inside an out-of-order snapshot, and the client asks to go on above the seqno from before that snapshot",
+        "requests from there, or from below; the snapshot's end may be in what the capture lacks",
+        "an unfinished out-of-order snapshot says nothing about seqnos: resume where it began",
+        reports=("MB-49779", "GOCBC-1409"),
+    ),
+)
+
+
+def findings(context: Context, *, is_whole: bool) -> Iterator[Occurrence]:
+    """All occurrences. ``is_whole``: all messages were taken; else nothing is absent."""
+    clients = Clients(context)
+    if is_whole:
+        for client, turns in clients.turns.items():
+            for turn in turns:
+                yield from _not_taken_up(context, clients, client, turn)
+    for numbers in context.of_client.values():
+        for before, number in pairwise(numbers):
+            yield from _out_of_order(context, clients, before, number)
+
+
+def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -> Iterator[Occurrence]:
+    if turn.reaction_ns is not None or clients.may_have_asked(turn):
+        return
+    patience = clients.patience_ns(client, turn.time_ns)
+    waited = min(context.now_ns, clients.latest_ns(client)) - turn.time_ns
+    since_others = context.now_ns - clients.last_reaction_ns(client, turn.time_ns)
+    if waited <= patience or since_others <= patience:  # it is gone, or may still be working through the others
+        return
+    row = context.streams[turn.stream]
+    if turn.is_rollback:
+        to, told = plain(row[s.S_ROLLBACK]), (context.answer(turn.stream), context.request(turn.stream))
+        message = f"rollback to {to} never followed ({duration(waited / 1e9)})"
+        yield occurrence(
+            context, turn.stream, "rollback-not-followed", "warning", message, told, seqnos=(to,), shared="rollbacks never followed"
+        )
+        return
+    others = [one for one in clients.turns[client] if not one.is_rollback and one.reaction_ns is not None]
+    reason = int(row[s.S_REASON])
+    if not others and (reason == _MOVED or not _goes_on(context, client, turn.time_ns + patience)):
+        return
+    name = w.END_REASONS[reason]
+    slowest = duration(max((one.reaction_ns or 0 for one in others), default=0) / 1e9)
+    were = "others were" if len(others) > 1 else "other was"
+    those = f"{len(others)} {were}, in {slowest} or less" if others else "others go on"
+    message = f'ended "{name}", never reopened ({those})'
+    last = (plain(row[s.S_LAST]),) if row[s.S_SEEN] else ()
+    again = [context.request(_after(context, one)) for one in others[:1]]
+    places = (context.place(row, s.S_FINISHED), context.request(turn.stream), *again)
+    yield occurrence(context, turn.stream, "orphaned-vbucket", "warning", message, places, cause=name, seqnos=last)
+
+
+def _after(context: Context, turn: Turn) -> int:
+    """The stream that the client asked for after a turn."""
+    row = context.streams[turn.stream]
+    numbers = context.of_client[context.clients[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET]), int(row[s.S_SID])]
+    return next(one for one in numbers if context.streams[one, s.S_OPENED + s.AT_TIME] >= turn.time_ns and one != turn.stream)
+
+
+def _goes_on(context: Context, client: str, time_ns: int) -> bool:
+    """Whether other streams of a client are open at a time, on connections that say something later."""
+    of = context.tracker.state.connections
+    for (name, _, _), numbers in context.of_client.items():
+        row = context.streams[numbers[-1]]
+        is_open = w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING
+        if name == client and is_open and of[int(row[s.S_CONNECTION]), s.C_TIME : s.C_TIME + 2].max() > time_ns:
+            return True
+    return False
+
+
+def _out_of_order(context: Context, clients: Clients, before: int, number: int) -> Iterator[Occurrence]:
+    old, row = context.streams[before], context.streams[number]
+    if old[s.S_IN_OSO] < 0 or not row[s.S_FORM] or int(row[s.S_FLAGS]) & FROM_LATEST:
+        return
+    snapshot = context.snapshots[int(old[s.S_IN_OSO])]
+    connection = int(old[s.S_CONNECTION])
+    producer = context.producer(connection)
+    losses = context.tracker.state.connections[connection, s.C_LOSSES + producer]
+    is_whole = losses == old[s.S_LOSSES] and context.by_number[connection].lost_at_end[producer] is None
+    if snapshot[s.N_STATE] == w.COMPLETE_OSO or snapshot[s.N_TAINTED] or not snapshot[s.N_HAS_BEFORE] or not is_whole:
+        return
+    since = int(old[s.S_LATEST + s.AT_TIME])
+    unseen = [one for one in clients.may_be(connection) if one not in (connection, int(row[s.S_CONNECTION]))]
+    if any(_received_unseen(context, one, since, int(row[s.S_OPENED + s.AT_TIME])) for one in unseen):
+        return
+    start, safe = plain(row[s.S_START]), plain(snapshot[s.N_BEFORE])
+    if start <= safe:
+        return
+    begun = context.marker(int(old[s.S_IN_OSO]))
+    places = (context.request(number), begun, context.place(old, s.S_LATEST))
+    message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
+    advice = f"resume at {safe}, or below: what came out of order says nothing about the seqnos between"
+    yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
+
+
+def _received_unseen(context: Context, connection: int, since_ns: int, until_ns: int) -> bool:
+    """Whether a client may have received more on a connection in that time than the capture shows."""
+    link = context.by_number[connection]
+    producer = context.producer(connection)
+    lost = context.tracker.state.connections[connection, s.C_LOSSES + producer] or link.lost_at_end[producer] is not None
+    return bool((lost or not link.has_handshake) and link.first_ns <= until_ns and link.last_ns >= since_ns)

@@ -1,0 +1,54 @@
+"""A client over all its connections: how long it takes to ask again, and what it may have asked unseen."""
+
+from __future__ import annotations
+
+from dcpinspect.findings.clients import PATIENCE_NS, Clients
+from dcpinspect.findings.context import Context
+from tests.streams.told import Seen, Told, opened, packets
+
+
+def clients(*talks: Told) -> Clients:
+    seen = Seen(packets(*talks))
+    return Clients(Context(seen.tracker, seen.links))
+
+
+def test_turns_say_how_long_the_client_took() -> None:
+    talk = opened("kafka:1")
+    talk.stream(7, start=9, rollback=5)
+    talk.wait(3)
+    talk.stream(7, start=5).end("state-changed")
+    (turns,) = clients(talk).turns.values()
+    assert [(turn.is_rollback, turn.row) for turn in turns] == [(True, 6), (False, 9)]
+    assert turns[0].reaction_ns is not None
+    assert turns[0].reaction_ns // 10**9 == 3
+    assert turns[1].reaction_ns is None
+
+
+def test_patience_is_ten_times_what_it_took_before() -> None:
+    talk = opened("kafka:1")
+    talk.stream(7, start=9, rollback=5)
+    talk.wait(3)
+    talk.stream(7, start=5).end("state-changed")
+    found = clients(talk)
+    ((name, turns),) = found.turns.items()
+    assert found.patience_ns(name, turns[0].time_ns) == PATIENCE_NS
+    assert found.patience_ns(name, turns[1].time_ns) // 10**9 == 30
+
+
+def test_connections_without_a_beginning_may_be_anybodys_of_their_host() -> None:
+    late = opened("elastic:1", port=50_003)
+    late.begin()
+    late.stream(9)
+    found = clients(opened("kafka:1", port=50_001), opened("kafka:2", port=50_002), late, opened("elastic:2", port=50_004))
+    assert found.may_be(1) == {1, 2, 3}
+    assert found.may_be(3) == {1, 2, 3, 4}
+
+
+def test_what_was_lost_after_a_row_may_hide_a_request() -> None:
+    talk = opened("kafka:1")
+    talk.stream(7)
+    with talk.lost():
+        talk.stream(8)
+    talk.stream(9)
+    found = clients(talk)
+    assert [found.hides(1, row, 0) for row in (5, 6, 7)] == [True, True, False]

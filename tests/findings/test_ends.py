@@ -1,0 +1,180 @@
+"""Streams with a last seqno: the end that the server does not say, and the client that does not wait for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+RULES = ("stream-end-missing", "closed-before-stream-end")
+
+
+def found(*talks: Told) -> list[Finding]:
+    return findings(*talks, rules=RULES)
+
+
+def reached(end: int = 50, *, seqno: int = 50, snapshot: int = 50, window: int = 0) -> Told:
+    """A stream asked to end at 50, with an event of that seqno."""
+    talk = opened(connection_buffer_size=str(window))
+    stream = talk.stream(7, end=end)
+    stream.snapshot(0, snapshot, "memory")
+    stream.mutation(seqno, "k")
+    return talk
+
+
+# -- stream-end-missing --------------------------------------------------------------------------------------
+
+
+def test_the_requested_end_without_a_stream_end() -> None:
+    talk = reached()
+    talk.wait(30)
+    talk.noop()
+    (one,) = found(talk)
+    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == ("stream-end-missing", "warning", (7,), (50,))
+    assert one.message == "requested end 50 reached, no stream end for 30.0 s"
+    assert [place.row for place in one.places] == [10, 7]
+
+
+def test_seqno_advanced_reaches_it_too() -> None:
+    talk = opened()
+    stream = talk.stream(7, end=50)
+    stream.snapshot(0, 50, "memory")
+    stream.mutation(40, "k")
+    stream.seqno_advanced(50)
+    talk.wait(30)
+    talk.noop()
+    assert len(found(talk)) == 1
+
+
+def test_a_server_that_closes_first_says_it_no_more() -> None:
+    talk = reached()
+    talk.close("server")
+    (one,) = found(talk)
+    assert one.message.endswith(", closed by the server")
+
+
+def test_a_client_that_closes_at_once_may_not_have_heard_it() -> None:
+    talk = reached()
+    talk.close()
+    assert found(talk) == []
+
+
+@pytest.mark.parametrize(
+    "sound",
+    [
+        reached(2**64 - 1),
+        reached(0, seqno=50),
+        reached(seqno=40),  # not reached
+        reached(snapshot=60),  # the snapshot goes on, and so does the stream
+        reached(window=60),  # the window is full
+    ],
+    ids=["endless", "end 0", "not reached", "snapshot open", "window full"],
+)
+def test_streams_that_go_on(sound: Told) -> None:
+    sound.wait(30)
+    sound.noop()
+    assert found(sound) == []
+
+
+def test_a_stream_that_the_client_closed_ends_otherwise() -> None:
+    talk = opened()
+    stream = talk.stream(7, end=50)
+    stream.snapshot(0, 50, "memory")
+    stream.mutation(50, "k")
+    stream.close()
+    talk.wait(30)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_the_capture_may_end_first() -> None:
+    talk = reached()
+    talk.wait(1.9)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_a_server_that_is_slow_has_ten_times_as_long() -> None:
+    talk = opened()
+    for vbucket in (6, 7):
+        stream = talk.stream(vbucket, end=50)
+        stream.snapshot(0, 50, "memory")
+        stream.mutation(50, "k")
+        if vbucket == 6:
+            talk.wait(1)
+            stream.end()
+    talk.wait(9)
+    talk.noop()
+    assert found(talk) == []
+    talk.wait(2)
+    talk.noop()
+    assert len(found(talk)) == 1
+
+
+def test_the_end_may_be_in_a_hole() -> None:
+    talk = opened()
+    stream = talk.stream(7, end=50)
+    stream.snapshot(0, 50, "memory")
+    stream.mutation(50, "k")
+    with talk.lost():
+        stream.end()
+    talk.wait(30)
+    talk.noop()
+    assert found(talk) == []
+
+
+# -- closed-before-stream-end -----------------------------------------------------------------------------------
+
+
+def left(*, end: int = 50) -> Told:
+    """Three streams: one ended, one is at its end, one is not."""
+    talk = opened()
+    streams = [talk.stream(vbucket, end=end) for vbucket in (7, 8, 9)]
+    for stream, last in zip(streams, (50, 50, 20), strict=True):
+        stream.snapshot(0, 50, "memory")
+        stream.mutation(last, "k")
+    streams[0].end()
+    return talk
+
+
+def test_a_client_that_does_not_wait_for_all() -> None:
+    talk = left()
+    talk.close()
+    (one,) = [one for one in found(talk) if one.rule == "closed-before-stream-end"]
+    assert (one.severity, one.vbuckets, one.message) == ("warning", (9,), "client closed with 1 of 3 finite streams unfinished")
+
+
+@pytest.mark.parametrize("how", [("client", True), ("server", False), ("server", True)])
+def test_a_reset_or_a_server_that_closes_is_no_such_client(how: tuple[str, bool]) -> None:
+    talk = left()
+    talk.close(how[0], abort=how[1])  # type: ignore[arg-type] # one of the sides
+    assert [one for one in found(talk) if one.rule == "closed-before-stream-end"] == []
+
+
+def test_streams_without_an_end_are_left_at_any_time() -> None:
+    talk = left(end=2**64 - 1)
+    talk.close()
+    assert found(talk) == []
+
+
+def test_a_stream_that_the_client_closed_is_finished() -> None:
+    talk = opened()
+    talk.stream(7, end=50).close()
+    talk.close()
+    assert found(talk) == []
+
+
+@pytest.mark.parametrize("by", ["server", "client"])
+def test_what_finished_it_may_be_in_a_hole(by: str) -> None:
+    talk = opened()
+    stream = talk.stream(7, end=50)
+    with talk.lost():
+        if by == "server":
+            stream.end()
+        else:
+            stream.close()
+    talk.noop()
+    talk.close()
+    assert found(talk) == []

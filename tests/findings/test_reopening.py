@@ -1,0 +1,249 @@
+"""How clients take up vbuckets again: each rule by its smallest conversation, by what looks like it, and by what may hide it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+RULES = ("rollback-not-followed", "orphaned-vbucket", "oso-resume-point")
+LOG = ((0xB, 100), (0xA, 0))
+
+
+def found(*talks: Told) -> list[Finding]:
+    return findings(*talks, rules=RULES)
+
+
+def rolled_back() -> Told:
+    talk = opened("kafka:1")
+    other = talk.stream(8)
+    talk.stream(7, start=150, uuid=0xA, rollback=100)
+    talk.wait(9)
+    other.snapshot(0, 9, "memory")
+    other.mutation(1, "k")
+    return talk
+
+
+# -- rollback-not-followed ---------------------------------------------------------------------------------
+
+
+def test_a_rollback_that_nobody_follows() -> None:
+    (one,) = found(rolled_back())
+    assert (one.rule, one.severity, one.vbuckets) == ("rollback-not-followed", "warning", (7,))
+    assert one.message == "rollback to 100 never followed (9.0 s)"
+    assert [place.row for place in one.places] == [8, 7]
+
+
+def test_a_rollback_that_is_followed_late_is_followed() -> None:
+    talk = rolled_back()
+    talk.stream(7, start=100, uuid=0xB, log=LOG)
+    assert found(talk) == []
+
+
+def test_on_another_connection_as_well() -> None:
+    again = opened("kafka:2", port=50_001)
+    again.stream(7, start=100, uuid=0xB, log=LOG)
+    assert found(rolled_back(), again) == []
+    stranger = opened("elastic:2", port=50_001)
+    stranger.stream(7, start=100, uuid=0xB, log=LOG)
+    assert len(found(rolled_back(), stranger)) == 1
+
+
+def test_the_capture_may_end_too_soon() -> None:
+    talk = opened()
+    other = talk.stream(8)
+    talk.stream(7, start=150, rollback=100)
+    talk.wait(1.9)
+    other.snapshot(0, 9, "memory")
+    assert found(talk) == []
+
+
+def test_a_client_that_closed_everything_follows_nothing() -> None:
+    talk = opened()
+    talk.stream(7, start=150, rollback=100)
+    talk.close()
+    other = opened("other:1", port=50_001)
+    other.wait(9)
+    other.stream(8)
+    assert found(talk, other) == []
+
+
+def test_a_client_that_is_slow_has_ten_times_as_long() -> None:
+    talk = opened()
+    other = talk.stream(8)
+    talk.stream(6, start=150, rollback=100)
+    talk.wait(1.5)
+    talk.stream(6, start=100)
+    talk.stream(7, start=150, rollback=100)
+    talk.wait(14)
+    other.snapshot(0, 9, "memory")
+    assert found(talk) == []
+    talk.wait(2)
+    other.mutation(1, "k")
+    assert [one.vbuckets for one in found(talk)] == [(7,)]
+
+
+def test_a_client_that_still_works_through_others_is_not_done() -> None:
+    talk = opened()
+    for vbucket in range(10):
+        talk.stream(vbucket, start=150, rollback=100)
+    for vbucket in range(9):
+        talk.wait(1)
+        talk.stream(vbucket, start=100)
+    talk.wait(1)
+    talk.noop()
+    assert found(talk) == []
+
+
+def test_a_request_in_a_hole_may_have_followed() -> None:
+    talk = rolled_back()
+    with talk.lost():
+        talk.stream(7, start=100, uuid=0xB, log=LOG)
+    talk.stream(9)
+    assert found(talk) == []
+
+
+def test_a_connection_whose_open_is_not_captured_may_be_the_clients() -> None:
+    again = opened("kafka:2", port=50_001)
+    again.begin()
+    again.stream(7, start=100, uuid=0xB, log=LOG)
+    assert found(rolled_back(), again) == []
+
+
+def test_many_are_told_as_one() -> None:
+    talk = opened()
+    other = talk.stream(8)
+    for vbucket in (1, 2, 3, 5):
+        talk.stream(vbucket, start=150 + vbucket, rollback=100 + vbucket)
+    talk.wait(9)
+    other.snapshot(0, 9, "memory")
+    (one,) = found(talk)
+    assert one.vbuckets == (1, 2, 3, 5)
+    assert one.message.startswith("rollbacks never followed on 4 vbuckets in ")
+
+
+# -- orphaned-vbucket -----------------------------------------------------------------------------------------
+
+
+def ended(reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = True) -> Told:
+    """Vbuckets 7 and 8 end; 8 is reopened, 7 is not."""
+    talk = opened("dcp:1")
+    streams = [talk.stream(number) for number in (vbucket, 8)]
+    for stream in streams:
+        stream.snapshot(0, 5, "memory")
+        stream.mutation(5, "k")
+        stream.end(reason)
+    talk.wait(0.5)
+    if again:
+        talk.stream(8, start=5)
+    talk.wait(10)
+    talk.noop()
+    return talk
+
+
+@pytest.mark.parametrize("reason", ["state-changed", "disconnected", "too-slow", "backfill-failed", "rollback"])
+def test_a_vbucket_that_is_not_reopened_while_another_is(reason: str) -> None:
+    (one,) = found(ended(reason))
+    assert (one.rule, one.cause, one.vbuckets, one.seqnos) == ("orphaned-vbucket", reason, (7,), (5,))
+    assert one.message == f'ended "{reason}", never reopened (1 other was, in 500 ms or less)'
+    assert len(one.places) == 3
+
+
+@pytest.mark.parametrize("reason", ["ok", "closed", "filter-empty", "lost-privileges"])
+def test_other_reasons_leave_nothing_to_reopen(reason: str) -> None:
+    assert found(ended(reason)) == []
+
+
+def test_a_client_that_reopens_nothing_may_be_done_with_them() -> None:
+    assert found(ended(again=False)) == []
+
+
+@pytest.mark.parametrize(("reason", "rules"), [("backfill-failed", ["orphaned-vbucket"]), ("state-changed", [])])
+def test_a_vbucket_that_moved_may_be_reopened_where_nobody_looks(reason: str, rules: list[str]) -> None:
+    talk = opened()
+    lost, other = talk.stream(7), talk.stream(8)
+    lost.end(reason)
+    talk.wait(10)
+    other.snapshot(0, 5, "memory")
+    assert [one.rule for one in found(talk)] == rules
+
+
+def test_a_vbucket_may_be_reopened_on_another_connection() -> None:
+    again = opened("dcp:2", port=50_001)
+    again.stream(7, start=5)
+    assert found(ended(), again) == []
+
+
+def test_the_client_may_be_gone() -> None:
+    talk = opened("dcp:1")
+    for stream in [talk.stream(number) for number in (7, 8)]:
+        stream.end("backfill-failed")
+    talk.stream(8)
+    talk.close()
+    other = opened("other:1", port=50_001)
+    other.wait(9)
+    other.stream(8)
+    assert found(talk, other) == []
+
+
+def test_a_reopening_in_a_hole_is_not_known_to_be_missing() -> None:
+    talk = ended()
+    with talk.lost():
+        talk.stream(7, start=5)
+    talk.noop()
+    assert found(talk) == []
+
+
+# -- oso-resume-point -----------------------------------------------------------------------------------------
+
+
+def broken(*, done: bool = False, hole: bool = False) -> Told:
+    """Seqnos up to 4 in order, then some of 5 to 20 out of order."""
+    talk = opened("dcp:1", port=50_001)
+    stream = talk.stream(7)
+    stream.snapshot(0, 4, "memory")
+    stream.mutation(4, "a")
+    stream.oso("start")
+    for seqno in (17, 9, 12):
+        stream.mutation(seqno, f"k{seqno}")
+    if done:
+        stream.oso("end")
+    if hole:
+        with talk.lost():
+            stream.oso("end")
+        talk.noop()
+    talk.close(abort=True)
+    return talk
+
+
+def resumed(start: int, *flags: str) -> Told:
+    talk = opened("dcp:1", port=50_002)
+    talk.stream(7, start=start, flags=flags)
+    return talk
+
+
+def test_only_the_seqno_before_an_unfinished_snapshot_is_safe() -> None:
+    (one,) = found(broken(), resumed(17))
+    assert (one.rule, one.severity, one.vbuckets) == ("oso-resume-point", "error", (7,))
+    assert one.message == "resumed at 17 inside an unfinished OSO snapshot; only 4 is safe"
+    assert one.next.startswith("resume at 4, or below")
+    assert len(one.places) == 3
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_from_there_or_from_below_is_safe(start: int) -> None:
+    assert found(broken(), resumed(start)) == []
+
+
+def test_after_the_end_of_the_snapshot_every_seqno_of_it_is_there() -> None:
+    assert found(broken(done=True), resumed(17)) == []
+
+
+def test_the_end_of_the_snapshot_may_be_in_a_hole() -> None:
+    assert found(broken(hole=True), resumed(17)) == []
+
+
+def test_what_the_server_chooses_is_not_resumed() -> None:
+    assert found(broken(), resumed(17, "from-latest")) == []
