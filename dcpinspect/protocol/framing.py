@@ -12,10 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
 from dcpinspect.protocol.foreign import Recogniser
 from dcpinspect.protocol.framed import (
-    ABSURD_BODY,
     BAD_MAGIC,
     HEADER_CUT,
     HOLE,
@@ -26,11 +24,8 @@ from dcpinspect.protocol.framed import (
     joined,
 )
 from dcpinspect.protocol.resync import (
-    EVENTS,
     HEADER,
-    MAX_BODY,
     MIN_STREAM_REQUEST,
-    STREAM_OPCODES,
     TRIAL_NS,
     KnownStreams,
     LegalExtras,
@@ -38,52 +33,15 @@ from dcpinspect.protocol.resync import (
     default_legal_extras,
     plausible_headers,
 )
-from dcpinspect.protocol.stretch import Column, Stretch
+from dcpinspect.protocol.stretch import Column, Stretch, captured
+from dcpinspect.protocol.walk import Walk
 from dcpinspect.transport.chunk import StreamChunk
 
-_MORE, _BAD_MAGIC, _ABSURD_BODY, _HOLE = range(4)
-_REASONS = {_BAD_MAGIC: BAD_MAGIC, _ABSURD_BODY: ABSURD_BODY, _HOLE: HOLE}
-_LENGTH_KNOWN = 12
-"""Bytes of a header that must be there to know where the next one is."""
 _FIRST_MEMO, _MEMO = 64, 4096
 """Streams remembered a direction so that they need not be learned again: at first, and once it carries many. Powers of two."""
 _FILL_FREE, _FILL_RATIO = 256 << 20, 64
 """Zeros put into long holes, a direction: so many, and so many for each byte captured. A real capture stays far below; one that claims
 30 MiB with every packet stops here, its messages are skipped."""
-_ROLES = np.zeros(256, np.uint8)
-_ROLES[list(STREAM_OPCODES)] = 1
-_ROLES[list(EVENTS)] = 2
-
-
-class _Tables:
-    """What the kernel needs for one stretch: it may be called for each of many short runs of messages."""
-
-    __slots__ = ("columns", "cut", "holes", "segments", "state")
-
-    def __init__(self, part: _Part) -> None:
-        room = len(part.data) // HEADER + 1
-        self.columns = [np.empty(room, np.int64) for _ in range(7)]
-        self.cut = np.empty(room, np.uint8)
-        self.holes, self.segments = part.holes - part.offset, part.segments.offset - part.offset
-        self.state = np.zeros(3, np.int64)  # place, hole, segment: where the kernel goes on
-
-
-class _Part:
-    """Messages found in one stretch, before they become ``Framed``."""
-
-    __slots__ = ("data", "holes", "offset", "rows", "segments", "tables")
-
-    def __init__(self, stretch: Stretch) -> None:
-        self.data = stretch.data
-        self.offset = stretch.offset
-        self.segments = stretch.segments
-        self.holes = stretch.holes()
-        self.rows: list[tuple[Column, ...]] = []
-        self.tables: _Tables | None = None  # made for the first message, which there may not be
-
-    def release_at(self, offset: int) -> int:
-        """Packet that made the byte at stream offset ``offset`` readable."""
-        return int(self.segments.release[np.searchsorted(self.segments.offset, offset, "right") - 1])
 
 
 class Framer:
@@ -142,7 +100,7 @@ class Framer:
         """The messages that ``chunk`` completes; ``None`` when there is nothing to tell."""
         if self._ended:
             return None
-        parts: list[_Part] = []
+        walks: list[Walk] = []
         if chunk.holes and self.account.first_hole is None:
             self.account.first_hole = chunk.holes[0][0]
         if self._recogniser is not None:
@@ -155,12 +113,12 @@ class Framer:
             else:
                 self._lose(int(chunk.segments.offset[0]), MID_STREAM, release)
         if chunk.holes and chunk.holes[0][0] < chunk.offset and self._foreign_end is None:
-            self._step_over(chunk, parts)
+            self._step_over(chunk, walks)
             chunk = replace(chunk, holes=chunk.holes[1:])
-        self._take(chunk, parts, final=chunk.is_end)
+        self._take(chunk, walks, final=chunk.is_end)
         if chunk.is_end:
             self._end()
-        return self._framed(parts)
+        return self._framed(walks)
 
     @property
     def is_on_trial(self) -> bool:
@@ -175,36 +133,36 @@ class Framer:
         if time_ns - int(held.segments.time_ns[-1]) < TRIAL_NS:
             return None
         self._settled = held.end
-        parts: list[_Part] = []
-        self._work(held, parts, final=False, settle=True)
-        return self._framed(parts)
+        walks: list[Walk] = []
+        self._work(held, walks, final=False, settle=True)
+        return self._framed(walks)
 
     def finish(self) -> Framed | None:
         """What is left when no more chunks come. Does nothing after a chunk that ended the direction."""
         if self._ended:
             return None
-        parts: list[_Part] = []
+        walks: list[Walk] = []
         if self._held is not None:
-            self._work(self._held, parts, final=True)
+            self._work(self._held, walks, final=True)
         self._end()
-        return self._framed(parts)
+        return self._framed(walks)
 
-    def _take(self, chunk: StreamChunk, parts: list[_Part], *, final: bool) -> None:
+    def _take(self, chunk: StreamChunk, walks: list[Walk], *, final: bool) -> None:
         if self._foreign_end is not None:
             self._pass_over(chunk.offset, chunk.offset + len(chunk.data), np.array(chunk.holes, np.int64).reshape(-1, 2))
             return
         if self._held is None:
             if len(chunk.data) or final:
-                self._work(Stretch(chunk), parts, final=final)
+                self._work(Stretch(chunk), walks, final=final)
             return
         self._held.append(chunk)
         if self._held.size < self._need and self._trial is None and not final:
             if self._need > HEADER:
                 self._held.collapse()
             return
-        self._work(self._held, parts, final=final)
+        self._work(self._held, walks, final=final)
 
-    def _step_over(self, chunk: StreamChunk, parts: list[_Part]) -> None:
+    def _step_over(self, chunk: StreamChunk, walks: list[Walk]) -> None:
         """A hole too long to be filled: only what the message or the chains in front of it reach into is."""
         at, end = chunk.holes[0]
         while at < end and self._foreign_end is None:
@@ -215,14 +173,14 @@ class Framer:
             segments = chunk.segments.only(slice(0, 1))
             segments.offset[0] = at
             zeros = np.zeros(size, np.uint8)
-            self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)), parts, final=False)
+            self._take(StreamChunk(chunk.connection, chunk.direction, at, zeros, segments, ((at, at + size),)), walks, final=False)
             at += size
         if at < end and self._foreign_end is None:
             held = self._held
             if self._trial is None:
                 self._lose(held.offset if held is not None else at, HOLE, int(chunk.segments.release[0]))
             if held is not None:
-                self._lost_captured += _captured(held.offset, held.end, held.holes())
+                self._lost_captured += captured(held.offset, held.end, held.holes())
                 self._held = None
             self._trial = self._new_trial(end)
 
@@ -232,57 +190,57 @@ class Framer:
             return self._trial.reach
         return (at if self._held is None else self._held.offset) + self._need
 
-    def _work(self, stretch: Stretch, parts: list[_Part], *, final: bool, settle: bool = False) -> None:
+    def _work(self, stretch: Stretch, walks: list[Walk], *, final: bool, settle: bool = False) -> None:
         """Frames what there is of ``stretch`` and keeps the rest of it. ``settle``: a trial ends here if it may."""
-        part = _Part(stretch)
+        walk = Walk(stretch)
         at = stretch.offset
-        if self._is_doubted and (self._trial is not None or final or len(part.data) >= HEADER):
+        if self._is_doubted and (self._trial is not None or final or len(walk.data) >= HEADER):
             self._is_doubted = False
-            if self._trial is None and not len(plausible_headers(part.data[:HEADER], self._legal)[0]):
-                self._lose(at, BAD_MAGIC, part.release_at(at + min(HEADER, len(part.data)) - 1))
+            if self._trial is None and not len(plausible_headers(walk.data[:HEADER], self._legal)[0]):
+                self._lose(at, BAD_MAGIC, walk.release_at(at + min(HEADER, len(walk.data)) - 1))
         while True:
             if self._trial is not None:
-                verdict = self._trial.look(part.data, part.offset, part.holes, part.release_at, final=final, settle=settle)
+                verdict = self._trial.look(walk.data, walk.offset, walk.holes, walk.release_at, final=final, settle=settle)
                 if self._is_foreign(verdict.decided if verdict else stretch.end):
-                    self._pass_over(at, stretch.end, part.holes)
+                    self._pass_over(at, stretch.end, walk.holes)
                     return
                 if verdict is None:
                     keep = stretch.end if final else max(at, self._trial.keep)
-                    self._lost_captured += _captured(at, keep, part.holes)
+                    self._lost_captured += captured(at, keep, walk.holes)
                     at = keep
                     if final:
                         self._name_foreign()
                         self._found(at)
                     break
-                self._lost_captured += _captured(at, verdict.start, part.holes)
+                self._lost_captured += captured(at, verdict.start, walk.holes)
                 at = verdict.start
                 if verdict.heuristic:
                     self._heuristic_until = verdict.decided
-                self._floor = max(self._floor, stretch.release if verdict.by_end else part.release_at(verdict.decided - 1))
+                self._floor = max(self._floor, stretch.release if verdict.by_end else walk.release_at(verdict.decided - 1))
                 if at - self._lost_at < MIN_STREAM_REQUEST:
                     self._known.no_doubt(self._floor)
                 self._found(at)
-            at, why = self._walk(part, at)
-            if part.rows:
+            at, why = self._follow(walk, at)
+            if walk.has_messages:
                 self._recogniser = None
-            if why == _MORE:
+            if not why:
                 break
             start = at
-            if why == _HOLE:
-                hole = int(np.searchsorted(part.holes[:, 1], at, "right"))
-                start = int(part.holes[hole, 1])
+            if why == HOLE:
+                hole = int(np.searchsorted(walk.holes[:, 1], at, "right"))
+                start = int(walk.holes[hole, 1])
             else:
                 start += 1
-            self._lose(at, _REASONS[why], part.release_at(at + HEADER - 1))
-            self._lost_captured += _captured(at, start, part.holes)
+            self._lose(at, why, walk.release_at(at + HEADER - 1))
+            self._lost_captured += captured(at, start, walk.holes)
             at = start
             self._trial = self._new_trial(start)
-        if part.rows:
-            parts.append(part)
+        if walk.has_messages:
+            walks.append(walk)
         if final and self._trial is None and 0 < stretch.end - at < HEADER and self._name_foreign():
-            self._pass_over(at, stretch.end, part.holes)
+            self._pass_over(at, stretch.end, walk.holes)
         elif final and self._trial is None and at < stretch.end:
-            self._unfinished = _captured(at, stretch.end, part.holes)
+            self._unfinished = captured(at, stretch.end, walk.holes)
             self.account.unfinished += self._unfinished
         if final:
             self._held = None
@@ -309,69 +267,29 @@ class Framer:
 
     def _pass_over(self, start: int, end: int, holes: Column) -> None:
         """Bytes of another protocol."""
-        self._lost_captured += _captured(start, end, holes)
+        self._lost_captured += captured(start, end, holes)
         self._trial = self._recogniser = self._held = None
         self._foreign_end = end
 
-    def _walk(self, part: _Part, at: int) -> tuple[int, int]:
+    def _follow(self, walk: Walk, at: int) -> tuple[int, str]:
         """Follows the headers from stream offset ``at``; returns where and why it stopped."""
-        size = len(part.data)
-        origin = part.offset
-        if part.tables is None:
-            part.tables = _Tables(part)
-        tables, state = part.tables, part.tables.state
         memo = self._memo if len(self._memo) else np.full(_FIRST_MEMO, -1, np.int64)
-        start, length, least, greatest, last, keys, key_row = tables.columns
-        cut = tables.cut
-        counts = np.zeros(4, np.int64)
-        state[0] = at - origin
-        segments = part.segments
-        # messages are not known before they are walked; most are between 50 and a few hundred bytes
-        why = int(
-            frame_messages(
-                (size - int(state[0])) // 150,
-                part.data,
-                tables.holes,
-                tables.segments,
-                segments.packet,
-                segments.frame,
-                MAX_BODY,
-                _ROLES,
-                memo,
-                start,
-                length,
-                least,
-                greatest,
-                last,
-                cut,
-                keys,
-                key_row,
-                counts,
-                state,
-            )
-        )
-        count, new, events, need = counts.tolist()
-        self._need = need
-        if count:
+        run = walk.follow(at, memo)
+        self._need = run.need
+        if len(run.is_cut):
             self._memo = memo
-            start, length, least, greatest, last = (column[:count].copy() for column in tables.columns[:5])
-            whole = cut[:count] == 0
-            if new:
-                if new > _FIRST_MEMO // 4 and len(self._memo) < _MEMO:
+            if len(run.keys):
+                if len(run.keys) > _FIRST_MEMO // 4 and len(memo) < _MEMO:
                     self._memo = np.full(_MEMO, -1, np.int64)
-                self._known.learn(keys[:new].tolist(), np.maximum(segments.release[last[key_row[:new]]], self._floor).tolist())
-            self._producing |= events > 0
-            if not whole.all():
-                for i in np.flatnonzero(~whole).tolist():
-                    begin, end = origin + int(start[i]), origin + int(start[i] + length[i])
-                    self.account.skip(_captured(begin, end, part.holes), HEADER_CUT)
-                    self._skip(begin, end, HEADER_CUT)
-                    if end - begin >= MIN_STREAM_REQUEST:
-                        self._known.doubt(part.release_at(begin + HEADER - 1))
-                start, length, least, greatest, last = start[whole], length[whole], least[whole], greatest[whole], last[whole]
-            heuristic = (start + origin < self._heuristic_until).astype(np.int64)
-            part.rows.append((start, length, least, greatest, last, heuristic, np.full(len(start), self._floor)))
-        return origin + int(state[0]), why
+                self._known.learn(run.keys.tolist(), np.maximum(walk.released(run), self._floor).tolist())
+            self._producing |= run.events > 0
+            for begin, end in walk.cut_off(run) if run.is_cut.any() else ():
+                self.account.skip(captured(begin, end, walk.holes), HEADER_CUT)
+                self._skip(begin, end, HEADER_CUT)
+                if end - begin >= MIN_STREAM_REQUEST:
+                    self._known.doubt(walk.release_at(begin + HEADER - 1))
+            walk.keep(run, self._heuristic_until, self._floor)
+        return run.end, run.why
 
     def _new_trial(self, start: int) -> Trial:
         return Trial(start, self._legal, self._known, producing=self._producing)
@@ -405,10 +323,10 @@ class Framer:
         self._recogniser = self._held = None
         self._memo = NO_NUMBERS
 
-    def _framed(self, parts: list[_Part]) -> Framed | None:
-        if not parts and not self._skipped and not self._unfinished:
+    def _framed(self, walks: list[Walk]) -> Framed | None:
+        if not walks and not self._skipped and not self._unfinished:
             return None
-        framed = joined([_framed_part(part) for part in parts])
+        framed = joined([walk.framed() for walk in walks])
         skipped = self._skipped or ()
         self._skipped = None
         unfinished, self._unfinished = self._unfinished, 0
@@ -420,133 +338,3 @@ class Framer:
             skipped_reason=tuple(reason for _, _, reason in skipped),
             unfinished=unfinished,
         )
-
-
-def _captured(start: int, end: int, holes: Column) -> int:
-    """Bytes between two stream offsets that are in no hole."""
-    if end <= start or not len(holes):
-        return max(0, end - start)
-    missing = np.minimum(holes[:, 1], end) - np.maximum(holes[:, 0], start)
-    return end - start - int(missing[missing > 0].sum())
-
-
-def _framed_part(part: _Part) -> Framed:
-    start, length, least, greatest, last, heuristic, floor = (np.concatenate(columns) for columns in zip(*part.rows, strict=True))
-    segments = part.segments
-    hole, hole_end = part.holes[:, 0] - part.offset, part.holes[:, 1] - part.offset
-    row = np.searchsorted(start, hole, "right") - 1
-    inside = (row >= 0) & (hole < (start + length)[row]) if len(start) else np.zeros(len(hole), np.bool_)
-    row = row[inside]
-    return Framed(
-        data=part.data,
-        start=start,
-        length=length,
-        stream_offset=start + part.offset,
-        frame=segments.frame[least],
-        last_frame=segments.frame[greatest],
-        file=segments.file[least],
-        last_file=segments.file[greatest],
-        time_ns=segments.time_ns[greatest],
-        release=np.maximum(segments.release[last], floor),
-        heuristic=heuristic.astype(np.bool_),
-        missing_row=row,
-        missing_start=hole[inside] - start[row],
-        missing_end=np.minimum(hole_end[inside] - start[row], length[row]),
-    )
-
-
-@kernel(
-    "int64(octets, int64[:,::1], int64[::1], int64[::1], int64[::1], int64, octets, int64[::1],"
-    " int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
-)
-def frame_messages(
-    data: Octets,
-    holes: Ints,
-    segment_at: Ints,
-    packet: Ints,
-    frame: Ints,
-    max_body: int,
-    roles: Octets,
-    memo: Ints,
-    start: Ints,
-    length: Ints,
-    least: Ints,
-    greatest: Ints,
-    last: Ints,
-    cut: Octets,
-    keys: Ints,
-    key_row: Ints,
-    counts: Ints,
-    state: Ints,
-) -> int:
-    """Follows the headers from ``state[0]``; returns why it stopped. One step a message and one a segment.
-
-    ``least``, ``greatest``, ``last``: the segments of the least and the greatest packet that gave bytes, and of the last byte.
-    ``cut``: 1 where the header is not whole. ``keys``: streams not in ``memo`` (a small hash table), of the messages ``key_row``.
-    ``counts``: messages, keys, stream events, and the bytes wanted from ``state[0]`` on. ``state`` is kept between calls on the
-    same data: place, hole, segment.
-    """
-    at, h, s = state[0], state[1], state[2]
-    size, segments = len(data), len(segment_at)
-    count, new, events = 0, 0, 0
-    need = 24
-    why = _MORE
-    while True:
-        while h < len(holes) and holes[h, 1] <= at:
-            h += 1
-        if at + 24 > size:
-            break
-        if h < len(holes) and holes[h, 0] < at + _LENGTH_KNOWN:
-            why = _HOLE
-            break
-        magic = data[at]
-        if magic not in (0x80, 0x81, 0x08, 0x18, 0x82, 0x83):
-            why = _BAD_MAGIC
-            break
-        body = be32(data, at + 8)
-        if body > max_body:
-            why = _ABSURD_BODY
-            break
-        end = at + 24 + body
-        if end > size:
-            need = 24 + body
-            break
-        start[count] = at
-        length[count] = 24 + body
-        is_cut = h < len(holes) and holes[h, 0] < at + 24
-        cut[count] = 1 if is_cut else 0
-        while s + 1 < segments and segment_at[s + 1] <= at:
-            s += 1
-        low, high = -1, -1
-        j = s
-        while j < segments and segment_at[j] < end:
-            if frame[j] > 0:
-                if low < 0 or packet[j] < packet[low]:
-                    low = j
-                if high < 0 or packet[j] > packet[high]:
-                    high = j
-            j += 1
-        s = max(s, j - 1)
-        least[count] = low
-        greatest[count] = high
-        last[count] = s
-        if magic in (0x80, 0x08) and not is_cut:
-            role = roles[data[at + 1]]
-            if role != 0:
-                if role == 2:
-                    events += 1
-                vbucket, opaque = be16(data, at + 6), be32(data, at + 12)
-                key = (vbucket << 32) | opaque
-                slot = (vbucket * 1021 + opaque + (opaque >> 12)) & (
-                    len(memo) - 1
-                )  # opaques are often the vbucket, a counter, or a constant
-                if memo[slot] != key:
-                    memo[slot] = key
-                    keys[new] = key
-                    key_row[new] = count
-                    new += 1
-        count += 1
-        at = end
-    counts[0], counts[1], counts[2], counts[3] = count, new, events, need
-    state[0], state[1], state[2] = at, h, s
-    return why

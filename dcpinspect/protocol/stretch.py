@@ -123,6 +123,14 @@ def joined_segments(parts: Sequence[Segments]) -> Segments:
     return Segments(np.concatenate([part.columns for part in parts], axis=1))
 
 
+def captured(start: int, end: int, holes: Column) -> int:
+    """Bytes between two stream offsets that are in no hole."""
+    if end <= start or not len(holes):
+        return max(0, end - start)
+    missing = np.minimum(holes[:, 1], end) - np.maximum(holes[:, 0], start)
+    return end - start - int(missing[missing > 0].sum())
+
+
 def _copy_around(target: Bytes, at: int, source: Bytes, offset: int, holes: Holes) -> None:
     """Copies ``source``, which begins at stream offset ``offset``, to ``target[at:]``, stepping over long holes without touching them."""
     start = 0

@@ -9,43 +9,70 @@ Any batches give the same entries, because each packet is handled completely bef
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
+from dcpinspect.kernel import Ints, Octets, inline, kernel
+from dcpinspect.transport.columns import (
+    ACKED_TO,
+    BASE,
+    BY_FIN,
+    BY_RST,
+    CLIENT_END,
+    CLOSED_BY,
+    CLOSED_FILE,
+    CLOSED_FRAME,
+    CLOSED_HOW,
+    CLOSED_PACKET,
+    CLOSED_TIME,
+    CONNECTIONS,
+    CUT_OFF,
+    DUPLICATE,
+    ENDED,
+    ENTRIES,
+    FIN_AT,
+    FIRST_FILE,
+    FIRST_PACKET,
+    FIRST_TIME,
+    FLOW,
+    FRESH,
+    HAND,
+    HEAD,
+    HOLE,
+    LAST_TIME,
+    LATE,
+    LIVE,
+    N_ACK_SEEN,
+    N_ACK_TIME,
+    N_FILE,
+    N_FRAME,
+    N_LENGTH,
+    N_NEXT,
+    N_OFFSET,
+    N_PACKET,
+    N_PLACE,
+    N_PREVIOUS,
+    N_SOURCE,
+    N_TIME,
+    N_WIRE,
+    NEXT,
+    NODES,
+    OPEN,
+    OPENED_BY,
+    PACKETS,
+    PAIR,
+    PAYLOAD_BYTES,
+    RECENTS,
+    REPLACED,
+    SEEN,
+    STARTED,
+    STRAY,
+    TAIL,
+    TOTAL_WAITING,
+    UNIQUE,
+    WAITING,
+)
+from dcpinspect.transport.entries import enter
+from dcpinspect.transport.flows import close_flow, drain, drop_stray, end_flow, enter_hole, give_up_gap, late_bytes
 from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
-
-# Columns of an entry.
-E_FLOW, E_OFFSET, E_LENGTH, E_SOURCE, E_PACKET, E_FRAME, E_FILE, E_TIME, E_PLACE, ENTRY = range(10)
-HOLE, END, HELD = -1, -2, -3
-"""Sources that are no offset in the batch's data: missing bytes; the flow's end (length 0); ``HELD - n``: at ``n`` in the held bytes.
-``E_PLACE`` is the place in the file of held bytes only."""
-
-# Columns of a flow.
-(
-    BASE, NEXT, FIN_AT, ACKED_TO, STARTED, ENDED, HEAD, TAIL, NODES, WAITING, STRAY, HOLES,
-    PACKETS, PAYLOAD_BYTES, UNIQUE, DUPLICATE, LATE, MISSING, CUT_OFF, RECENT, FLOW,
-) = range(21)  # fmt: skip
-"""BASE: sequence number of stream offset 0, or -1. NEXT: offset of the next byte wanted. FIN_AT, ACKED_TO: offsets, or -1. HEAD, TAIL:
-waiting nodes, in order. WAITING: their cost in bytes. STRAY: a segment far out of the window. HOLES: number made so far. From PACKETS
-on: accounts. RECENT: row of the flow's recent holes, from 1; 0 while there are none."""
-
-# Columns of a connection.
-(
-    PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, FIRST_FILE, FIRST_TIME, LAST_TIME,
-    CLOSED_HOW, CLOSED_BY, CLOSED_PACKET, CLOSED_FRAME, CLOSED_FILE, CLOSED_TIME, CONNECTION,
-) = range(15)  # fmt: skip
-"""OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake. CLOSED_BY: direction
-of the first FIN or RST, and the packet that had it; or the packet of the connection that came after it on the same addresses."""
-
-OPEN, BY_FIN, BY_RST, REPLACED = range(4)
-"""Values of CLOSED_HOW: no end seen; one end said that it has no more to say; one end dropped the connection; another one runs there."""
-
-# Columns of a node: a waiting segment, or a part of one. ACK_SEEN: packets of the connection when the other side had acknowledged up to
-# its start, or -1. PLACE: of held bytes, in the file.
-(
-    N_OFFSET, N_LENGTH, N_SOURCE, N_PACKET, N_FRAME, N_FILE, N_TIME, N_PLACE, N_ACK_SEEN, N_ACK_TIME, N_NEXT, N_PREVIOUS, N_WIRE, NODE,
-) = range(14)  # fmt: skip
-
-# Running numbers of the whole reassembly.
-CONNECTIONS, FREE, TOP, LIVE, TOTAL_WAITING, HAND, ENTRIES, FRESH, RECENTS, COUNTERS = range(10)
+from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node
 
 MASK = 0xFFFFFFFF
 WINDOW = 1 << 30
@@ -56,10 +83,6 @@ WAIT_NS = 200_000_000
 MAX_WAITING = 4 << 20
 """A flow's waiting bytes; then its first gap is a hole."""
 MAX_TOTAL_WAITING = 256 << 20
-NODE_COST = 256
-"""What a waiting segment costs beside its bytes, so that one-byte segments are bounded too (and walks along them stay short)."""
-RECENT_HOLES = 8
-"""Holes remembered a flow, to tell late bytes from duplicates."""
 STRAY_REACH = 1 << 22
 """A second far-off segment this near after the first shows that a new connection runs there."""
 
@@ -68,263 +91,6 @@ STRAY_REACH = 1 << 22
 def distance(a: int, b: int) -> int:
     """``a - b`` for sequence numbers: between -2**31 and 2**31."""
     return ((a - b + 0x80000000) & MASK) - 0x80000000
-
-
-@inline
-def enter(
-    entries: Ints,
-    counters: Ints,
-    flow: int,
-    offset: int,
-    length: int,
-    source: int,
-    packet: int,
-    frame: int,
-    file: int,
-    time: int,
-    place: int,
-) -> None:
-    """Appends an entry."""
-    n = counters[ENTRIES]
-    entries[n, E_FLOW] = flow
-    entries[n, E_OFFSET] = offset
-    entries[n, E_LENGTH] = length
-    entries[n, E_SOURCE] = source
-    entries[n, E_PACKET] = packet
-    entries[n, E_FRAME] = frame
-    entries[n, E_FILE] = file
-    entries[n, E_TIME] = time
-    entries[n, E_PLACE] = place
-    counters[ENTRIES] = n + 1
-
-
-@inline
-def enter_hole(f: int, length: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, entries: Ints, counters: Ints) -> None:
-    """The next ``length`` bytes of flow ``f`` will not come; ``packet`` decided it."""
-    at = flows[f, NEXT]
-    enter(entries, counters, f, at, length, HOLE, packet, 0, file, time, -1)
-    row = flows[f, RECENT]
-    if row == 0:
-        row = counters[RECENTS] + 1
-        counters[RECENTS] = row
-        flows[f, RECENT] = row
-    slot = 2 * (flows[f, HOLES] % RECENT_HOLES)
-    recent[row, slot] = at
-    recent[row, slot + 1] = at + length
-    flows[f, HOLES] += 1
-    flows[f, MISSING] += length
-    flows[f, NEXT] = at + length
-
-
-@inline
-def late_bytes(f: int, start: int, end: int, flows: Ints, recent: Ints) -> int:
-    """How many of the stream bytes [start, end), all before NEXT, were given up earlier or precede the capture."""
-    late = max(0, min(end, 0) - start)
-    row = flows[f, RECENT]
-    for i in range(min(flows[f, HOLES], RECENT_HOLES)):
-        late += max(0, min(end, recent[row, 2 * i + 1]) - max(start, recent[row, 2 * i]))
-    return int(late)
-
-
-@inline
-def free_node(k: int, nodes: Ints, counters: Ints) -> None:
-    """Gives node ``k`` back."""
-    nodes[k, N_SOURCE] = HOLE
-    nodes[k, N_NEXT] = counters[FREE]
-    counters[FREE] = k
-    counters[LIVE] -= 1
-
-
-@inline
-def new_node(
-    offset: int, length: int, source: int, packet: int, frame: int, file: int, time: int, nodes: Ints, fresh: Ints, counters: Ints
-) -> int:
-    """A node, not linked yet; the caller has made sure that there is room."""
-    k = counters[FREE]
-    if k >= 0:
-        counters[FREE] = nodes[k, N_NEXT]
-    else:
-        k = counters[TOP]
-        counters[TOP] = k + 1
-    counters[LIVE] += 1
-    nodes[k, N_OFFSET] = offset
-    nodes[k, N_LENGTH] = length
-    nodes[k, N_SOURCE] = source
-    nodes[k, N_PACKET] = packet
-    nodes[k, N_FRAME] = frame
-    nodes[k, N_FILE] = file
-    nodes[k, N_TIME] = time
-    nodes[k, N_PLACE] = -1
-    nodes[k, N_ACK_SEEN] = -1
-    nodes[k, N_ACK_TIME] = 0
-    nodes[k, N_NEXT] = -1
-    nodes[k, N_PREVIOUS] = -1
-    nodes[k, N_WIRE] = length
-    fresh[counters[FRESH]] = k
-    counters[FRESH] += 1
-    return int(k)
-
-
-@inline
-def cost_of(k: int, nodes: Ints) -> int:
-    """What node ``k`` counts against the limits."""
-    return int(NODE_COST + (nodes[k, N_LENGTH] if nodes[k, N_SOURCE] != HOLE else 0))
-
-
-@inline
-def insert(
-    f: int,
-    start: int,
-    length: int,
-    source: int,
-    packet: int,
-    frame: int,
-    file: int,
-    time: int,
-    seen: int,
-    flows: Ints,
-    nodes: Ints,
-    fresh: Ints,
-    counters: Ints,
-) -> int:
-    """Keeps stream bytes [start, start + length) waiting where no earlier segment has them; returns how many were new."""
-    end = start + length
-    head = flows[f, HEAD]
-    before = -1 if head >= 0 and nodes[head, N_OFFSET] > start else flows[f, TAIL]
-    while before >= 0 and nodes[before, N_OFFSET] > start:
-        before = nodes[before, N_PREVIOUS]
-    after = nodes[before, N_NEXT] if before >= 0 else flows[f, HEAD]
-    at = start
-    if before >= 0:
-        at = max(at, nodes[before, N_OFFSET] + nodes[before, N_LENGTH])
-    used = 0
-    while at < end:
-        stop = end
-        if after >= 0:
-            stop = min(end, nodes[after, N_OFFSET])
-        if stop > at:
-            k = new_node(at, stop - at, source + at - start if source >= 0 else source, packet, frame, file, time, nodes, fresh, counters)
-            if at <= flows[f, ACKED_TO]:
-                nodes[k, N_ACK_SEEN] = seen
-                nodes[k, N_ACK_TIME] = time
-            nodes[k, N_PREVIOUS] = before
-            nodes[k, N_NEXT] = after
-            if before >= 0:
-                nodes[before, N_NEXT] = k
-            else:
-                flows[f, HEAD] = k
-            if after >= 0:
-                nodes[after, N_PREVIOUS] = k
-            else:
-                flows[f, TAIL] = k
-            cost = cost_of(k, nodes)
-            flows[f, WAITING] += cost
-            flows[f, NODES] += 1
-            counters[TOTAL_WAITING] += cost
-            used += stop - at
-            before = k
-        if after < 0:
-            break
-        at = max(at, nodes[after, N_OFFSET] + nodes[after, N_LENGTH])
-        before = after
-        after = nodes[after, N_NEXT]
-    return int(used)
-
-
-@inline
-def unlink_head(f: int, flows: Ints, nodes: Ints, counters: Ints) -> None:
-    """Frees the first waiting node of ``f``."""
-    k = flows[f, HEAD]
-    cost = cost_of(k, nodes)
-    flows[f, WAITING] -= cost
-    flows[f, NODES] -= 1
-    counters[TOTAL_WAITING] -= cost
-    after = nodes[k, N_NEXT]
-    flows[f, HEAD] = after
-    if after >= 0:
-        nodes[after, N_PREVIOUS] = -1
-    else:
-        flows[f, TAIL] = -1
-    free_node(k, nodes, counters)
-
-
-@inline
-def drain(f: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
-    """Enters the waiting segments that are next."""
-    while flows[f, HEAD] >= 0 and nodes[flows[f, HEAD], N_OFFSET] == flows[f, NEXT]:
-        k = flows[f, HEAD]
-        length = nodes[k, N_LENGTH]
-        if nodes[k, N_SOURCE] == HOLE:
-            flows[f, CUT_OFF] += length
-            enter_hole(f, length, nodes[k, N_PACKET], nodes[k, N_FILE], nodes[k, N_TIME], flows, recent, entries, counters)
-        else:
-            enter(
-                entries,
-                counters,
-                f,
-                flows[f, NEXT],
-                length,
-                nodes[k, N_SOURCE],
-                nodes[k, N_PACKET],
-                nodes[k, N_FRAME],
-                nodes[k, N_FILE],
-                nodes[k, N_TIME],
-                nodes[k, N_PLACE],
-            )
-            flows[f, NEXT] += length
-        unlink_head(f, flows, nodes, counters)
-
-
-@inline
-def give_up_gap(f: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
-    """Makes the gap before the first waiting segment a hole."""
-    enter_hole(f, nodes[flows[f, HEAD], N_OFFSET] - flows[f, NEXT], packet, file, time, flows, recent, entries, counters)
-    drain(f, flows, recent, nodes, entries, counters)
-
-
-@inline
-def drop_stray(f: int, flows: Ints, nodes: Ints, counters: Ints) -> None:
-    """Counts the far-off segment of ``f`` as late."""
-    k = flows[f, STRAY]
-    if k >= 0:
-        flows[f, LATE] += nodes[k, N_LENGTH]
-        flows[f, PAYLOAD_BYTES] += nodes[k, N_LENGTH]
-        counters[TOTAL_WAITING] -= nodes[k, N_LENGTH] + NODE_COST
-        free_node(k, nodes, counters)
-        flows[f, STRAY] = -1
-
-
-@inline
-def end_flow(f: int, packet: int, frame: int, file: int, time: int, flows: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
-    """Nothing more of ``f`` will be entered."""
-    while flows[f, HEAD] >= 0:  # bytes beyond a FIN
-        k = flows[f, HEAD]
-        if nodes[k, N_SOURCE] != HOLE:
-            flows[f, UNIQUE] -= nodes[k, N_LENGTH]
-            flows[f, LATE] += nodes[k, N_LENGTH]
-        unlink_head(f, flows, nodes, counters)
-    flows[f, ENDED] = 1
-    enter(entries, counters, f, flows[f, NEXT], 0, END, packet, frame, file, time, -1)
-
-
-@inline
-def close_flow(
-    f: int, packet: int, frame: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
-) -> None:
-    """No more packets of ``f`` can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
-    drop_stray(f, flows, nodes, counters)
-    if flows[f, BASE] < 0 or flows[f, ENDED] == 1:
-        return
-    while flows[f, HEAD] >= 0 and (flows[f, FIN_AT] < 0 or nodes[flows[f, HEAD], N_OFFSET] <= flows[f, FIN_AT]):
-        give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
-    target = flows[f, FIN_AT]
-    if target < 0:
-        target = flows[f, ACKED_TO]
-        if target == flows[f, NEXT] + 1:  # the acknowledgement of a FIN that was not captured
-            target -= 1
-    if target > flows[f, NEXT]:
-        enter_hole(f, target - flows[f, NEXT], packet, file, time, flows, recent, entries, counters)
-    end_flow(f, packet, frame, file, time, flows, nodes, entries, counters)
 
 
 @inline
@@ -610,28 +376,3 @@ def order_segments(
             while flows[x, HEAD] >= 0:
                 give_up_gap(x, packet, file, time, flows, recent, nodes, entries, counters)
     return len(tcp)
-
-
-@kernel("int64(int64, int64, int64, int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])")
-def close_flows(
-    start: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
-) -> int:
-    """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before, or their number."""
-    last = 2 * counters[CONNECTIONS]
-    for f in range(start, last):
-        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8 or len(recent) - counters[RECENTS] < 2:
-            return f
-        close_flow(f, packet, 0, file, time, flows, recent, nodes, entries, counters)
-    return int(last)
-
-
-@kernel("void(octets, octets, int64[:,::1], uint8[::1], int64)")
-def gather(data: Octets, held: Octets, entries: Ints, target: Octets, origin: int) -> None:
-    """Copies the bytes of ``entries`` to ``target``, whose first byte is stream offset ``origin``. One copy a segment."""
-    for i in range(len(entries)):
-        source = entries[i, E_SOURCE]
-        at = entries[i, E_OFFSET] - origin
-        if source >= 0:
-            copy(target, at, data, source, entries[i, E_LENGTH])
-        elif source <= HELD:
-            copy(target, at, held, HELD - source, entries[i, E_LENGTH])

@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, kernel
-from dcpinspect.transport.ordering import (
-    CONNECTIONS,
-    ENDED,
-    ENTRIES,
-    FIN_AT,
-    HEAD,
-    N_ACK_SEEN,
-    N_ACK_TIME,
-    NEXT,
-    NODES,
-    RECENTS,
-    WAIT_NS,
-    end_flow,
-    give_up_gap,
-)
+from dcpinspect.transport.columns import CONNECTIONS, ENDED, ENTRIES, FIN_AT, HEAD, N_ACK_SEEN, N_ACK_TIME, NEXT, NODES, RECENTS
+from dcpinspect.transport.flows import end_flow, give_up_gap
+from dcpinspect.transport.ordering import WAIT_NS
 
 
 @kernel("int64(int64, int64, int64, int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])")

@@ -14,10 +14,13 @@ import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown
-from dcpinspect.transport import ordering as o
+from dcpinspect.transport import columns as c
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
+from dcpinspect.transport.entries import gather
+from dcpinspect.transport.flows import close_flows
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
+from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.unusual import UnusualPackets
 
@@ -30,9 +33,9 @@ MAX_FILLED = 64 << 20
 """Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
 
 
-_SEGMENT = [o.E_OFFSET, o.E_PACKET, o.E_FRAME, o.E_FILE, o.E_TIME]
+_SEGMENT = [c.E_OFFSET, c.E_PACKET, c.E_FRAME, c.E_FILE, c.E_TIME]
 """The columns of entries that ``Segments`` has, but for the last."""
-_ACCOUNT = [o.PACKETS, o.PAYLOAD_BYTES, o.UNIQUE, o.DUPLICATE, o.LATE, o.MISSING, o.CUT_OFF, o.HOLES]
+_ACCOUNT = [c.PACKETS, c.PAYLOAD_BYTES, c.UNIQUE, c.DUPLICATE, c.LATE, c.MISSING, c.CUT_OFF, c.HOLES]
 """The columns of flows that ``DirectionAccount`` has."""
 
 
@@ -94,14 +97,14 @@ class Reassembler:
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._current = np.empty(0, np.int64)
-        self._connections = np.zeros((16, o.CONNECTION), np.int64)
-        self._flows = np.zeros((32, o.FLOW), np.int64)
-        self._recent = np.zeros((64, 2 * o.RECENT_HOLES), np.int64)
-        self._nodes = np.zeros((256, o.NODE), np.int64)
-        self._entries = np.zeros((0, o.ENTRY), np.int64)
+        self._connections = np.zeros((16, c.CONNECTION), np.int64)
+        self._flows = np.zeros((32, c.FLOW), np.int64)
+        self._recent = np.zeros((64, 2 * c.RECENT_HOLES), np.int64)
+        self._nodes = np.zeros((256, c.NODE), np.int64)
+        self._entries = np.zeros((0, c.ENTRY), np.int64)
         self._fresh = np.zeros(0, np.int64)
-        self._counters = np.zeros(o.COUNTERS, np.int64)
-        self._counters[o.FREE] = -1
+        self._counters = np.zeros(c.COUNTERS, np.int64)
+        self._counters[c.FREE] = -1
         self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
@@ -129,14 +132,14 @@ class Reassembler:
         if self.pairs.count > len(self._current):
             self._current = grown(self._current, self.pairs.count, -1)
         count = len(headers.index)
-        self._counters[[o.ENTRIES, o.FRESH]] = 0
-        room = count + 2 * int(self._counters[o.LIVE]) + 128
-        self._entries = np.empty((room, o.ENTRY), np.int64)
+        self._counters[[c.ENTRIES, c.FRESH]] = 0
+        room = count + 2 * int(self._counters[c.LIVE]) + 128
+        self._entries = np.empty((room, c.ENTRY), np.int64)
         self._fresh = np.empty(room, np.int64)
         row = 0
         while True:
             row = int(
-                o.order_segments(
+                order_segments(
                     count - row,
                     row,
                     headers.tcp,
@@ -162,19 +165,19 @@ class Reassembler:
                 break
             self._make_room()
         chunks = self._chunks(data)
-        self._hold(data, self._fresh[: self._counters[o.FRESH]])
+        self._hold(data, self._fresh[: self._counters[c.FRESH]])
         return chunks
 
     def pass_time(self, time_ns: int) -> Iterator[StreamChunk]:
         """What no longer waits for the bytes before it, now that capture time is ``time_ns``; released by the last packet fed."""
-        if self._counters[o.LIVE]:
+        if self._counters[c.LIVE]:
             packet = max(0, self.packets - 1)
             yield from self._swept(lambda flow: give_up_overdue(0, flow, packet, self._file, time_ns, *self._tables()))
 
     def finish(self) -> Iterator[StreamChunk]:
         """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
         self._unusual.finish()
-        yield from self._swept(lambda flow: o.close_flows(0, flow, self.packets, self._file, self._time_ns, *self._tables()))
+        yield from self._swept(lambda flow: close_flows(0, flow, self.packets, self._file, self._time_ns, *self._tables()))
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
 
@@ -182,14 +185,14 @@ class Reassembler:
         """What ``kernel`` enters for all flows; it takes the flow to begin with and returns where it stopped for want of room."""
         flow = 0
         while True:
-            self._counters[o.ENTRIES] = 0
-            waiting = int(self._flows[flow:, o.NODES].max(initial=0))
-            self._entries = np.empty((4 * waiting + 4096, o.ENTRY), np.int64)
-            if len(self._recent) - self._counters[o.RECENTS] < 2:
+            self._counters[c.ENTRIES] = 0
+            waiting = int(self._flows[flow:, c.NODES].max(initial=0))
+            self._entries = np.empty((4 * waiting + 4096, c.ENTRY), np.int64)
+            if len(self._recent) - self._counters[c.RECENTS] < 2:
                 self._recent = grown(self._recent, 0)
             flow = int(kernel(flow))
             yield from self._chunks(np.empty(0, np.uint8))
-            if flow == 2 * self._counters[o.CONNECTIONS]:
+            if flow == 2 * self._counters[c.CONNECTIONS]:
                 return
 
     def _tables(self) -> tuple[Column, Column, Column, Column, Column]:
@@ -203,7 +206,7 @@ class Reassembler:
     @property
     def pair_of_connection(self) -> Column:
         """The number in ``pairs`` of each connection met so far."""
-        return self._connections[: int(self._counters[o.CONNECTIONS]), o.PAIR]
+        return self._connections[: int(self._counters[c.CONNECTIONS]), c.PAIR]
 
     @property
     def connections(self) -> list[Connection]:
@@ -213,8 +216,8 @@ class Reassembler:
     def connections_from(self, first: int) -> list[Connection]:
         """As ``connections``, without the ``first`` ones."""
         found = []
-        for index in range(first, int(self._counters[o.CONNECTIONS])):
-            pair, end, packet = self._connections[index, [o.PAIR, o.CLIENT_END, o.FIRST_PACKET]].tolist()
+        for index in range(first, int(self._counters[c.CONNECTIONS])):
+            pair, end, packet = self._connections[index, [c.PAIR, c.CLIENT_END, c.FIRST_PACKET]].tolist()
             client, server = self.pairs.address(pair, end), self.pairs.address(pair, 1 - end)
             starts = "handshake" if self.has_handshake(index + 1) else "mid-stream"
             found.append(Connection(index + 1, client, server, int(self.pairs.keys[pair, 8 + 1 - end]), packet, starts))
@@ -222,12 +225,12 @@ class Reassembler:
 
     def has_handshake(self, connection: int) -> bool:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
-        return bool(self._flows[2 * connection - 2 : 2 * connection, o.STARTED].any())
+        return bool(self._flows[2 * connection - 2 : 2 * connection, c.STARTED].any())
 
     @property
     def accounts(self) -> list[DirectionAccount]:
         """The bytes of every direction so far."""
-        return [self.account(flow // 2 + 1, flow % 2) for flow in range(2 * int(self._counters[o.CONNECTIONS]))]
+        return [self.account(flow // 2 + 1, flow % 2) for flow in range(2 * int(self._counters[c.CONNECTIONS]))]
 
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """The bytes of one direction so far."""
@@ -236,9 +239,9 @@ class Reassembler:
     @property
     def lifetimes(self) -> list[Lifetime]:
         """When every connection was seen so far; number ``n`` is at ``n - 1``."""
-        columns = [o.FIRST_FILE, o.FIRST_TIME, o.LAST_TIME, o.CLOSED_HOW, o.CLOSED_BY]
-        columns += [o.CLOSED_PACKET, o.CLOSED_FRAME, o.CLOSED_FILE, o.CLOSED_TIME]
-        rows = self._connections[: int(self._counters[o.CONNECTIONS]), columns].tolist()
+        columns = [c.FIRST_FILE, c.FIRST_TIME, c.LAST_TIME, c.CLOSED_HOW, c.CLOSED_BY]
+        columns += [c.CLOSED_PACKET, c.CLOSED_FRAME, c.CLOSED_FILE, c.CLOSED_TIME]
+        rows = self._connections[: int(self._counters[c.CONNECTIONS]), columns].tolist()
         return [Lifetime(file, first, last, _CLOSED[how], by if how else -1, *place) for file, first, last, how, by, *place in rows]
 
     @property
@@ -249,18 +252,18 @@ class Reassembler:
     def _make_room(self) -> None:
         """Doubles the tables that are too small for the next packet."""
         counters = self._counters
-        need = 64 + 4 * int(self._flows[:, o.NODES].max(initial=0)) * 2
-        if counters[o.TOTAL_WAITING] > o.MAX_TOTAL_WAITING - (1 << 20):
-            need += 4 * int(counters[o.LIVE])
-        if len(self._entries) - counters[o.ENTRIES] < need:
+        need = 64 + 4 * int(self._flows[:, c.NODES].max(initial=0)) * 2
+        if counters[c.TOTAL_WAITING] > MAX_TOTAL_WAITING - (1 << 20):
+            need += 4 * int(counters[c.LIVE])
+        if len(self._entries) - counters[c.ENTRIES] < need:
             self._entries = grown(self._entries, len(self._entries) + need)
-        if len(self._fresh) - counters[o.FRESH] < need:
+        if len(self._fresh) - counters[c.FRESH] < need:
             self._fresh = grown(self._fresh, len(self._fresh) + need)
-        if len(self._nodes) - counters[o.LIVE] < need:
+        if len(self._nodes) - counters[c.LIVE] < need:
             self._nodes = grown(self._nodes, len(self._nodes) + need)
-        if len(self._recent) - counters[o.RECENTS] < need:
+        if len(self._recent) - counters[c.RECENTS] < need:
             self._recent = grown(self._recent, len(self._recent) + need)
-        if len(self._connections) - counters[o.CONNECTIONS] < 2:
+        if len(self._connections) - counters[c.CONNECTIONS] < 2:
             size = 2 * len(self._connections)
             self._connections = grown(self._connections, size)
             self._flows = grown(self._flows, 2 * size)
@@ -268,15 +271,15 @@ class Reassembler:
 
     def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
         """The chunks of the entries there are now; what waits on may be moved meanwhile."""
-        entries = self._entries[: self._counters[o.ENTRIES]]
+        entries = self._entries[: self._counters[c.ENTRIES]]
         if not len(entries):
             return iter(())
-        flows = entries[:, o.E_FLOW]
+        flows = entries[:, c.E_FLOW]
         if (flows[1:] < flows[:-1]).any():
             entries = entries[np.argsort(flows, kind="stable")]
-            flows = entries[:, o.E_FLOW]
+            flows = entries[:, c.E_FLOW]
         starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1))
-        holes = np.add.reduceat(entries[:, o.E_SOURCE] == o.HOLE, starts, dtype=np.int64).tolist()
+        holes = np.add.reduceat(entries[:, c.E_SOURCE] == c.HOLE, starts, dtype=np.int64).tolist()
         edges = pairwise([*starts.tolist(), len(flows)])
         held = self._held
         return (
@@ -289,8 +292,8 @@ class Reassembler:
         """The chunks of one flow: one, unless its holes are very long."""
         start = 0
         filled = 0
-        for hole in np.flatnonzero(entries[:, o.E_SOURCE] == o.HOLE).tolist() if holes else ():
-            length = int(entries[hole, o.E_LENGTH])
+        for hole in np.flatnonzero(entries[:, c.E_SOURCE] == c.HOLE).tolist() if holes else ():
+            length = int(entries[hole, c.E_LENGTH])
             if filled + length > MAX_FILLED or length > MAX_FILLED_HOLE:
                 if hole > start:
                     yield self._chunk(entries[start:hole], data, held, holed=True)
@@ -299,27 +302,27 @@ class Reassembler:
         yield self._chunk(entries[start:], data, held, holed=holes > 0)
 
     def _chunk(self, entries: Column, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
-        flow, offset, length, source = entries[0, [o.E_FLOW, o.E_OFFSET, o.E_LENGTH, o.E_SOURCE]].tolist()
-        is_start = offset == 0 and bool(self._flows[flow, o.STARTED])
-        is_end = int(entries[-1, o.E_SOURCE]) == o.END
+        flow, offset, length, source = entries[0, [c.E_FLOW, c.E_OFFSET, c.E_LENGTH, c.E_SOURCE]].tolist()
+        is_start = offset == 0 and bool(self._flows[flow, c.STARTED])
+        is_end = int(entries[-1, c.E_SOURCE]) == c.END
         holes: tuple[tuple[int, int], ...] = ()
         if holed:
-            missing = entries[entries[:, o.E_SOURCE] == o.HOLE]
-            holes = tuple((at, at + length) for at, length in missing[:, [o.E_OFFSET, o.E_LENGTH]].tolist())
+            missing = entries[entries[:, c.E_SOURCE] == c.HOLE]
+            holes = tuple((at, at + length) for at, length in missing[:, [c.E_OFFSET, c.E_LENGTH]].tolist())
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
         columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
         columns[:5] = entries[:, _SEGMENT].T
-        least = max(self._released[flow], self._connections[flow // 2, o.OPENED_BY])
+        least = max(self._released[flow], self._connections[flow // 2, c.OPENED_BY])
         np.maximum.accumulate(np.maximum(columns[1], least), out=columns[5])
         self._released[flow] = columns[5, -1]
         if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections
             target = data[source : source + length].copy()
         else:
-            size = int(entries[-1, o.E_OFFSET] + entries[-1, o.E_LENGTH]) - offset
+            size = int(entries[-1, c.E_OFFSET] + entries[-1, c.E_LENGTH]) - offset
             target = np.zeros(size, np.uint8) if holed else np.empty(size, np.uint8)
             if size:
-                o.gather(len(entries), data, held, entries, target, offset)
+                gather(len(entries), data, held, entries, target, offset)
         return StreamChunk(
             connection=flow // 2 + 1,
             direction=flow % 2,
@@ -333,9 +336,9 @@ class Reassembler:
         )
 
     def _entry_places(self, entries: Column) -> Column:
-        source = entries[:, o.E_SOURCE]
+        source = entries[:, c.E_SOURCE]
         given = source >= 0
-        places = np.where(source <= o.HELD, entries[:, o.E_PLACE], NOWHERE)
+        places = np.where(source <= c.HELD, entries[:, c.E_PLACE], NOWHERE)
         places[given] = self._places(source[given])
         return places
 
@@ -354,35 +357,35 @@ class Reassembler:
         if not len(fresh):
             return
         fresh = np.unique(fresh)
-        fresh = fresh[nodes[fresh, o.N_SOURCE] >= 0]
+        fresh = fresh[nodes[fresh, c.N_SOURCE] >= 0]
         if not len(fresh):
             return
-        size = int(nodes[fresh, o.N_LENGTH].sum())
+        size = int(nodes[fresh, c.N_LENGTH].sum())
         if self._held_used + size > len(self._held):
             self._compact(size)
-        lengths = nodes[fresh, o.N_LENGTH]
+        lengths = nodes[fresh, c.N_LENGTH]
         at = self._held_used + np.cumsum(lengths) - lengths
         self._copy_nodes(fresh, at, data, self._held, self._held)
         if self._with_places:
-            nodes[fresh, o.N_PLACE] = self._places(nodes[fresh, o.N_SOURCE])
-        nodes[fresh, o.N_SOURCE] = o.HELD - at
+            nodes[fresh, c.N_PLACE] = self._places(nodes[fresh, c.N_SOURCE])
+        nodes[fresh, c.N_SOURCE] = c.HELD - at
         self._held_used += size
 
     def _compact(self, more: int) -> None:
         """Drops held bytes that nobody waits for any more, and leaves as much room as there is left, so that copying stays linear."""
-        nodes = self._nodes[: self._counters[o.TOP]]
-        live = np.flatnonzero(nodes[:, o.N_SOURCE] <= o.HELD)
-        lengths = nodes[live, o.N_LENGTH]
+        nodes = self._nodes[: self._counters[c.TOP]]
+        live = np.flatnonzero(nodes[:, c.N_SOURCE] <= c.HELD)
+        lengths = nodes[live, c.N_LENGTH]
         size = int(lengths.sum())
         held = np.empty(2 * (size + more), np.uint8)
         at = np.cumsum(lengths) - lengths
         self._copy_nodes(live, at, np.empty(0, np.uint8), self._held, held)
-        nodes[live, o.N_SOURCE] = o.HELD - at
+        nodes[live, c.N_SOURCE] = c.HELD - at
         self._held, self._held_used = held, size
 
     def _copy_nodes(self, chosen: Column, at: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
-        entries = np.zeros((len(chosen), o.ENTRY), np.int64)
-        entries[:, o.E_OFFSET] = at
-        entries[:, o.E_LENGTH] = self._nodes[chosen, o.N_LENGTH]
-        entries[:, o.E_SOURCE] = self._nodes[chosen, o.N_SOURCE]
-        o.gather(len(chosen), data, held, entries, target, 0)
+        entries = np.zeros((len(chosen), c.ENTRY), np.int64)
+        entries[:, c.E_OFFSET] = at
+        entries[:, c.E_LENGTH] = self._nodes[chosen, c.N_LENGTH]
+        entries[:, c.E_SOURCE] = self._nodes[chosen, c.N_SOURCE]
+        gather(len(chosen), data, held, entries, target, 0)

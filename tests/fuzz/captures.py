@@ -160,11 +160,11 @@ def main() -> None:
     import atheris
 
     from dcpinspect.capture import pcap, pcapng
-    from dcpinspect.protocol import framing, resync, stretch
-    from dcpinspect.transport import headers, ordering, reassembly
+    from dcpinspect.protocol import framing, resync, stretch, walk
+    from dcpinspect.transport import entries, flows, headers, ordering, reassembly, waiting
     from tests.fuzz.framer import instrument
 
-    for module in (pcap, pcapng, headers, ordering, reassembly, framing, resync, stretch):
+    for module in (pcap, pcapng, headers, ordering, waiting, flows, entries, reassembly, framing, walk, resync, stretch):
         instrument(atheris, module)
     with tempfile.TemporaryDirectory() as folder:
         seeds(Path(folder))

@@ -15,7 +15,7 @@ from types import FunctionType, ModuleType
 import numpy as np
 
 from dcpinspect.kernel import Kernel
-from dcpinspect.protocol import framing, resync, stretch
+from dcpinspect.protocol import framing, resync, stretch, walk
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.framing import Framer
 from dcpinspect.transport.chunk import Segments, StreamChunk
@@ -192,7 +192,7 @@ def main() -> None:
     os.environ["DCPINSPECT_KERNELS"] = "interpreted"  # so that coverage sees them
     import atheris
 
-    for module in (framing, resync, stretch):
+    for module in (framing, walk, resync, stretch):
         instrument(atheris, module)
     atheris.Setup(sys.argv, check)
     atheris.Fuzz()

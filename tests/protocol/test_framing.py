@@ -5,7 +5,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from dcpinspect.protocol import framing
 from dcpinspect.protocol.framed import Framed
 from dcpinspect.protocol.framing import Framer
-from dcpinspect.protocol.resync import MAX_BODY
 from dcpinspect.transport.chunk import StreamChunk
 from tests import builders
 from tests.builders import Row, chunk, message, mutations
@@ -233,38 +231,6 @@ def bare(row: Row) -> tuple[object, ...]:
         else:
             joined.append((start, end))
     return row.stream_offset, row.data, row.frame, row.last_frame, row.release, row.heuristic, tuple(joined)
-
-
-@given(streams())
-def test_interpreted_and_compiled_agree_on_any_bytes(stream: tuple[bytes, list[int], list[int], list[tuple[int, int]]]) -> None:
-    data, one, _, holes = stream
-    whole = builders.glued(pieces(data, one, holes)) if data else chunk(b"")
-    results = []
-    for name in ("interpreted", "compiled"):
-        room = len(data) // 24 + 1
-        columns = [np.zeros(room, np.int64) for _ in range(5)]
-        cut, keys, key_row = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int64)
-        memo, counts, state = np.full(framing._MEMO, -1, np.int64), np.zeros(4, np.int64), np.zeros(3, np.int64)
-        segments = whole.segments
-        why = getattr(framing.frame_messages, name)(
-            whole.data,
-            np.array(whole.holes, np.int64).reshape(-1, 2),
-            segments.offset,
-            segments.packet,
-            segments.frame,
-            MAX_BODY,
-            framing._ROLES,
-            memo,
-            *columns,
-            cut,
-            keys,
-            key_row,
-            counts,
-            state,
-        )
-        written: list[npt.NDArray[np.generic]] = [*columns, cut, keys, key_row, memo, counts, state]
-        results.append((why, *(column.tolist() for column in written)))
-    assert results[0] == results[1]
 
 
 def test_zeros_for_long_holes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

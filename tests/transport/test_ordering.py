@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.transport import ordering as o
+from dcpinspect.transport import columns as c
+from dcpinspect.transport.flows import close_flows
 from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
+from dcpinspect.transport.ordering import MAX_WAITING, order_segments
 from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.waiting import NODE_COST
 from tests import builders
 from tests.builders import ACK, Conversation, Segment
 from tests.damage import PORT, Talk, batches
@@ -39,12 +42,12 @@ def test_a_gap_waits_for_64_packets_after_its_acknowledgement(tmp_path: Path) ->
     reading = read(tmp_path, segments)
     assert reading.holes[1, 1] == [(7, 8)]
     # packet 17 acknowledges the lost byte, packet 18 brings the one after it and so shows the gap
-    batches = [chunk for batch in builders.open_capture(tmp_path / "x.pcap") for chunk in o_chunks(batch)]
+    batches = [chunk for batch in builders.open_capture(tmp_path / "x.pcap") for chunk in server_chunks(batch)]
     assert batches[0].segments.packet[7:9].tolist() == [18 + 64, 18]
     assert batches[0].segments.release[7:9].tolist() == [18 + 64, 18 + 64]
 
 
-def o_chunks(batch: builders.PacketBatch) -> list[builders.StreamChunk]:
+def server_chunks(batch: builders.PacketBatch) -> list[builders.StreamChunk]:
     return [chunk for chunk in builders.Reassembler().feed(batch) if chunk.direction == 1]
 
 
@@ -60,7 +63,7 @@ def test_a_gap_waits_200_ms_after_its_acknowledgement(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded(made.segments), magic=0xA1B23C4D))
     (batch,) = builders.open_capture(path)
-    (chunk,) = o_chunks(batch)
+    (chunk,) = server_chunks(batch)
     assert chunk.segments.packet.tolist() == [3, 7, 4]
     assert chunk.holes == ((1, 2),)
 
@@ -146,7 +149,7 @@ def test_waiting_segments_are_bounded(tmp_path: Path) -> None:
     reassembler = builders.Reassembler()
     (chunk,) = [chunk for batch in builders.open_capture(path) for chunk in reassembler.feed(batch)]
     waited = int(chunk.segments.packet[0]) - 3
-    assert o.MAX_WAITING - 8192 < waited * (8192 + o.NODE_COST) <= o.MAX_WAITING + 2 * (8192 + o.NODE_COST)
+    assert MAX_WAITING - 8192 < waited * (8192 + NODE_COST) <= MAX_WAITING + 2 * (8192 + NODE_COST)
 
 
 def test_a_capture_of_one_direction_only_is_read(tmp_path: Path) -> None:
@@ -184,24 +187,24 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
     sides = np.array([row[0] for row in rows], np.int64)
     results = []
     for name in ("interpreted", "compiled"):
-        counters = np.zeros(o.COUNTERS, np.int64)
-        counters[o.FREE] = -1
+        counters = np.zeros(c.COUNTERS, np.int64)
+        counters[c.FREE] = -1
         tables = [
-            np.zeros((64, o.CONNECTION), np.int64),
-            np.zeros((128, o.FLOW), np.int64),
-            np.zeros((128, 2 * o.RECENT_HOLES), np.int64),
-            np.zeros((2000, o.NODE), np.int64),
-            np.zeros((5000, o.ENTRY), np.int64),
+            np.zeros((64, c.CONNECTION), np.int64),
+            np.zeros((128, c.FLOW), np.int64),
+            np.zeros((128, 2 * c.RECENT_HOLES), np.int64),
+            np.zeros((2000, c.NODE), np.int64),
+            np.zeros((5000, c.ENTRY), np.int64),
         ]
         current, fresh = np.full(1, -1, np.int64), np.zeros(5000, np.int64)
-        order = getattr(o.order_segments, name)
+        order = getattr(order_segments, name)
         index, pairs = np.arange(count), np.zeros(count, np.int64)
         done = order(0, tcp, index, pairs, sides, times, 1000, 1, 0, ports, current, *tables, fresh, counters)
-        end = getattr(o.close_flows, name)(0, 5000, 0, 0, *tables[1:], counters)
-        assert counters[o.LIVE] == 0
-        assert counters[o.TOTAL_WAITING] == 0
-        flows = tables[1][: 2 * counters[o.CONNECTIONS]]
-        assert (flows[:, o.PAYLOAD_BYTES] == flows[:, o.UNIQUE] + flows[:, o.DUPLICATE] + flows[:, o.LATE]).all()
+        end = getattr(close_flows, name)(0, 5000, 0, 0, *tables[1:], counters)
+        assert counters[c.LIVE] == 0
+        assert counters[c.TOTAL_WAITING] == 0
+        flows = tables[1][: 2 * counters[c.CONNECTIONS]]
+        assert (flows[:, c.PAYLOAD_BYTES] == flows[:, c.UNIQUE] + flows[:, c.DUPLICATE] + flows[:, c.LATE]).all()
         results.append((done, end, counters.tolist(), [table.tolist() for table in tables]))
     assert results[0] == results[1]
 
