@@ -87,15 +87,18 @@ def stats(
 
 def _of_streams(reading: Reading, balance: Balance) -> Iterator[Row]:
     """Sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
-    import numpy as np
-
+    from dcpinspect.protocol.columns import Numbers
+    from dcpinspect.tables.records import Worded
     from dcpinspect.tables.statistics import distribution
 
     tables = reading.tables
-    types, items = tables.snapshots.values("type"), np.array(tables.snapshots.values("items"), dtype=np.int64)
-    for kind in sorted(set(types)):
-        own = items[[one == kind for one in types]]
-        yield {"section": "snapshots", "name": kind, "count": len(own), "unit": "items", **distribution(own)}
+    types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
+    assert isinstance(types, Worded)
+    assert isinstance(items, Numbers)
+    for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
+        own = items.values[types.codes == number]
+        if len(own):
+            yield {"section": "snapshots", "name": kind, "count": len(own), "unit": "items", **distribution(own)}
     names = ("connection", "window_bytes", "outstanding_bytes")
     for connection, window, outstanding in zip(*(tables.connections.values(name) for name in names), strict=True):
         if outstanding is not None:

@@ -99,7 +99,6 @@ class Checker:
         if len(anomalies):
             for found in order.anomalies(batch, anomalies, state.rows(s.N_STREAMS), state.rows(s.N_SNAPSHOTS)):
                 self._collector.add_rows(batch, found)
-            state.counts[s.N_ANOMALIES] = 0
         said = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
         for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
             self._places[int(batch.row[index])] = place_of(batch, index)

@@ -74,10 +74,10 @@ def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
     has_snapshot = gaps[:, s.G_SNAPSHOT] >= 0
     # without any snapshot there is none to look up: a row of zeros stands for it
     table = snapshots if len(snapshots) else np.zeros((1, s.SNAPSHOT), dtype=np.int64)
-    snapshot = table[gaps[:, s.G_SNAPSHOT]]
-    marked = np.where(has_snapshot, snapshot[:, s.N_FLAGS], 0)
-    visible = snapshot[:, s.N_MAX_VISIBLE]
-    has_visible = has_snapshot & ((snapshot[:, s.N_PRESENT] & 1) != 0) & (visible > s.LEAST)
+    number = gaps[:, s.G_SNAPSHOT]
+    marked = np.where(has_snapshot, table[number, s.N_FLAGS], 0)
+    visible = table[number, s.N_MAX_VISIBLE]
+    has_visible = has_snapshot & ((table[number, s.N_PRESENT] & 1) != 0) & (visible > s.LEAST)
     filtered = facts.has_filter[stream]
     keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~facts.lacks_history[stream]
     # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
@@ -150,13 +150,13 @@ class Gaps:
 
     def records(self) -> Records:
         """The table."""
-        stream = self._streams[self.stream]
+        sid = self._streams[self.stream, s.S_SID]
         after, before = s.unbiased(self.after), s.unbiased(self.before)
         columns: dict[str, Values] = {
-            "connection": Numbers(stream[:, s.S_CONNECTION]),
-            "vbucket": Numbers(stream[:, s.S_VBUCKET]),
-            "sid": Numbers(stream[:, s.S_SID], stream[:, s.S_SID] >= 0),
-            "stream": Numbers(stream[:, s.S_ORDINAL]),
+            "connection": Numbers(self._streams[self.stream, s.S_CONNECTION]),
+            "vbucket": Numbers(self._streams[self.stream, s.S_VBUCKET]),
+            "sid": Numbers(sid, sid >= 0),
+            "stream": Numbers(self._streams[self.stream, s.S_ORDINAL]),
             "after_seqno": Numbers(after),
             "before_seqno": Numbers(before),
             "width": Numbers(before - after - np.uint64(1)),

@@ -25,7 +25,7 @@ def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
     Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3);
     disk snapshots at the requested position (1), at the start of a later backfill (2) or of a disk checkpoint sent from memory (3).
     """
-    stream = streams[snapshots[:, s.N_STREAM]]
+    number = snapshots[:, s.N_STREAM]
     start, flags, place = snapshots[:, s.N_START], snapshots[:, s.N_FLAGS], snapshots[:, s.N_POSITION]
     is_disk = (flags & DISK) != 0
     is_memory = ((flags & MEMORY) != 0) | (flags == 0)
@@ -34,22 +34,22 @@ def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
     is_start = (first_event == 1) & (snapshots[:, s.N_FIRST_EVENT] == start)
     # a later event may be the first that was captured
     is_open = first_event != 1
-    asked = stream[:, s.S_FORM] > 0
-    range_asked = stream[:, s.S_FORM] == 1
-    from_latest = (stream[:, s.S_FLAGS] & 0x40) != 0
-    at_request = asked & ((start == stream[:, s.S_START]) | (range_asked & (start == stream[:, s.S_SNAPSHOT_START])) | from_latest)
+    form, asked_start = streams[number, s.S_FORM], streams[number, s.S_START]
+    asked = form > 0
+    from_latest = (streams[number, s.S_FLAGS] & 0x40) != 0
+    at_request = asked & ((start == asked_start) | ((form == 1) & (start == streams[number, s.S_SNAPSHOT_START])) | from_latest)
     is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request & ~from_latest)
     with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))
     later_memory = np.where(has_checkpoint, _MEMORY_2, with_first_event)
     later_disk = np.where(has_checkpoint, _DISK_LATER, np.where(with_first_event == _MEMORY_3, _DISK_3, with_first_event))
-    from_above = asked & (start > stream[:, s.S_START]) & ~has_checkpoint
+    from_above = asked & (start > asked_start) & ~has_checkpoint
     first_memory = np.where(at_request, _MEMORY_1, np.where(from_above, with_first_event, _IRREGULAR))
     first_disk = np.where(at_request, _DISK_1, _IRREGULAR)
     of_memory = np.where(is_first, first_memory, later_memory)
     of_disk = np.where(is_first, first_disk, later_disk)
     found = np.where(is_memory & ~is_disk, of_memory, np.where(is_disk & ~is_memory, of_disk, _IRREGULAR))
     # whether it is the first is not known, and what it would be as a later one need not be right
-    found[((place == w.PERHAPS_FIRST) & ~is_first) | ((place == w.PERHAPS_LATER) & is_blind[snapshots[:, s.N_STREAM]])] = _UNKNOWN
+    found[((place == w.PERHAPS_FIRST) & ~is_first) | ((place == w.PERHAPS_LATER) & is_blind[number])] = _UNKNOWN
     found[snapshots[:, s.N_LAYOUT] == s.UPR_LAYOUT] = _UNKNOWN
     found[snapshots[:, s.N_LAYOUT] == s.OSO_LAYOUT] = -1
     return np.asarray(found, dtype=np.int64)
@@ -84,23 +84,24 @@ def types(snapshots: Table) -> Table:
 
 def snapshot_records(snapshots: Table, streams: Table, state: Table, is_blind: Mask) -> Records:
     """The table; ``state`` as from ``states``; ``is_blind``: streams with a consumer of which something was not captured."""
-    stream = streams[snapshots[:, s.N_STREAM]]
+    number = snapshots[:, s.N_STREAM]
+    sid = streams[number, s.S_SID]
     has_range = snapshots[:, s.N_LAYOUT] > s.UPR_LAYOUT
     has_marker = snapshots[:, s.N_LAYOUT] >= 0
     present = snapshots[:, s.N_PRESENT]
     has_seqno = snapshots[:, s.N_SEEN] > 0
-    flags, numbers = np.unique(snapshots[:, s.N_FLAGS], return_inverse=True)
+    flags, which = np.unique(snapshots[:, s.N_FLAGS], return_inverse=True)
     names = [list(bit_names(SNAPSHOT_FLAGS, flag)) for flag in flags.tolist()]
     columns: dict[str, Values] = {
-        "connection": Numbers(stream[:, s.S_CONNECTION]),
-        "vbucket": Numbers(stream[:, s.S_VBUCKET]),
-        "sid": Numbers(stream[:, s.S_SID], stream[:, s.S_SID] >= 0),
-        "stream": Numbers(stream[:, s.S_ORDINAL]),
+        "connection": Numbers(streams[number, s.S_CONNECTION]),
+        "vbucket": Numbers(streams[number, s.S_VBUCKET]),
+        "sid": Numbers(sid, sid >= 0),
+        "stream": Numbers(streams[number, s.S_ORDINAL]),
         "index": Numbers(snapshots[:, s.N_INDEX]),
         "start_seqno": Numbers(s.unbiased(snapshots[:, s.N_START]), has_range),
         "end_seqno": Numbers(s.unbiased(snapshots[:, s.N_END]), has_range),
         "type": Worded(types(snapshots), w.SNAPSHOT_TYPES),
-        "flags": Worded(numbers.reshape(-1), names),
+        "flags": Worded(which.reshape(-1), names),
         "layout": Worded(np.where(has_marker, snapshots[:, s.N_LAYOUT], -1), w.SNAPSHOT_LAYOUTS),
         "convention": Worded(conventions(snapshots, streams, is_blind), w.CONVENTIONS),
         "items": Numbers(snapshots[:, s.N_ITEMS]),

@@ -122,7 +122,7 @@ its snapshot's range; both are events of that snapshot; the snapshot's marker wa
 began; it is that, or where a snapshot ended, or a seqno inside the range of its own."""
 
 E_CODE, E_CONNECTION, E_DIRECTION, E_STREAM, E_A, E_B, E_SNAPSHOT, E_PLACE, _, _, _, ANOMALY = range(12)
-"""E_STREAM, E_SNAPSHOT: -1 for none. E_A, E_B: numbers that the code explains (biased seqnos, opaques)."""
+"""Of the latest batch. E_STREAM, E_SNAPSHOT: -1 for none. E_A, E_B: numbers that the code explains (biased seqnos, opaques)."""
 
 (
     L_CONNECTION, L_DIRECTION, L_START, L_END, L_BEFORE_ROW, L_BEFORE_FRAME, L_AFTER_ROW, L_AFTER_FRAME, L_PREVIOUS, LOSS_COLUMNS,
@@ -147,7 +147,7 @@ _SIZES = (STREAM, KEY, SNAPSHOT, GAP, ANOMALY, LOSS_COLUMNS, OSO_COLUMNS, QUESTI
 
 
 class State:
-    """All tables of one reading; they grow with streams, snapshots, gaps, losses and anomalies."""
+    """All tables of one reading; they grow with streams, snapshots, gaps and losses."""
 
     def __init__(self) -> None:
         self.tables: list[Table] = [np.zeros((64, size), np.int64) for size in _SIZES]
@@ -182,7 +182,9 @@ class State:
         """Grows one table, by its number among the counts, if it has not ``ROOM`` free rows."""
         table = self.tables[number]
         if len(table) - self.counts[number] < ROOM:
-            self.tables[number] = np.concatenate((table, np.zeros_like(table)))
+            # zeros that nobody has written yet take no memory
+            self.tables[number] = np.zeros((2 * len(table), table.shape[1]), np.int64)
+            self.tables[number][: len(table)] = table
 
     def rows(self, number: int) -> Table:
         """The used rows of a table, by its number among the counts."""

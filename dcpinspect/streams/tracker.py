@@ -77,7 +77,8 @@ class Tracker:
         self._met = 0
 
     def feed(self, batch: MessageBatch) -> None:
-        """Takes the next messages of the reading."""
+        """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
+        self.state.counts[s.N_ANOMALIES] = 0
         if self._recent is not None:
             self._recent.feed(batch)
         self._meet(batch)

@@ -42,5 +42,5 @@ def test_both_forms_tell_the_same_of_nonsense(seed: int, monkeypatch: pytest.Mon
         monkeypatch.setattr(k.follow_keys, "_compiled", None)
         monkeypatch.setattr(k.follow_keys, "_sought", False)
         seen = Seen(captured, keys=32)
-        found.append(seen.tracker.state.rows(s.N_ANOMALIES).tolist())
+        found.append(seen.anomaly_rows.tolist())
     assert found[0] == found[1]

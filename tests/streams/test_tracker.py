@@ -10,8 +10,10 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
 from dcpinspect.streams.tracker import Tables
 from tests.peers import truth
+from tests.streams.told import Seen, opened, packets
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", "dcp_prepare", "dcp_commit", "dcp_abort"}
@@ -19,10 +21,9 @@ EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", 
 
 def read(name: str) -> tuple[Tables, list[str]]:
     with Reading([str(SAMPLES / name)], track=True) as reading:
-        list(reading)
         assert reading.tracker is not None
-        anomalies = reading.tracker.state.rows(s.N_ANOMALIES)
-        return reading.tables, [str(code) for code in anomalies[:, s.E_CODE]]
+        anomalies = [code for _ in reading for code in reading.tracker.state.rows(s.N_ANOMALIES)[:, s.E_CODE].tolist()]
+        return reading.tables, [w.ANOMALIES[code] for code in anomalies]
 
 
 def records(tables: Tables, name: str) -> list[dict[str, Any]]:
@@ -85,3 +86,14 @@ def test_a_reading_without_messages_has_tables_all_the_same(tmp_path: Path) -> N
         list(reading)
         assert [len(table) for table in reading.tables.by_name.values()] == [1, 0, 0, 0, 0, 0]
         assert records(reading.tables, "connections")[0]["verdict"] == "never-opened"
+
+
+def test_anomalies_nobody_asks_for_do_not_pile_up() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    for _ in range(2000):
+        stream.mutation(5, "k")
+    seen = Seen(packets(talk), [8] * 1000)
+    assert len(seen.anomalies) >= 1999
+    assert len(seen.tracker.state.tables[s.N_ANOMALIES]) == 64

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dcpinspect.engine import Engine
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
@@ -123,9 +125,13 @@ class Seen:
         is wrong with events."""
         engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers, most=most)
         self.tracker.contents = Contents(keys)
+        found = [np.zeros((0, s.ANOMALY), dtype=np.int64)]
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:
                 self.tracker.feed(batch)
+                found.append(self.tracker.state.rows(s.N_ANOMALIES).copy())
+        self.anomaly_rows = np.concatenate(found)
+        """What was not as the protocol has it, as the kernels wrote it."""
         self.links = engine.links
         self.tables = self.tracker.tables(self.links)
 
@@ -136,7 +142,7 @@ class Seen:
     @property
     def anomalies(self) -> list[str]:
         """What was not as the protocol has it, in order of rows."""
-        found = self.tracker.state.rows(s.N_ANOMALIES)
+        found = self.anomaly_rows
         order = found[:, s.E_PLACE + s.AT_ROW].argsort(kind="stable")
         return [w.ANOMALIES[code] for code in found[order, s.E_CODE].tolist()]
 
