@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dcpinspect.findings.finding import Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 
@@ -20,3 +21,5 @@ class Candidates:
     severity: Severity | None = None
     """None: that of the rule."""
     seqnos: Callable[[int], tuple[int, ...]] | None = None
+    others: Callable[[int], tuple[Place, ...]] | None = None
+    """Earlier messages that one of them contradicts."""

@@ -133,7 +133,7 @@ class Collector:
                 found.severity or rule.severity,
                 self._words(batch, found, row),
                 connection,
-                (place_of(batch, row),),
+                (place_of(batch, row), *(found.others(row) if found.others is not None else ())),
                 vbucket if vbucket >= 0 else None,
                 sid if sid >= 0 else None,
                 seqnos=found.seqnos(row) if found.seqnos is not None else (),

@@ -92,18 +92,18 @@ class Context:
             return None
         connection = int(row[s.S_CONNECTION])
         producer = self.producer(connection)
-        return _place(connection, 1 - producer if of_consumer else producer, row, column)
+        return place_at(connection, 1 - producer if of_consumer else producer, row, column)
 
     def marker(self, snapshot: int) -> Place:
         """Where the marker of a snapshot was."""
         row = self.snapshots[snapshot]
         connection = int(self.streams[row[s.N_STREAM], s.S_CONNECTION])
-        return _place(connection, self.producer(connection), row, s.N_PLACE)
+        return place_at(connection, self.producer(connection), row, s.N_PLACE)
 
     def at(self, stream: int, row: Table, column: int) -> Place:
         """The place of a message of a stream's producer that any table keeps from ``column`` on."""
         connection = int(self.streams[stream, s.S_CONNECTION])
-        return _place(connection, self.producer(connection), row, column)
+        return place_at(connection, self.producer(connection), row, column)
 
     def request(self, stream: int) -> Place | None:
         """Where the request of a stream was; None where the capture does not have it."""
@@ -152,7 +152,7 @@ class Context:
 
     def said(self, connection: int, at: At) -> Place:
         """Where a producer said something."""
-        return _place(connection, self.producer(connection), at, 0)
+        return place_at(connection, self.producer(connection), at, 0)
 
     def known_up_to(self, link: Link, direction: int) -> int:
         """Up to which row everything is known that was said in a direction of a connection: until the message before its first loss."""
@@ -169,7 +169,8 @@ class Context:
         return max(2_000_000_000, 10 * int(self.streams[stream, s.S_PATIENCE]))
 
 
-def _place(connection: int, direction: int, row: Table | At, column: int) -> Place:
+def place_at(connection: int, direction: int, row: Table | At, column: int) -> Place:
+    """The place that any row keeps from ``column`` on, of a message in a direction of a connection."""
     number, offset, frame, time_ns = (int(value) for value in row[column : column + s.PLACE])
     return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)
 

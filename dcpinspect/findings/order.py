@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.context import place_at
+from dcpinspect.findings.finding import Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
@@ -326,27 +328,81 @@ def anomalies(batch: MessageBatch, found: Table, streams: Table, snapshots: Tabl
         for place, severity in enumerate(_severities(code, mine, streams)):
             severities.setdefault(severity, []).append(place)
         for severity, places in severities.items():
-            seen = _Lookup(batch, mine[places], rows[places], snapshots)
+            seen = _Lookup(batch, mine[places], rows[places], streams, snapshots)
             yield Candidates(
                 case.rule,
                 rows[places],
                 lambda index, case=case, seen=seen: case.words(seen[index]),  # type: ignore[misc]
                 severity,
                 lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
+                seen.others,
             )
+
+
+_PREVIOUS, _MARKER, _REQUEST, _REQUEST_OF_OTHER, _END = range(5)
+_CONTRADICTED = {
+    w.AFTER_END: (_END,),
+    w.OPAQUE_MISMATCH: (_REQUEST,),
+    w.ALREADY_OPEN: (_REQUEST_OF_OTHER,),
+    w.BEFORE_MARKER: (_REQUEST,),
+    w.NOT_INCREASING: (_PREVIOUS,),
+    w.REPEATED: (_PREVIOUS,),
+    w.OUTSIDE_SNAPSHOT: (_MARKER,),
+    w.BELOW_START: (_REQUEST,),
+    w.OVERLAP: (_MARKER,),
+    w.BEHIND: (_MARKER, _PREVIOUS),
+    w.OSO_STRUCTURE: (_MARKER,),
+    w.ROLLBACK_ABOVE: (_REQUEST,),
+    w.ACK_REGRESS: (_PREVIOUS,),
+    w.DUPLICATE_KEY: (_PREVIOUS, _MARKER),
+    w.CAS_REGRESS: (_PREVIOUS,),
+    w.COMMIT_WITHOUT_PREPARE: (_MARKER,),
+    w.OUTSIDE_FILTER: (_REQUEST,),
+    w.UNKNOWN_COLLECTION: (_REQUEST,),
+    w.AFTER_COLLECTION_END: (_PREVIOUS,),
+    w.MANIFEST_BACKWARDS: (_PREVIOUS,),
+}
+"""Earlier messages that each kind contradicts, where they were captured: the one before in its order; the marker of its snapshot, or the
+start of an out-of-order one; the request of its stream, or of the stream whose place it takes; the end of its stream."""
 
 
 class _Lookup:
     """Anomalies by the index of their message."""
 
-    def __init__(self, batch: MessageBatch, found: Table, rows: Rows, snapshots: Table) -> None:
+    def __init__(self, batch: MessageBatch, found: Table, rows: Rows, streams: Table, snapshots: Table) -> None:
         self._batch = batch
         self._found = found
         self._rows = rows
+        self._streams = streams
         self._snapshots = snapshots
 
+    def others(self, index: int) -> tuple[Place, ...]:
+        """Earlier messages that it contradicts."""
+        row = self._row(index)
+        code, connection, direction, stream = (int(row[column]) for column in (s.E_CODE, s.E_CONNECTION, s.E_DIRECTION, s.E_STREAM))
+        found = []
+        for kind in _CONTRADICTED.get(code, ()):
+            way, table, column = direction, row, s.E_OTHER
+            if kind == _MARKER:
+                if row[s.E_SNAPSHOT] < 0:
+                    continue
+                table, column = self._snapshots[row[s.E_SNAPSHOT]], s.N_PLACE
+            elif kind == _END:
+                table, column = self._streams[stream], s.S_FINISHED
+            elif kind in (_REQUEST, _REQUEST_OF_OTHER):
+                way, table, column = 1 - direction, self._streams[stream if kind == _REQUEST else int(row[s.E_A])], s.S_OPENED
+                if not table[s.S_FORM]:
+                    continue
+            if 0 < table[column + s.AT_ROW] != row[s.E_PLACE + s.AT_ROW]:
+                found.append(place_at(connection, way, table, column))
+        return tuple(found)
+
+    def _row(self, index: int) -> Table:
+        found: Table = self._found[np.flatnonzero(self._rows == index)[0]]
+        return found
+
     def __getitem__(self, index: int) -> _Seen:
-        row = self._found[np.flatnonzero(self._rows == index)[0]]
+        row = self._row(index)
         snapshot = int(row[s.E_SNAPSHOT])
         return _Seen(self._batch, index, int(row[s.E_A]), int(row[s.E_B]), self._snapshots[snapshot] if snapshot >= 0 else None)
 

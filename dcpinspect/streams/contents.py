@@ -22,7 +22,7 @@ from dcpinspect.tables.messages import MessageBatch
 Table = npt.NDArray[np.int64]
 
 MOST = 1 << 20
-"""Keys remembered: 70 MB."""
+"""Keys remembered: 110 MB."""
 _GROWTH = 8
 """Room for so many times as many keys is made at once: they are sorted in anew each time, and memory that is not used yet costs nothing."""
 _SPREAD = 0x9E3779B97F4A7C15

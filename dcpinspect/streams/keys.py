@@ -15,10 +15,10 @@ V_MESSAGE, V_KEY, V_CAS, V_COLLECTION, V_PREPARED, V_EVENT, V_UID, V_IS_OUTSIDE,
 it. V_CAS, V_PREPARED, V_UID: biased; V_UID is the manifest's. V_COLLECTION: -1 where it is not known. V_EVENT: what a system event tells.
 V_IS_OUTSIDE: the request names collections, and not this one."""
 
-H_STREAM, H_KEY, H_ROW, H_SNAPSHOT, H_SEQNO, H_CAS, H_PREPARED, ENTRY = range(8)
+H_STREAM, H_KEY, H_ROW, H_SNAPSHOT, H_SEQNO, H_CAS, H_PREPARED, H_AT, _, _, _, ENTRY = range(12)
 """Entries. H_KEY: a hash; OF_STREAM and below for the stream itself and for collections. H_ROW: of the latest event. H_SNAPSHOT: of the
 latest change; of a collection, what became of it. H_PREPARED: seqno of the prepare that is pending; LEAST for none. Seqnos, H_CAS biased;
-of the stream itself, H_CAS is the uid of its manifest."""
+of the stream itself, H_CAS is the uid of its manifest. H_AT: place of the event that H_SEQNO or H_CAS is of."""
 OF_STREAM, OF_COLLECTION = -2, -3
 NEW, BEGUN, OVER, TOLD = range(-1, 3)
 
@@ -64,6 +64,8 @@ def entry_of(stream: int, key: int, row: int, seed: int, slots: Ints, entries: I
     entries[h, H_SNAPSHOT] = NEW
     for column in (H_SEQNO, H_CAS, H_PREPARED):
         entries[h, column] = s.LEAST
+    for part in range(s.PLACE):
+        entries[h, H_AT + part] = 0
     return int(h)
 
 
@@ -78,8 +80,8 @@ def refill_entries(seed: int, slots: Ints, entries: Ints, count: int) -> None:
 
 
 @inline
-def tell(code: int, i: int, a: int, b: int, messages: Ints, anomalies: Ints, counts: Ints) -> None:
-    """Something about event ``i`` is not as the protocol has it."""
+def tell(code: int, i: int, h: int, a: int, b: int, messages: Ints, entries: Ints, anomalies: Ints, counts: Ints) -> None:
+    """Something about event ``i`` is not as the protocol has it, or not as entry ``h`` has it, if that is not -1."""
     e = counts[s.N_ANOMALIES]
     counts[s.N_ANOMALIES] = e + 1
     anomalies[e, s.E_CODE] = code
@@ -90,6 +92,8 @@ def tell(code: int, i: int, a: int, b: int, messages: Ints, anomalies: Ints, cou
     anomalies[e, s.E_B] = b
     anomalies[e, s.E_SNAPSHOT] = messages[s.M_SNAPSHOT, i]
     copy_place(messages, i, anomalies, e, s.E_PLACE)
+    for part in range(s.PLACE):
+        anomalies[e, s.E_OTHER + part] = entries[h, H_AT + part] if h >= 0 else 0
 
 
 @inline
@@ -114,13 +118,13 @@ def on_collection(
     """Event ``i`` is of a collection, whose entry is ``h``; nothing of its stream was lost."""
     st, n = messages[s.M_STREAM, i], messages[s.M_SNAPSHOT, i]
     if entries[h, H_SNAPSHOT] == OVER and messages[s.M_SEQNO, i] > entries[h, H_SEQNO]:
-        tell(w.AFTER_COLLECTION_END, i, collection, entries[h, H_SEQNO], messages, anomalies, counts)
+        tell(w.AFTER_COLLECTION_END, i, h, collection, entries[h, H_SEQNO], messages, entries, anomalies, counts)
     elif entries[h, H_SNAPSHOT] == NEW:
         from_zero = streams[st, s.S_START] == s.LEAST and streams[st, s.S_FLAGS] & FROM_LATEST == 0
         # on disk a later end, behind this snapshot, may have taken the place of the beginning
         is_memory = n >= 0 and snapshots[n, s.N_FLAGS] & DISK == 0
         if from_zero and is_memory and remembers_all(st, streams, marks):
-            tell(w.UNKNOWN_COLLECTION, i, collection, 0, messages, anomalies, counts)
+            tell(w.UNKNOWN_COLLECTION, i, -1, collection, 0, messages, entries, anomalies, counts)
         entries[h, H_SNAPSHOT] = TOLD
 
 
@@ -148,7 +152,7 @@ def on_completion(
     # what the client had before, and what came from disk, need not have shown the prepare
     is_covered = prepared <= streams[st, s.S_START] or prepared <= snapshots[n, s.N_DISK_END]
     if not is_covered and streams[st, s.S_FLAGS] & FROM_LATEST == 0 and remembers_all(st, streams, marks):
-        tell(w.COMMIT_WITHOUT_PREPARE, i, messages[s.M_SEQNO, i], prepared, messages, anomalies, counts)
+        tell(w.COMMIT_WITHOUT_PREPARE, i, -1, messages[s.M_SEQNO, i], prepared, messages, entries, anomalies, counts)
 
 
 @inline
@@ -163,12 +167,13 @@ def on_change(
     if is_again and seqno < known and snapshots[n, s.N_LAYOUT] != s.OSO_LAYOUT:
         is_again = False  # the order is the fault
     if is_again and snapshots[n, s.N_FLAGS] & MAY_REPEAT == 0 and snapshots[n, s.N_IS_MERGED] == 0:
-        tell(w.DUPLICATE_KEY, i, known, seqno, messages, anomalies, counts)
+        tell(w.DUPLICATE_KEY, i, h, known, seqno, messages, entries, anomalies, counts)
     entries[h, H_SNAPSHOT] = n
     if seqno > known:
         if is_ordered and s.LEAST < cas < entries[h, H_CAS]:
-            tell(w.CAS_REGRESS, i, entries[h, H_CAS], cas, messages, anomalies, counts)
+            tell(w.CAS_REGRESS, i, h, entries[h, H_CAS], cas, messages, entries, anomalies, counts)
         entries[h, H_SEQNO] = seqno
+        copy_place(messages, i, entries, h, H_AT)
         if cas > s.LEAST:
             entries[h, H_CAS] = cas
 
@@ -193,8 +198,9 @@ def on_system_event(
     if uid > s.LEAST and not in_oso:
         h = entry_of(st, OF_STREAM, row, seed, slots, entries, marks)
         if uid < entries[h, H_CAS] and messages[s.M_STANDING, i] & s.IS_SUSPENDED == 0:
-            tell(w.MANIFEST_BACKWARDS, i, uid, entries[h, H_CAS], messages, anomalies, counts)
+            tell(w.MANIFEST_BACKWARDS, i, h, uid, entries[h, H_CAS], messages, entries, anomalies, counts)
         entries[h, H_CAS] = uid
+        copy_place(messages, i, entries, h, H_AT)
     collection, event = events[V_COLLECTION, e], events[V_EVENT, e]
     if collection < 0 or (event != BEGIN_COLLECTION and event != END_COLLECTION and event != MODIFY_COLLECTION):
         return
@@ -202,6 +208,7 @@ def on_system_event(
     if entries[h, H_SNAPSHOT] == NEW or seqno > entries[h, H_SEQNO]:
         entries[h, H_SNAPSHOT] = OVER if event == END_COLLECTION else BEGUN
         entries[h, H_SEQNO] = seqno
+        copy_place(messages, i, entries, h, H_AT)
 
 
 @kernel(
@@ -233,13 +240,13 @@ def follow_keys(
         is_certain = is_ordered and not in_oso and standing & s.IS_WHOLE != 0
         if marks[FORGOTTEN] >= 0 and marks[HAS_SAID] == 0:
             marks[HAS_SAID] = 1
-            tell(w.KEYS_UNCHECKED, i, len(entries), 0, messages, anomalies, counts)
+            tell(w.KEYS_UNCHECKED, i, -1, len(entries), 0, messages, entries, anomalies, counts)
         if kind == s.SYSTEM_EVENT:
             on_system_event(e, i, seed, in_oso, events, messages, slots, entries, marks, anomalies, counts)
             continue
         collection = events[V_COLLECTION, e]
         if events[V_IS_OUTSIDE, e]:
-            tell(w.OUTSIDE_FILTER, i, collection, 0, messages, anomalies, counts)
+            tell(w.OUTSIDE_FILTER, i, -1, collection, 0, messages, entries, anomalies, counts)
         if collection >= FIRST_COLLECTION and is_certain:
             h = entry_of(st, OF_COLLECTION - collection, row, seed, slots, entries, marks)
             on_collection(h, i, collection, messages, entries, marks, streams, snapshots, anomalies, counts)

@@ -79,7 +79,13 @@ def note(code: int, i: int, stream: int, a: int, b: int, messages: Ints, streams
     anomalies[e, s.E_STREAM] = stream
     anomalies[e, s.E_A] = a
     anomalies[e, s.E_B] = b
-    anomalies[e, s.E_SNAPSHOT] = streams[stream, s.S_SNAPSHOT] if stream >= 0 else -1
+    anomalies[e, s.E_SNAPSHOT] = -1
+    if stream >= 0:
+        oso = streams[stream, s.S_IN_OSO]
+        anomalies[e, s.E_SNAPSHOT] = oso if oso >= 0 else streams[stream, s.S_SNAPSHOT]
+    at = s.S_ACKNOWLEDGED_AT if code == w.ACK_REGRESS else s.S_AT
+    for part in range(s.PLACE):
+        anomalies[e, s.E_OTHER + part] = streams[stream, at + part] if stream >= 0 else 0
     copy_place(messages, i, anomalies, e, s.E_PLACE)
 
 

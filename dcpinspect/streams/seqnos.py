@@ -262,3 +262,4 @@ def on_seqno_ack(
     if seqno < known and not has_doubt(st, connections, streams):
         note(w.ACK_REGRESS, i, st, seqno, known, messages, streams, anomalies, counts)
     streams[st, s.S_ACKNOWLEDGED] = seqno
+    copy_place(messages, i, streams, st, s.S_ACKNOWLEDGED_AT)

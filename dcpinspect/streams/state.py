@@ -81,15 +81,15 @@ K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
     S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
     S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_WHOLE, S_DISK_END, S_ACKNOWLEDGED,
-    S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, STREAM,
-) = range(69)  # fmt: skip
+    S_ACKNOWLEDGED_AT, _, _, _, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, STREAM,
+) = range(73)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
 since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
 may have begun an out-of-order snapshot. S_WHOLE: nothing of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from
-disk. S_ACKNOWLEDGED: seqno up to which a replica has said to have all prepares. S_ASKED_BEFORE: stream of the request before this one of
-the same key that had no answer by then, or -1."""
+disk. S_ACKNOWLEDGED: seqno up to which a replica has said to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the
+request before this one of the same key that had no answer by then, or -1."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 
@@ -121,8 +121,11 @@ G_IS_LOST, G_IS_ADVANCED, G_IS_TAIL, G_IN_RANGE, G_BOTH_EVENTS, G_NO_MARKER, G_F
 its snapshot's range; both are events of that snapshot; the snapshot's marker was not captured; ``after`` is where the stream
 began; it is that, or where a snapshot ended, or a seqno inside the range of its own."""
 
-E_CODE, E_CONNECTION, E_DIRECTION, E_STREAM, E_A, E_B, E_SNAPSHOT, E_PLACE, _, _, _, ANOMALY = range(12)
-"""Of the latest batch. E_STREAM, E_SNAPSHOT: -1 for none. E_A, E_B: numbers that the code explains (biased seqnos, opaques)."""
+(
+    E_CODE, E_CONNECTION, E_DIRECTION, E_STREAM, E_A, E_B, E_SNAPSHOT, E_PLACE, _, _, _, E_OTHER, _, _, _, ANOMALY,
+) = range(16)  # fmt: skip
+"""Of the latest batch. E_STREAM, E_SNAPSHOT: -1 for none. E_A, E_B: numbers that the code explains (biased seqnos, opaques). E_OTHER: place
+of the earlier message of the same direction that this one contradicts, its row 0 for none."""
 
 (
     L_CONNECTION, L_DIRECTION, L_START, L_END, L_BEFORE_ROW, L_BEFORE_FRAME, L_AFTER_ROW, L_AFTER_FRAME, L_PREVIOUS, LOSS_COLUMNS,

@@ -30,7 +30,7 @@ def test_entries_are_found_again_when_there_are_many_more() -> None:
 def test_a_new_entry_knows_nothing() -> None:
     slots, entries = np.full(64, -1, dtype=np.int64), np.ones((9, k.ENTRY), dtype=np.int64)
     h = k.entry_of(3, k.OF_COLLECTION - 8, 12, 99, slots, entries, np.zeros(k.MARKS, dtype=np.int64))
-    assert entries[h].tolist() == [3, k.OF_COLLECTION - 8, 12, k.NEW, s.LEAST, s.LEAST, s.LEAST]
+    assert entries[h].tolist() == [3, k.OF_COLLECTION - 8, 12, k.NEW, s.LEAST, s.LEAST, s.LEAST, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("seed", range(100, 108))
