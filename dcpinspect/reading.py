@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
@@ -100,6 +100,8 @@ class Reading:
         self._looked_again: tuple[int, Shown | None] | None = None  # after so many messages
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
+        self.on_pause: Callable[[], object] = lambda: None
+        """Called now and then while nothing comes, where the capture is one that is waited for."""
         self._is_ahead = False
         if track:
             self.track()
@@ -202,6 +204,7 @@ class Reading:
             yield from _filled(self.engine.feed(packets))
             if packets.clock_ns is not None:
                 yield from _filled(self.engine.pass_time(packets.clock_ns))
+                self.on_pause()
         yield from _filled(self.engine.finish())
 
 

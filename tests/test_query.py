@@ -389,7 +389,7 @@ def test_what_duckdb_refuses_is_told_at_its_place(text: str, place: str, says: s
         ("select " + "(" * 20, "query: "),
         (
             "select * from captures",
-            "query: Table with name captures does not exist! There are messages, connections, streams, snapshots, gaps, rollbacks, vbuckets,",
+            "query: Table with name captures does not exist! There are messages, connections, streams, snapshots, gaps,",
         ),
         ("insert into messages values (1)", "query: tables of captures cannot be changed; make one of your own, as in create table t as"),
         ("update gaps set width = 0", "query: tables of captures cannot be changed; "),

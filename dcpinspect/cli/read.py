@@ -13,6 +13,7 @@ from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
 from dcpinspect.cli.subset import packets_written
+from dcpinspect.cli.watch import Watch
 from dcpinspect.cli.writers import USERS, WHOLE_MESSAGES, WHOLE_OPTIONS, TimeFormat, Wishes, writer_of
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Format
@@ -70,6 +71,9 @@ def show(
     status: options.Statuses = None,
     collection: options.Collections = None,
     filter_: options.Filter = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Also say what is wrong, live as it is found, and all of it at the end; text and NDJSON.")
+    ] = False,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
@@ -97,6 +101,8 @@ def show(
         chosen = None  # the config file's are for formats that show nothing else
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
+    if check and redactor is not None:
+        raise UsageError("--check: findings quote what --redact replaces; leave out one of the two")
     extra_ports, find_ports = options.ports(port)
     packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
     with packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
@@ -107,6 +113,7 @@ def show(
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
         with opened(output, format_, source.captures) as out, bar:
             writer = writer_of(format_, out, reading, wishes)
+            watch = Watch(reading, out, format_, pauses=source.pauses) if check else None
             # The next batch is decoded while this one is written, unless it may take long to come.
             is_ahead = format_ not in WHOLE_MESSAGES and not source.pauses and subset is None
             batches = ahead(reading) if is_ahead else reading
@@ -122,11 +129,15 @@ def show(
                     if subset is not None:
                         subset.choose(batch, rows)  # first: Ctrl-C or a closed pipe may end the writing when some are shown
                     writer.write(batch.redacted(redactor), rows)
+                    if watch is not None:
+                        watch.look()
                     out.flush()
                     if left == 0:
                         break
             finally:
                 writer.end()
+                if watch is not None:
+                    watch.end(is_whole=not interrupts.settled() and left != 0)
                 out.is_complete = True
         return source.report(reading, is_whole=left != 0, stats=stats, shown=shown, skipped=skipped)
 

@@ -50,6 +50,7 @@ USERS = {
     "fields": (Format.JSON, Format.NDJSON),
     "values": (Format.TEXT, Format.JSON, Format.NDJSON),
     "csv_guard": (Format.CSV,),
+    "check": (Format.TEXT, Format.NDJSON),
 }
 """The formats that do something with an option, by its parameter; all do with those that are not here."""
 

@@ -107,10 +107,13 @@ class Checker:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""
         return Context(self._tracker, links).clients
 
-    def findings(self, links: list[Link], coverage: Coverage, shown: Shown | None = None, *, is_whole: bool = True) -> list[Finding]:
+    def findings(
+        self, links: list[Link], coverage: Coverage, shown: Shown | None = None, *, is_whole: bool = True, apart: bool = False
+    ) -> list[Finding]:
         """All that was found so far, worst first; ``links``: the connections as they are now; ``shown``: as ``Tracker.tables`` takes it.
 
-        ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken.
+        ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: those of
+        many vbuckets are not put together.
         """
         tables = self._tracker.tables(links, shown=shown)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
@@ -141,4 +144,4 @@ class Checker:
         explained = {closed for _, closed in clashes if closed is not None}
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
             collector.add(occurrence)
-        return collector.findings(SILENCES, SILENCES_OF_CONNECTION)
+        return collector.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart)

@@ -164,12 +164,12 @@ class Collector:
             self._heaps = {key: heap for key, heap in kept if heap is not None}
 
     def findings(
-        self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None
+        self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
     ) -> list[Finding]:
         """What was found, worst first, then by the first message that shows it.
 
         ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
-        to add about its connection in the time that it speaks of.
+        to add about its connection in the time that it speaks of. ``apart``: each vbucket by itself.
         """
         shared: dict[tuple[str, str | None, int, Severity], list[_Heap]] = {}
         for heap in self._heard(silences, of_connection or {}):
@@ -178,7 +178,7 @@ class Collector:
         out: list[Finding] = []
         for heaps in shared.values():
             vbuckets = {heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}
-            if len(vbuckets) >= (2 if self._rules[heaps[0].first.rule].is_told_once else MANY_VBUCKETS):
+            if not apart and len(vbuckets) >= (2 if self._rules[heaps[0].first.rule].is_told_once else MANY_VBUCKETS):
                 out.append(self._many([heap for heap in heaps if heap.first.vbucket is not None]))
                 heaps = [heap for heap in heaps if heap.first.vbucket is None]
             out += [self._one(heap) for heap in heaps]

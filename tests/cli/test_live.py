@@ -20,6 +20,7 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
+from dcpinspect.reading import Reading
 from tests import builders
 from tests.builders import Conversation
 from tests.peers.network import NEEDS_ROOT, Plug, Wire, inside, ip, namespaces, tapped
@@ -119,6 +120,25 @@ def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespa
         rf"dcpinspect: {interface}: [\d,]+ packets captured, 0 dropped by the kernel; {count} messages, {count} shown", running.told[1]
     )
     assert running.told[2:] == []
+
+
+def test_what_is_wrong_is_said_as_it_is_found_and_put_together_at_the_end(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path), "--check", "-f", "ndjson", "--opcode", "dcp_flush") as running:
+        told(STORIES["rollback"](), namespace)
+        first = running.messages(1)
+        rest = [json.loads(line) for line in running.end()]
+    found = first + rest
+    assert {record["schema"] for record in found} == {"dcpinspect.finding/1"}
+    assert not first[0]["is_final"]
+    early = {(one["rule"], *one["vbuckets"]) for one in found if not one["is_final"] and one["rule"] == "rollback"}
+    assert early <= {("rollback", 7), ("rollback", 9), ("rollback", 10)}
+    with Reading([str(path)]) as reading:
+        reading.check()
+        list(reading)
+        expected = [(one.rule, one.message, one.count) for one in reading.findings()]
+    assert [(one["rule"], one["message"], one["count"]) for one in found if one["is_final"]] == expected
+    assert running.process.returncode == 0
 
 
 def test_what_is_recorded_meanwhile_reads_the_same(namespace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,102 @@
+"""``--check`` beside messages: the first findings of a kind as they are found, then how many there are, and all of them at the end."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from dcpinspect.escape import escape
+from dcpinspect.export.formats import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dcpinspect.cli.output import Output
+    from dcpinspect.findings.finding import Finding
+    from dcpinspect.reading import Reading
+
+AT_ONCE = 3
+"""Findings of a kind, which is a rule and a cause, that are shown as they are found."""
+EVERY_S = 1.0
+"""Seconds between two looks, and at least SHARE times as long as one takes."""
+SHARE = 10
+
+_Kind = tuple[str, str | None]
+
+
+class Watch:
+    """Writes what a reading that is under way finds wrong, between its messages."""
+
+    def __init__(self, reading: Reading, output: Output, format_: Format, *, pauses: bool) -> None:
+        """``format_``: text, or NDJSON. ``pauses``: the reading waits for what comes, so one looks before its end."""
+        reading.check()
+        self._reading = reading
+        self._output = output
+        self._format = format_
+        self._due = 0.0 if pauses else float("inf")
+        self._known: set[tuple[object, ...]] = set()
+        self._shown: Counter[_Kind] = Counter()
+        self._told: Counter[_Kind] = Counter()
+        if pauses:
+            reading.on_pause = self.look
+
+    def look(self) -> None:
+        """Write what is new, if it is time to look."""
+        start = time.monotonic()
+        if start < self._due:
+            return
+        checker = self._reading.checker
+        assert checker is not None
+        found = checker.findings(self._reading.engine.links, self._reading.coverage, is_whole=False, apart=True)
+        counts: Counter[_Kind] = Counter()
+        for one in sorted(found, key=lambda one: one.places[:1]):
+            kind = (one.rule, one.cause)
+            counts[kind] += one.count
+            key = (*kind, one.severity, one.connections, one.vbuckets, one.sid)
+            if key not in self._known:
+                self._known.add(key)
+                self._shown[kind] += 1
+                if self._shown[kind] <= AT_ONCE:
+                    self._announce(one)
+        for kind, count in counts.items():
+            digits = len(str(count))
+            if digits > max(1, self._told[kind]):
+                self._told[kind] = digits
+                self._count(kind, count)
+        self._output.flush()
+        now = time.monotonic()
+        self._due = now + max(EVERY_S, SHARE * (now - start))
+
+    def end(self, *, is_whole: bool) -> None:
+        """Write all, put together, with those that were shown before; ``is_whole``: the reading came to its end."""
+        from dcpinspect.render.findings import report_lines  # deferred: most who read messages do without
+
+        found = self._reading.findings(is_whole=is_whole)
+        if self._format is Format.TEXT:
+            files = [file.name for file in self._reading.capture.files]
+            self._output.put("".join(f"{line}\n" for line in ("", *report_lines(found, files, self._output.painter()))))
+        else:
+            self._records(found, is_final=True)
+
+    def _announce(self, one: Finding) -> None:
+        if self._format is not Format.TEXT:
+            self._records([one], is_final=False)
+            return
+        from dcpinspect.render.findings import GLYPHS, STYLES, sentence
+
+        row = f" (row {one.places[0].row})" if one.places else ""
+        self._output.put(f"{self._output.painter()(f'{GLYPHS[one.severity]} {one.rule}', STYLES[one.severity])}  {sentence(one)}{row}\n")
+
+    def _count(self, kind: _Kind, count: int) -> None:
+        if self._format is Format.TEXT:
+            rule, cause = kind
+            self._output.put(f"  {rule}{'' if cause is None else f' ({escape(cause)})'}: {count:,} so far\n")
+
+    def _records(self, found: Sequence[Finding], *, is_final: bool) -> None:
+        from dcpinspect.export.json_table import plain_json
+        from dcpinspect.findings.checker import RULES
+        from dcpinspect.findings.record import finding_records
+
+        records = finding_records(found, RULES, [file.name for file in self._reading.capture.files]).records()
+        self._output.put(b"".join(plain_json({**one, "is_final": is_final}) + b"\n" for one in records))

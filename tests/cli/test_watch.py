@@ -1,0 +1,135 @@
+"""Findings beside messages: the first of a kind at once, then counts, and all of them at the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.cli import watch
+from dcpinspect.cli.main import main
+from dcpinspect.cli.output import opened as output_opened
+from dcpinspect.export.formats import Format
+from dcpinspect.export.table_schema import table_schema
+from dcpinspect.findings.record import FINDINGS
+from dcpinspect.reading import Reading
+from tests.peers.truth import SAMPLES
+from tests.streams.told import capture, opened
+
+ROLLBACK = str(SAMPLES / "rollback.pcap")
+
+
+def faulty(tmp_path: Path, count: int) -> Path:
+    """So many vbuckets that go backwards, one after the other."""
+    talk = opened()
+    for vbucket in range(count):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 9, "memory")
+        stream.mutation(5, "k")
+        stream.mutation(2, "l")
+    path = tmp_path / "faulty.pcap"
+    path.write_bytes(capture(talk))
+    return path
+
+
+def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = Format.TEXT) -> list[str]:
+    """What is written of a capture that comes packet by packet, looked at whenever something came."""
+    monkeypatch.setattr(watch, "EVERY_S", 0.0)
+    monkeypatch.setattr(watch, "SHARE", 0)
+    reading = Reading(open_capture([str(path)], batch_bytes=200))
+    with reading, output_opened(str(target), format_, []) as out:
+        watcher = watch.Watch(reading, out, format_, pauses=True)
+        for _ in reading:
+            watcher.look()
+        watcher.end(is_whole=True)
+        out.is_complete = True
+    return target.read_text("utf-8").splitlines()
+
+
+def test_three_of_a_kind_are_shown_at_once_then_they_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = watched(faulty(tmp_path, 12), tmp_path / "out.txt", monkeypatch)
+    end = lines.index("")
+    assert [line.partition(" (row")[0] for line in lines[:end]] == [
+        "✖ seqno-not-increasing  vb 0, connection 1: 2 after 5",
+        "✖ seqno-not-increasing  vb 1, connection 1: 2 after 5",
+        "✖ seqno-not-increasing  vb 2, connection 1: 2 after 5",
+        "  seqno-not-increasing: 10 so far",
+    ]
+    assert lines[end + 1].startswith("1 error")
+    assert lines[end + 4].startswith("    12 vbuckets, connection 1: 2 after 5 on 12 vbuckets")
+
+
+def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = watched(faulty(tmp_path, 12), tmp_path / "out.ndjson", monkeypatch, Format.NDJSON)
+    records: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    for record in records:
+        jsonschema.validate(record, table_schema(FINDINGS))
+    errors = [(record["is_final"], record["vbuckets"]) for record in records if record["severity"] == "error"]
+    assert errors == [(False, [0]), (False, [1]), (False, [2]), (True, list(range(12)))]
+
+
+def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks = [100.0], []
+    monkeypatch.setattr(watch.time, "monotonic", lambda: now[0])
+    with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), Format.TEXT, []) as out:
+        watcher = watch.Watch(reading, out, Format.TEXT, pauses=True)
+        assert reading.checker is not None
+        found = reading.checker.findings
+
+        def slow(*arguments: Any, **options: Any) -> Any:
+            looks.append(now[0])
+            now[0] += 0.5
+            return found(*arguments, **options)
+
+        monkeypatch.setattr(reading.checker, "findings", slow)
+        for _ in range(200):
+            watcher.look()
+            now[0] += 0.1
+    assert looks[0] == 100
+    assert min(b - a for a, b in pairwise(looks)) >= watch.SHARE * 0.5
+
+
+def test_of_files_all_is_said_once_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", ROLLBACK]) == 0
+    report = capsys.readouterr().out
+    assert main(["read", ROLLBACK, "--opcode", "dcp_open", "--check"]) == 0
+    messages, _, rest = capsys.readouterr().out.partition("\n\n")
+    assert len(messages.splitlines()) == 5
+    assert rest == report
+
+
+def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
+    data = faulty(tmp_path, 1).read_bytes()
+    path = tmp_path / "growing.pcap"
+    path.write_bytes(data)
+    command = [sys.executable, "-m", "dcpinspect", "read", "--follow", str(path), "--check", "--opcode", "dcp_open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        shown = [process.stdout.readline() for _ in range(4)]
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate(timeout=60)
+    assert shown[-1] == "✖ seqno-not-increasing  vb 0, connection 1: 2 after 5 (row 9)\n"
+    assert "1 error" in rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--check", "--redact"], "--check: findings quote what --redact replaces"),
+        (["--check", "-f", "csv"], "--check: csv does not use it; it is for --format text or ndjson"),
+        (["--check", "-o", "x.parquet"], "--check: parquet does not use it"),
+    ],
+)
+def test_what_does_not_go_with_it_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", ROLLBACK, *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
