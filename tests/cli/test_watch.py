@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,7 @@ def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_w
 
 def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, looks = [100.0], []
-    monkeypatch.setattr(watch.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), Format.TEXT, []) as out:
         watcher = watch.Watch(reading, out, Format.TEXT, pauses=True)
         assert reading.checker is not None
