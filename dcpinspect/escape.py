@@ -34,6 +34,11 @@ def escape(data: bytes | str) -> str:
     return _NOT_PLAIN.sub(lambda match: _escape_character(match[0]), text)
 
 
+def escape_rest(text: str) -> str:
+    """As ``escape``, of a text in which bytes that were no UTF-8 are escapes already: its backslashes stay as they are."""
+    return escape(text).replace("\\\\", "\\")
+
+
 def one_line(message: str) -> str:
     """Make a message of our own, or of a library, one line that cannot steer the terminal.
 

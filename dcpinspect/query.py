@@ -26,6 +26,7 @@ from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import one_line
 from dcpinspect.findings.record import CHECKED, CONTRACTS
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import arrow_schema, record_batch
@@ -45,8 +46,14 @@ SLICE = 1 << 14
 class Captures:
     """Captures that a query reads, from the start for each scan. Use as a context manager."""
 
-    def __init__(self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False) -> None:
-        """Opens them. Raises CaptureError when a file cannot be read at all. The options are those of ``Reading``."""
+    def __init__(
+        self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False, redactor: Redactor | None = None
+    ) -> None:
+        """Opens them. Raises CaptureError when a file cannot be read at all. The options are those of ``Reading``.
+
+        ``redactor``: queries see what it puts in the place of keys, and cannot tell what was there.
+        """
+        self._redactor = redactor
         self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
         self.can_repeat = STDIN not in paths
         """Whether there is a second scan: standard input flows by once."""
@@ -100,7 +107,7 @@ class Captures:
             if not self._tables or checks:
                 reading = self._reading()
                 if checks or not self.can_repeat:
-                    reading.check()
+                    reading.check(redactor=self._redactor)
                     self._has_findings = True
                 else:
                     reading.track()
@@ -138,7 +145,7 @@ class Captures:
                 return
             count = len(batch) if self._end is None else min(len(batch), self._end - given)
             self._given = given = given + count
-            yield batch, count
+            yield batch.redacted(self._redactor), count
 
     def _next(self, source: Iterator[MessageBatch]) -> MessageBatch | None:
         """The next batch; None at the end, which may be here and now."""

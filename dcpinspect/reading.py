@@ -17,6 +17,7 @@ from dcpinspect.transport.connections import DEFAULT_PORTS
 if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.elsewhere import Shown, Wanted
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.records import Records
@@ -103,6 +104,7 @@ class Reading:
         self.on_pause: Callable[[], object] = lambda: None
         """Called now and then while nothing comes, where the capture is one that is waited for."""
         self._is_ahead = False
+        self._redactor: Redactor | None = None
         if track:
             self.track()
 
@@ -112,10 +114,11 @@ class Reading:
 
         self.tracker = Tracker(remembers=not self._is_repeatable)
 
-    def check(self, rules: Iterable[str] | None = None, *, is_ahead: bool = False) -> None:
+    def check(self, rules: Iterable[str] | None = None, *, is_ahead: bool = False, redactor: Redactor | None = None) -> None:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all.
 
         ``is_ahead``: the next batch is decoded meanwhile, in a thread; who does not iterate to the end closes the iterator.
+        ``redactor``: replaces what findings say of documents.
         """
         from dcpinspect.findings.checker import RULES, Checker  # deferred, as above
 
@@ -123,6 +126,7 @@ class Reading:
         assert self.tracker is not None
         self.checker = Checker(self.tracker, RULES if rules is None else rules)
         self._is_ahead = is_ahead
+        self._redactor = redactor
 
     def __enter__(self) -> Self:
         return self
@@ -194,7 +198,7 @@ class Reading:
                 if self.tracker is not None:
                     self.tracker.feed(batch)
                 if self.checker is not None:
-                    self.checker.take(batch)
+                    self.checker.take(batch.redacted(self._redactor))
                 yield batch
 
     def _decoded(self) -> Generator[MessageBatch, None, None]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.escape import cells, clip, escape, one_line
+from dcpinspect.escape import cells, clip, escape, escape_rest, one_line
 
 # hypothesis leaves surrogates out unless asked
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
@@ -119,3 +119,8 @@ def test_every_character_that_draws_nothing_is_escaped() -> None:
     for code in range(0x110000):
         if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp"):
             assert escape(chr(code)).startswith("\\")
+
+
+def test_escapes_that_are_there_already_stay() -> None:
+    assert escape_rest("foo\\xff\x1b\n") == "foo\\xff\\x1b\\x0a"
+    assert escape_rest("\\\\") == "\\\\"

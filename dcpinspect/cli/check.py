@@ -69,6 +69,8 @@ def check(
         int, typer.Option("--around", metavar="N", min=0, help="-w: with N messages before and after each that shows a finding.")
     ] = 5,
     csv_guard: options.CsvGuard = True,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
@@ -82,6 +84,9 @@ def check(
     options.refuse_unused(context, SARIF if is_sarif else chosen, {"csv_guard": (Format.CSV,)})
     if write is None and options.is_typed(context, "around"):
         raise UsageError("--around: is for the packets of -w FILE")
+    redactor = options.redactor(redact, redact_salt)
+    if write is not None and redactor is not None:
+        raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
     wanted = _rules(rule, family, no_rule)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
@@ -90,7 +95,7 @@ def check(
         reading = stack.enter_context(Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
         if keeper is not None:
             keeper.follow(reading)
-        reading.check(wanted, is_ahead=reading.capture.size is not None)
+        reading.check(wanted, is_ahead=reading.capture.size is not None, redactor=redactor)
         with opened(output, chosen, captures) as out:
             try:
                 with closing(iter(reading)) as batches:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.tables.filter_rows import FilterRows
+    from dcpinspect.tables.filter_tree import Source
     from dcpinspect.tables.select import Selection
 
 Captures = Annotated[
@@ -203,13 +204,18 @@ def selection(
 
 
 def _filter(text: str, config: Config | None) -> FilterRows:
-    from dcpinspect.cli.config import FILTERS  # deferred, as above
     from dcpinspect.tables.filter import parse_filter
     from dcpinspect.tables.filter_rows import FilterRows
+
+    return FilterRows(parse_filter(text, saved=saved_filters(config)))
+
+
+def saved_filters(config: Config | None) -> dict[str, Source]:
+    """The filters that the config file keeps, by name, each with its place there."""
+    from dcpinspect.cli.config import FILTERS  # deferred, as above
     from dcpinspect.tables.filter_tree import Source
 
-    saved = {name: Source(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
-    return FilterRows(parse_filter(text, saved=saved))
+    return {name: Source(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
 
 
 def column_names(text: str | None, config: Config | None = None) -> list[str] | None:

@@ -17,6 +17,7 @@ from dcpinspect.export.formats import Format
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from dcpinspect.cli.config import Config
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.records import RecordTable
 
@@ -49,10 +50,16 @@ READABLE = {
 }
 """The columns that fit a line, left out where they have no value at all; other formats have all columns."""
 
+Redact = Annotated[
+    bool, typer.Option("--redact", help="As in read: tables have no keys, values and names of users, so there is nothing to replace.")
+]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
 Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Only these columns, in this order, as in vbucket,verdict.")]
 Filter = Annotated[
-    str | None, typer.Option("--filter", metavar="SQL", help='Only rows where this is true, as in "connection = 2 and vbucket < 64".')
+    str | None,
+    typer.Option(
+        "--filter", metavar="SQL", help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name: a saved one.'
+    ),
 ]
 
 
@@ -70,6 +77,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
         format_: options.OutputFormat = None,
         output: options.OutputFile = None,
         csv_guard: options.CsvGuard = True,
+        redact: Redact = False,
+        redact_salt: options.RedactSalt = None,
         port: options.Port = None,
         stats: options.Stats = False,
     ) -> int:
@@ -81,7 +90,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
         table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
         format_ = choose_format(format_, output)
         options.refuse_unused(context, format_, USERS)
-        selection = _selection(table, vbucket, connection, filter_)
+        selection = _selection(table, vbucket, connection, filter_, context.obj)
+        options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
         chosen = _columns(columns, name, table)
         extra_ports, find_ports = options.ports(port)
         with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
@@ -107,7 +117,9 @@ def command(name: str, doc: str) -> Callable[..., int]:
     return run
 
 
-def _selection(table: RecordTable, vbucket: str | None, connection: str | None, filter_: str | None) -> RecordSelection:
+def _selection(
+    table: RecordTable, vbucket: str | None, connection: str | None, filter_: str | None, config: Config | None
+) -> RecordSelection:
     from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
     from dcpinspect.tables.select import number_ranges
 
@@ -117,7 +129,7 @@ def _selection(table: RecordTable, vbucket: str | None, connection: str | None, 
     return RecordSelection(
         vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
         connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
-        filter=parse_record_filter(filter_, table) if filter_ is not None else None,
+        filter=parse_record_filter(filter_, table, saved=options.saved_filters(config)) if filter_ is not None else None,
     )
 
 

@@ -42,6 +42,8 @@ def sql(
     format_: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
@@ -50,11 +52,12 @@ def sql(
     format_ = choose_format(format_, output)
     options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
     extra_ports, find_ports = options.ports(port)
+    redactor = options.redactor(redact, redact_salt)
 
     from dcpinspect.query import Captures  # deferred: DuckDB and the decoder; --help and completion do without
 
     with (
-        Captures(paths, extra_ports=extra_ports, find_ports=find_ports) as captures,
+        Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor) as captures,
         _prepared(text, captures) as query,
         interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
         opened(output, format_, paths) as out,

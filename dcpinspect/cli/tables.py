@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from dcpinspect.tables.records import Records
 
 
-def write_table(table: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True) -> int:
+def write_table(
+    table: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True, has_escapes: bool = False
+) -> int:
     """Write an Arrow table, or what reads record batches, to the end; how many rows there were.
 
     ``schema``: name and version of the contract (``dcpinspect.stream/1``), with which JSON objects begin. ``guard``: CSV with an
-    apostrophe before texts that a spreadsheet would run. After Ctrl-C the output is complete with the rows written until then.
-    Raises UsageError for two columns of one name, or of a type, that the format cannot have.
+    apostrophe before texts that a spreadsheet would run. ``has_escapes``: texts have them for bytes that are no UTF-8. After Ctrl-C
+    the output is complete with the rows written until then. Raises UsageError for two columns of one name, or of a type, that the
+    format cannot have.
     """
     twice = [name for name, count in Counter(table.schema.names).items() if count > 1]
     if twice and format_ not in (Format.TEXT, Format.CSV):
         raise UsageError(f"--format {format_}: two columns are called {escape(twice[0])}; give one of them another name")
-    write, end = table_writer(table.schema, format_, output, schema=schema, guard=guard)
+    write, end = table_writer(table.schema, format_, output, schema=schema, guard=guard, has_escapes=has_escapes)
     rows = 0
     try:
         for batch in interrupts.between(table.to_batches() if hasattr(table, "to_batches") else table):
@@ -55,17 +58,19 @@ def write_records(records: Records, columns: Sequence[str] | None, format_: Form
             output.put(array.add(b"".join(array.BEFORE + plain_json(one) for one in objects)) + array.end())
         output.is_complete = True
         return
-    write_table(records.arrow(columns), format_, output, guard=guard)
+    write_table(records.arrow(columns), format_, output, guard=guard, has_escapes=True)
 
 
 Write = Callable[[Any], None]
 End = Callable[[], None]
 
 
-def table_writer(columns: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True) -> tuple[Write, End]:
+def table_writer(
+    columns: Any, format_: Format, output: Output, *, schema: str | None = None, guard: bool = True, has_escapes: bool = False
+) -> tuple[Write, End]:
     """What writes the record batches of a table with these ``columns``, an Arrow schema, and what writes the end of the table."""
     if format_ is Format.TEXT:
-        return _text(columns, output)
+        return _text(columns, output, has_escapes=has_escapes)
     if format_ is Format.CSV:
         return _csv(columns, output, guard=guard)
     if format_.is_binary:
@@ -76,10 +81,10 @@ def table_writer(columns: Any, format_: Format, output: Output, *, schema: str |
     return _json(format_, output, schema)
 
 
-def _text(columns: Any, output: Output) -> tuple[Write, End]:
+def _text(columns: Any, output: Output, *, has_escapes: bool) -> tuple[Write, End]:
     from dcpinspect.render.table import TextTable
 
-    table = TextTable(columns, width=output.width())
+    table = TextTable(columns, width=output.width(), has_escapes=has_escapes)
     paint = output.painter()
     styles = iter(["bold"])  # the heading comes first
 

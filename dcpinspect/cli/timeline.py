@@ -14,7 +14,7 @@ from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
+from dcpinspect.escape import escape, escape_rest
 from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class _Told:
         scale = drawing.scale_of(self._streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
         put(self._heading(scale), "bold")
         for number, row in self._connections.items():
-            name = f"  {escape(row['name'])}" if row["name"] else ""
+            name = f"  {escape_rest(row['name'])}" if row["name"] else ""
             put(f"connection {number}  {row['client']} → {row['server']}{name}")
             own = [place for place, story in enumerate(self._streams) if story.key[0] == number]
             marks = [[(one.seqno, one.letter) for one in self._noted.get(place, ()) if one.seqno is not None] for place in own]

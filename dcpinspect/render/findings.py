@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from dcpinspect.escape import escape
+from dcpinspect.escape import escape, escape_rest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.rule import SEVERITIES
 
@@ -30,9 +30,9 @@ def report_lines(findings: Sequence[Finding], files: Sequence[str], paint: Calla
             if one.places:
                 yield f"      {_rows(one)}; Wireshark: {_packets(one, files)}"
             if len(advice) > 1 and one.next:
-                yield f"      next: {escape(one.next)}"
+                yield f"      next: {escape_rest(one.next)}"
         if len(advice) == 1 and advice[0]:
-            yield f"    next: {escape(advice[0])}"
+            yield f"    next: {escape_rest(advice[0])}"
     if findings:
         yield ""
         yield "'dcpinspect explain RULE' says when a rule speaks and when it keeps silent"
@@ -46,7 +46,7 @@ def counted(counts: Counter[str]) -> str:
 def sentence(one: Finding) -> str:
     """Where and what, on one line."""
     times = f" ({one.count:,} times)" if one.count > 1 and len(one.vbuckets) < 2 else ""
-    return f"{one.where}: {escape(one.message)}{times}"
+    return f"{one.where}: {escape_rest(one.message)}{times}"
 
 
 def _rows(one: Finding) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.escape import cells, clip, escape
+from dcpinspect.escape import cells, clip, escape, escape_rest
+
+Safe = Callable[[str], str]
+"""Makes a text one that is safe to print."""
 
 MEASURED = 1000
 """Rows that the widths of the columns are taken from."""
@@ -21,8 +24,9 @@ _NOT_PLAIN = r"[^ -\[\]-~]"
 class TextTable:
     """Makes the lines of a table; widths follow from its first rows, so that any number of rows can come behind them."""
 
-    def __init__(self, schema: Any, *, width: int | None = None) -> None:
-        """``width``: terminal columns that lines are clipped to."""
+    def __init__(self, schema: Any, *, width: int | None = None, has_escapes: bool = False) -> None:
+        """``width``: terminal columns that lines are clipped to. ``has_escapes``: texts have them for bytes that are no UTF-8."""
+        self._safe = escape_rest if has_escapes else escape
         self._names = [escape(name) for name in schema.names]
         self._right = [_is_number(kind) for kind in schema.types]
         self._width = width
@@ -32,7 +36,7 @@ class TextTable:
 
     def lines(self, batch: Any) -> Iterator[str]:
         """The lines that can be told after these rows of a record batch."""
-        self._waiting.append([_texts(column) for column in batch.columns])
+        self._waiting.append([_texts(column, self._safe) for column in batch.columns])
         self._rows += batch.num_rows
         if self._widths or self._rows >= MEASURED:
             yield from self.end()
@@ -82,7 +86,7 @@ def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
     return pa.array([room + text if is_right else text + room for text, room in rooms], pa.string())
 
 
-def _texts(column: Any) -> Any:
+def _texts(column: Any, safe: Safe) -> Any:
     """The text of each value, as Arrow has texts; nothing for none."""
     from dcpinspect.export.csv import rfc3339
 
@@ -92,20 +96,20 @@ def _texts(column: Any) -> Any:
         return pc.fill_null(column.cast(pa.string()), "")
     if pa.types.is_string(column.type) and _is_plain(column):
         return pc.fill_null(column, "")
-    return pa.array(["" if value is None else _text(value) for value in column.to_pylist()], pa.string())
+    return pa.array(["" if value is None else _text(value, safe) for value in column.to_pylist()], pa.string())
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, safe: Safe) -> str:
     if isinstance(value, str):
-        return escape(value)
+        return safe(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
     if isinstance(value, tuple):  # an entry of a map
-        return " ".join("" if one is None else _text(one) for one in value)
+        return " ".join("" if one is None else _text(one, safe) for one in value)
     if isinstance(value, list):
-        return ", ".join("" if one is None else _text(one) for one in value)
+        return ", ".join("" if one is None else _text(one, safe) for one in value)
     if isinstance(value, dict):
-        return " ".join(f"{escape(str(name))}={'' if one is None else _text(one)}" for name, one in value.items())
-    return escape(str(value))
+        return " ".join(f"{safe(str(name))}={'' if one is None else _text(one, safe)}" for name, one in value.items())
+    return safe(str(value))

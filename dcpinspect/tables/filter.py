@@ -269,7 +269,8 @@ class _Parser:
     def _saved_condition(self, token: Token) -> Condition:
         source = self._saved.get(token.text)
         if source is None:
-            close = did_you_mean(token.text, self._saved) or f"; there are {', '.join(f'@{name}' for name in sorted(self._saved))}"
+            known = f"there are {', '.join(f'@{name}' for name in sorted(self._saved))}" if self._saved else "the config file has none"
+            close = did_you_mean(token.text, self._saved) or f"; {known}"
             raise token.place.error(f"no filter is saved as @{token.text}{close}")
         if token.text in self._inside:
             raise token.place.error(f"@{token.text} is made of itself")

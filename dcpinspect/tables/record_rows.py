@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.records import RecordColumn, RecordKind, Records, RecordTable
 from dcpinspect.tables.schema import Column, ColumnKind
 
@@ -34,9 +35,12 @@ def _column(column: RecordColumn, kind: ColumnKind) -> Column:
     return Column(column.name, kind, column.doc, words=column.words)
 
 
-def parse_record_filter(text: str, table: RecordTable) -> Filter:
-    """A filter over the columns of this table, in the language of messages' filters. Raises PlacedError, which points at the mistake."""
-    return parse_filter(text, columns=filter_columns(table))
+def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, Source] | None = None) -> Filter:
+    """A filter over the columns of this table, in the language of messages' filters. Raises PlacedError, which points at the mistake.
+
+    ``saved``: filters that it may call ``@name``.
+    """
+    return parse_filter(text, saved=saved, columns=filter_columns(table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
+from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.streams.contracts import BY_TABLE
+from tests import builders
 from tests.peers.truth import SAMPLES
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -141,3 +143,24 @@ def test_an_interrupted_table_says_so_and_is_whole(command: str, tmp_path: Path)
     assert process.returncode == 130
     assert "interrupted: this is of what was read until then" in err
     assert [json.loads(line) for line in out.read_text().splitlines()]
+
+
+def test_saved_filters_and_defaults_of_the_config_file_are_used(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[filters]\ntold = 'rollback_seqno is not null'\n[rollbacks]\nfilter = '@told'\n")
+    expected = [one for one in ndjson(capsys, "streams", ROLLBACK) if one["rollback_seqno"] is not None]
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
+    assert ndjson(capsys, "streams", ROLLBACK, "--filter", "@told and vbucket >= 0") == expected != []
+    assert ndjson(capsys, "rollbacks", ROLLBACK)
+    assert main(["streams", ROLLBACK, "--filter", "@errors"]) == 2
+    assert capsys.readouterr().err.startswith("dcpinspect: --filter: no filter is saved as @errors; there are @told")
+
+
+def test_bytes_of_names_are_escaped_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opening = encode("dcp_open", key=b"foo\xff\x1b\n", flags=["producer"])
+    path = str(builders.capture(tmp_path / "x.pcap", client=opening, server=encode("dcp_open", side="response")))
+    assert main(["connections", path, "--columns", "name"]) == 0
+    assert capsys.readouterr().out == "name\nfoo\\xff\\x1b\\x0a\n"
+    assert [one["name"] for one in ndjson(capsys, "connections", path)] == ["foo\\xff\x1b\n"]

@@ -198,3 +198,66 @@ def test_conditions_see_what_the_wire_had(tmp_path: Path) -> None:
     rows = [record["row"] for record in records(capture, tmp_path, "--key", "*datatype*")]
     assert rows
     assert [record["row"] for record in records(capture, tmp_path, "--key", "*datatype*", "--redact")] == rows
+
+
+def twice(path: Path) -> Path:
+    """A capture of a stream whose snapshot has one document twice, the later one with a smaller CAS, which findings say."""
+    client = [
+        encode("dcp_open", key=b"reader", flags=["producer"]),
+        encode("dcp_stream_req", vbucket=7, opaque=0x20, start_seqno=0, end_seqno=(1 << 64) - 1),
+    ]
+    server = [
+        encode("dcp_open", side="response"),
+        encode("dcp_stream_req", side="response", opaque=0x20, failover_log=[{"uuid": 1, "seqno": 0}]),
+        encode("dcp_snapshot_marker", vbucket=7, opaque=0x20, start_seqno=0, end_seqno=2, snapshot_type=["disk", "checkpoint"]),
+        *(encode("dcp_mutation", vbucket=7, opaque=0x20, by_seqno=n, cas=9 - n, key=SECRET_KEY, value=SECRET_VALUE) for n in (1, 2)),
+    ]
+    return builders.capture(path, client=b"".join(client), server=b"".join(server))
+
+
+TELLING = {
+    "check": ["check"],
+    "check as ndjson": ["check", "-f", "ndjson"],
+    "check as sarif": ["check", "-f", "sarif"],
+    "sql over messages": ["sql", "from messages"],
+    "sql that looks": [
+        "sql",
+        "select key, count(*) from messages where key = 'key-alice-7' or key_bytes = 'key-alice-7'::blob group by all",
+    ],
+    "sql over findings": ["sql", "from findings", "-f", "json"],
+}
+SILENT = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
+
+
+def printed(command: str, capture: Path, rest: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> bytes:
+    assert main([command, str(capture), *rest]) in (0, 1)
+    return capsysbinary.readouterr().out
+
+
+@pytest.mark.parametrize(("command", "rest"), [(one, rest) for one, *rest in TELLING.values()], ids=TELLING)
+def test_findings_and_queries_say_no_key(command: str, rest: list[str], tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    capture = twice(tmp_path / "twice.pcap")
+    assert SECRET_KEY in printed(command, capture, rest, capsysbinary)
+    for redacted in (
+        printed(command, capture, [*rest, "--redact"], capsysbinary),
+        printed(command, everything(tmp_path / "everything.pcap"), [*rest, "--redact"], capsysbinary),
+    ):
+        for secret in (SECRET_KEY, SECRET_USER, SECRET_VALUE, SECRET_PATH):
+            assert secret not in redacted
+            assert secret.hex().encode() not in redacted
+
+
+@pytest.mark.parametrize("form", ["text", "csv", "ndjson"])
+@pytest.mark.parametrize("command", SILENT)
+def test_tables_of_streams_have_nothing_to_replace(
+    command: str, form: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for capture in (twice(tmp_path / "twice.pcap"), everything(tmp_path / "everything.pcap")):
+        redacted = printed(command, capture, ["-f", form, "--redact"], capsysbinary)
+        assert redacted == printed(command, capture, ["-f", form], capsysbinary)
+        assert b"alice" not in redacted
+
+
+def test_queries_see_equal_pseudonyms_for_equal_keys(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    query = "select count(distinct key) keys, count(*) n from messages where name = 'dcp_mutation'"
+    assert printed("sql", twice(tmp_path / "twice.pcap"), [query, "--redact", "-f", "ndjson"], capsysbinary) == b'{"keys":1,"n":2}\n'

@@ -10,6 +10,7 @@ import pytest
 from dcpinspect.errors import PlacedError
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.streams.contracts import BY_TABLE, GAPS, VBUCKETS
+from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.record_rows import RecordSelection, filter_columns, parse_record_filter
 from dcpinspect.tables.records import Made, Records, Worded
 
@@ -89,3 +90,12 @@ def test_every_table_has_columns_to_filter_by(table: Any) -> None:
 def test_a_condition_on_a_table_without_rows_leaves_none() -> None:
     records = Records(GAPS, {column.name: [] for column in GAPS.columns}, 0)
     assert len(RecordSelection(vbuckets=(range(5, 6),), connections=(range(1, 2),)).of(records)) == 0
+
+
+def test_saved_filters_have_names_and_those_of_messages_are_none_of_them() -> None:
+    saved = {"wide": Source("[filters] wide", "width > 1")}
+    assert parse_record_filter("@wide", GAPS, saved=saved).condition == parse_record_filter("width > 1", GAPS).condition
+    with pytest.raises(PlacedError, match="no filter is saved as @errors; there are @wide"):
+        parse_record_filter("@errors", GAPS, saved=saved)
+    with pytest.raises(PlacedError, match="no filter is saved as @errors; the config file has none"):
+        parse_record_filter("@errors", GAPS)
