@@ -55,6 +55,8 @@ class DirectionCoverage:
     first_hole: int | None
     """Stream offset; ``None`` where there is no hole."""
     first_skipped: int | None
+    first_fault: tuple[int, bytes] | None
+    """Stream offset and header of what stood where a message should begin, the first time; None behind a hole and before any message."""
 
     @property
     def unique(self) -> int:
@@ -139,4 +141,5 @@ class _Directions(Sequence[DirectionCoverage]):
             holes=account.holes,
             first_hole=framing.first_hole,
             first_skipped=framing.first_skipped,
+            first_fault=None if is_other else framing.first_fault,
         )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from dcpinspect.coverage import Coverage
+from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.foreign import TLS
+from dcpinspect.protocol.header import MAGIC_DOCS, Magic
+from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import Status, status_meaning, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
@@ -62,6 +64,14 @@ RULES = (
         "what was negotiated is unknown; begin the capture before the client connects",
     ),
     Rule("undecoded-bytes", "capture", "note", "bytes of a connection are in no message", "", "'--stats' says where and why"),
+    Rule(
+        "connection-reuse-inferred",
+        "capture",
+        "note",
+        "packets with other sequence numbers come on the addresses of a connection, and no SYN",
+        "",
+        "they were read as a connection of their own; what was negotiated on it is unknown",
+    ),
     Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210"),
 )
 
@@ -86,7 +96,9 @@ def findings(
                 yield _of("capture-hole", link.number, message, *_loss(context, link.number, direction), cause=name)
             if link.skipped[direction]:
                 yield _of("undecoded-bytes", link.number, f"{link.skipped[direction]:,} bytes could not be framed, {name}", cause=name)
+    yield from _reused(context.links)
     for one in coverage.directions:
+        yield from _faults(context, one)
         if one.protocol == TLS and one.not_decodable and one.direction == 0:
             yield _of("tls-without-key", one.connection, "encrypted")
         if one.cut:
@@ -139,3 +151,33 @@ def _loss(context: Context, connection: int, direction: int) -> list[Place]:
     losses = context.tracker.state.rows(s.N_LOSSES)
     mine = losses[(losses[:, s.L_CONNECTION] == connection) & (losses[:, s.L_DIRECTION] == direction)][:3]
     return [context.behind(loss) for loss in mine]
+
+
+def _reused(links: Sequence[Link]) -> Iterator[Occurrence]:
+    """Connections that were taken for new ones without a SYN."""
+    latest: dict[tuple[str, str], int] = {}
+    for link in links:
+        before = latest.get((link.client, link.server))
+        if before is not None and not link.has_handshake:
+            message = f"sequence numbers jump on the addresses of connection {before}: taken as a new connection"
+            yield _of("connection-reuse-inferred", link.number, message)
+        latest[link.client, link.server] = link.number
+
+
+def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
+    """What stood where a message should begin."""
+    link = context.by_number.get(one.connection)
+    if one.first_fault is None or link is None or not link.has_handshake:
+        return
+    offset, header = one.first_fault
+    places = _loss(context, one.connection, one.direction)[:1]
+    cause = ("c2s", "s2c")[one.direction]
+    if header[0] in MAGIC_DOCS:
+        name = opcode_name(header[1], server=header[0] in (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
+        size = int.from_bytes(header[8:12], "big")
+        message = f"{name} announces {size / (1 << 20):,.0f} MiB"
+        yield Occurrence("oversized-body", "warning", message, one.connection, tuple(places), cause=cause)
+        return
+    skipped = sum(one.skipped.values())
+    message = f"byte 0x{header[0]:02x} at offset {offset:,} starts no message; {skipped:,} bytes skipped, {cause}"
+    yield Occurrence("bad-magic", "error", message, one.connection, tuple(places), cause=cause)

@@ -29,6 +29,15 @@ SERVER = "a server fault: note its version and report it with this message"
 
 RULES = (
     Rule(
+        "bad-magic",
+        "wire",
+        "error",
+        "behind messages, a byte stands where the next one should begin that begins none",
+        "before the first message; after a hole; other protocols",
+        "look at the bytes: another protocol on the port, or a sender whose lengths are wrong",
+        ("c2s", "s2c"),
+    ),
+    Rule(
         "length-mismatch",
         "wire",
         "error",

@@ -99,6 +99,8 @@ class FramingAccount:
     first_hole: int | None = None
     """Stream offset of the first missing byte; ``None`` where none is missing."""
     first_skipped: int | None = None
+    first_fault: tuple[int, bytes] | None = None
+    """Stream offset and bytes of what stood where a message should begin, the first time, behind messages and before any hole."""
 
     def skip(self, size: int, reason: str) -> None:
         """``size`` captured bytes were skipped."""
@@ -107,7 +109,7 @@ class FramingAccount:
             self.reasons[reason] = self.reasons.get(reason, 0) + size
 
 
-_MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _ORDER, _REASONS = range(6)
+_MESSAGES, _UNFINISHED, _FIRST_HOLE, _FIRST_SKIPPED, _FAULT, _, _, _, _ORDER, _REASONS = range(10)
 _DIGIT = 3
 """Bits that number a reason, from 1."""
 
@@ -126,6 +128,11 @@ class Accounts:
         row[_MESSAGES], row[_UNFINISHED] = account.messages, account.unfinished
         row[_FIRST_HOLE] = 0 if account.first_hole is None else 1 + account.first_hole
         row[_FIRST_SKIPPED] = 0 if account.first_skipped is None else 1 + account.first_skipped
+        row[_FAULT] = 0
+        if account.first_fault is not None:
+            offset, header = account.first_fault
+            row[_FAULT] = 1 + offset
+            row[_FAULT + 1 : _FAULT + 4] = np.frombuffer(header, np.int64)
         order = 0
         for reason, size in reversed(account.reasons.items()):
             place = REASONS.index(reason)
@@ -137,7 +144,7 @@ class Accounts:
         """What was put in; an empty account where nothing was."""
         if number >= len(self._rows):
             return FramingAccount()
-        messages, unfinished, first_hole, first_skipped, order, *sizes = self._rows[number].tolist()
+        messages, unfinished, first_hole, first_skipped, fault, _, _, _, order, *sizes = self._rows[number].tolist()
         reasons = {}
         while order:
             place = (order & (1 << _DIGIT) - 1) - 1
@@ -150,4 +157,5 @@ class Accounts:
             reasons=reasons,
             first_hole=first_hole - 1 if first_hole else None,
             first_skipped=first_skipped - 1 if first_skipped else None,
+            first_fault=(fault - 1, self._rows[number, _FAULT + 1 : _FAULT + 4].tobytes()) if fault else None,
         )

@@ -231,6 +231,8 @@ class Framer:
                 start = int(walk.holes[hole, 1])
             else:
                 start += 1
+            if why != HOLE and self._recogniser is None and at >= self._heuristic_until:
+                self._mistrust(at, walk.data[at - walk.offset :][:HEADER].tobytes())
             self._lose(at, why, walk.release_at(at + HEADER - 1))
             self._lost_captured += captured(at, start, walk.holes)
             at = start
@@ -246,6 +248,12 @@ class Framer:
             self._held = None
         elif at > stretch.offset or self._held is not stretch:
             self._held = stretch.rest(at)
+
+    def _mistrust(self, at: int, header: bytes) -> None:
+        """Messages went up to stream offset ``at``, and something else stands there."""
+        account = self.account
+        if account.first_fault is None and account.first_hole is None and account.first_skipped is None:
+            account.first_fault = (at, header)
 
     def _is_foreign(self, decided: int) -> bool:
         """Whether the direction began as another protocol, before stream offset ``decided`` said otherwise."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from dcpinspect.engine import Engine
+from dcpinspect.findings.checker import Checker
+from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.tracker import Tracker
+from tests.builders import ACK, PSH
+from tests.damage import PORT, Talk, batches
 from tests.findings.checked import findings, told
 from tests.streams.told import Told, opened
 
@@ -53,6 +59,69 @@ def test_what_the_capture_lacks_is_told_once_a_direction() -> None:
     assert (found.rule, found.cause, found.severity) == ("capture-hole", "s2c", "note")
     assert found.message.endswith(" bytes in 1 hole, s2c")
     assert found.places[0].row > 0
+
+
+def test_bytes_that_start_no_message() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    talk.send("server", b"\x16\x03\x01 garbage, and more of it than a header has")
+    for seqno in range(1, 10):
+        stream.mutation(seqno, f"k{seqno}")
+    (found,) = [one for one in findings(talk) if one.severity == "error"]
+    assert (found.rule, found.cause) == ("bad-magic", "s2c")
+    assert found.message.startswith("byte 0x16 at offset ")
+    assert found.message.endswith(" starts no message; 45 bytes skipped, s2c")
+    assert found.places[0].row > 0
+    assert findings(talk, sizes=[1] * 90) == findings(talk)
+
+
+def test_a_length_beyond_all_reason() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    talk.send("server", bytes.fromhex("80570000000000077000000000000007") + bytes(8))
+    for seqno in range(1, 10):
+        stream.mutation(seqno, f"k{seqno}")
+    (found,) = [one for one in findings(talk) if one.severity in ("error", "warning")]
+    assert (found.rule, found.message) == ("oversized-body", "dcp_mutation announces 1,792 MiB")
+
+
+def test_bytes_behind_a_hole_or_before_any_message_accuse_nobody() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    with talk.lost():
+        stream.mutation(1, "k")
+    talk.send("server", b"\x16\x03\x01 garbage, and more of it than a header has")
+    for seqno in range(2, 10):
+        stream.mutation(seqno, f"k{seqno}")
+    other = Told("x:1", port=50_001)
+    other.send("server", b"\x16\x03\x01 garbage, and more of it than a header has")
+    other.hello("test/1.0", "JSON")
+    other.open("x:1", "producer")
+    for _ in range(9):
+        other.noop()
+    assert [one for one in told(talk, other) if one[1] == "bad-magic"] == []
+
+
+def test_a_connection_that_seems_to_be_another_one() -> None:
+    first = Talk(50_000)
+    first.handshake()
+    again = Talk(50_000, isn=(3_000_000_000, 3_100_000_000), start_ns=first.time_ns)
+    for talk in (first, again):
+        for _ in range(5):
+            talk.send(0, encode("dcp_noop"), ACK | PSH)
+            talk.send(1, encode("dcp_noop", "response"), ACK | PSH)
+    engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
+    checker = Checker(tracker, ["connection-reuse-inferred"])
+    for batch in [*(engine.feed(part) for part in batches([*first.packets, *again.packets])), engine.finish()]:
+        if batch is not None:
+            tracker.feed(batch)
+            checker.take(batch)
+    (found,) = checker.findings(engine.links, engine.coverage)
+    assert (found.rule, found.connection) == ("connection-reuse-inferred", 2)
+    assert found.message == "sequence numbers jump on the addresses of connection 1: taken as a new connection"
 
 
 def test_a_capture_that_begins_in_the_middle() -> None:

@@ -109,7 +109,7 @@ def test_a_body_of_more_than_30_mib() -> None:
 
 
 def test_every_rule_has_a_fault_here() -> None:
-    elsewhere = {"bad-collection-prefix", "oversized-body", "refused-payload", "value-length", "cache-transfer-record"}
+    elsewhere = {"bad-magic", "bad-collection-prefix", "oversized-body", "refused-payload", "value-length", "cache-transfer-record"}
     assert set(FAULTS) | elsewhere == {rule.id for rule in RULES} == IDS
 
 

@@ -16,6 +16,7 @@ accounts = st.builds(
     reasons=st.dictionaries(st.sampled_from(REASONS), st.integers(1, 1 << 50)),
     first_hole=st.none() | SIZES,
     first_skipped=st.none() | SIZES,
+    first_fault=st.none() | st.tuples(SIZES, st.binary(min_size=24, max_size=24)),
 )
 
 
