@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/filter.md", "docs/formats.md", "docs/sql.md", "docs/streams.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/check.md", "docs/filter.md", "docs/formats.md", "docs/sql.md", "docs/streams.md")
 
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install "
 CHECK = "-m tests.check"
@@ -54,7 +54,7 @@ def consoles(document: str) -> list[str]:
     return re.findall(r"^```console\n(\$ .*?)^```$", (ROOT / document).read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/streams.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/check.md", "docs/streams.md"])
 def test_what_documents_show_is_what_the_commands_print(document: str, installed: Path, request: pytest.FixtureRequest) -> None:
     for block in consoles(document):
         command, _, shown = block.removeprefix("$ ").partition("\n")
