@@ -153,7 +153,9 @@ def _rules(rule: list[str] | None, family: list[str] | None, no_rule: list[str] 
     for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, families)):
         for value in values or ():
             if value not in known:
-                close = did_you_mean(value, known) or f"; there are {', '.join(known)}"
+                close = did_you_mean(value, known) or (
+                    f"; there are {', '.join(known)}" if known is families else "; docs/rules.md has all"
+                )
                 raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
     chosen = [
         one.id

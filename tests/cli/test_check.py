@@ -53,7 +53,8 @@ def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> No
     [
         (["--rule", "rolback"], "--rule rolback: no rule has this name; did you mean rollback"),
         (["--family", "streams"], "--family streams: no family has this name; did you mean stream?"),
-        (["--no-rule", "x"], "--no-rule x: no rule has this name"),
+        (["--family", "xyz"], "--family xyz: no family has this name; there are wire, session, stream,"),
+        (["--no-rule", "x"], "--no-rule x: no rule has this name; docs/rules.md has all\n"),
     ],
 )
 def test_what_is_no_rule_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
