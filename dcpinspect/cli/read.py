@@ -101,8 +101,6 @@ def show(
         chosen = None  # the config file's are for formats that show nothing else
     wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
-    if check and redactor is not None:
-        raise UsageError("--check: findings quote what --redact replaces; leave out one of the two")
     extra_ports, find_ports = options.ports(port)
     packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
     with packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
@@ -113,7 +111,7 @@ def show(
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
         with opened(output, format_, source.captures) as out, bar:
             writer = writer_of(format_, out, reading, wishes)
-            watch = Watch(reading, out, format_, pauses=source.pauses) if check else None
+            watch = Watch(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
             # The next batch is decoded while this one is written, unless it may take long to come.
             is_ahead = format_ not in WHOLE_MESSAGES and not source.pauses and subset is None
             batches = ahead(reading) if is_ahead else reading

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dcpinspect.cli.output import Output
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Reading
 
 AT_ONCE = 3
@@ -28,9 +29,9 @@ _Kind = tuple[str, str | None]
 class Watch:
     """Writes what a reading that is under way finds wrong, between its messages."""
 
-    def __init__(self, reading: Reading, output: Output, format_: Format, *, pauses: bool) -> None:
+    def __init__(self, reading: Reading, output: Output, format_: Format, *, pauses: bool, redactor: Redactor | None = None) -> None:
         """``format_``: text, or NDJSON. ``pauses``: the reading waits for what comes, so one looks before its end."""
-        reading.check()
+        reading.check(redactor=redactor)
         self._reading = reading
         self._output = output
         self._format = format_

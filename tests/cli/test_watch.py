@@ -123,10 +123,24 @@ def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
     assert "1 error" in rest
 
 
+def test_what_is_redacted_is_redacted_in_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "secret")
+    stream.mutation(2, "secret")
+    path = tmp_path / "twice.pcap"
+    path.write_bytes(capture(talk))
+    for arguments, is_told in (([], True), (["--redact"], False)):
+        assert main(["read", str(path), "--opcode", "dcp_open", "--check", *arguments]) == 0
+        shown = capsys.readouterr().out
+        assert "duplicate-key-in-snapshot" in shown
+        assert ("secret" in shown) == is_told
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--check", "--redact"], "--check: findings quote what --redact replaces"),
         (["--check", "-f", "csv"], "--check: csv does not use it; it is for --format text or ndjson"),
         (["--check", "-o", "x.parquet"], "--check: parquet does not use it"),
     ],
