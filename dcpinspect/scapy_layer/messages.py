@@ -1,7 +1,7 @@
 """Messages as Scapy packets: the header, and above it a class for each layout of the table.
 
 Lengths are computed where they are not given. What has no layout, or does not fit it, is ``Raw`` above the header; bytes that begin
-no message are ``Raw``, what follows a message in its segment is ``Padding``.
+no message are ``Raw``. The messages of a segment stand one above the other; what follows them and begins none is ``Padding``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from dcpinspect.scapy_layer.frames import FramesField
 
 PORT = 11210
 """Bound to the layer. 11207 is not: it carries TLS."""
+MAX_MESSAGES = 64
+"""Layers of one segment, more than a full one on Ethernet can hold. Scapy calls itself for each layer, and Python ends what is too deep."""
 
 _MAGICS: dict[tuple[bool, Side], Magic] = {
     (False, "request"): Magic.REQUEST,
@@ -100,7 +102,9 @@ class DCP(Packet):
 
     name = "DCP"
     match_subclass = True
-    __slots__ = ("framing_size", "origin")
+    __slots__ = ("built_size", "framing_size", "origin")
+    built_size: int | None
+    """Bytes of the message and all that follow it, while those before them are built."""
     framing_size: int
     """Bytes of framing extras that were dissected, also where the header forgot to count them."""
     origin: Any
@@ -121,6 +125,7 @@ class DCP(Packet):
     ]
 
     def __init__(self, *args: Any, **fields: Any) -> None:
+        self.built_size = None
         self.framing_size = 0
         self.origin = None
         super().__init__(*args, **fields)
@@ -138,7 +143,12 @@ class DCP(Packet):
         del session
         size = HEADER_SIZE + int.from_bytes(data[8:12], "big") if len(data) >= HEADER_SIZE else HEADER_SIZE
         metadata["tcp_min_len"] = size
-        return cls(data) if len(data) >= size else None
+        if len(data) < size:
+            return None
+        message = cls(data[:size])
+        if data[size:]:
+            message.add_payload(conf.padding_layer(data[size:]))
+        return message
 
     def header(self) -> Header:
         """The numbers of the header; lengths that are still to be computed are 0."""
@@ -155,8 +165,21 @@ class DCP(Packet):
             cas=self.cas,
         )
 
+    def do_build(self) -> bytes:
+        """The message, and those that follow it."""
+        following = self.payload.getlayer(DCP)
+        if following is not None:
+            following.built_size = None
+        built: bytes = super().do_build()
+        self.built_size = len(built)
+        return built
+
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         """With the lengths that were not given."""
+        following = self.payload.getlayer(DCP)
+        body_size = len(pay)
+        if following is not None:  # Scapy may have built a copy of it
+            body_size -= len(following.do_build()) if following.built_size is None else following.built_size
         layout = self.payload.layout if isinstance(self.payload, MessageBody) else None
         framing_size = len(pkt) - HEADER_SIZE
         out = bytearray(pkt)
@@ -168,13 +191,8 @@ class DCP(Packet):
         if self.extras_length is None and layout is not None:
             out[4] = layout.extras_size
         if self.total_body_length is None:
-            out[8:12] = (framing_size + len(pay)).to_bytes(4, "big")
+            out[8:12] = (framing_size + body_size).to_bytes(4, "big")
         return bytes(out) + pay
-
-    def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Other messages may follow in the same segment."""
-        size = max(0, (self.total_body_length or 0) - self.framing_size)
-        return s[:size], s[size:] or None
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
         """By the layout that fits."""
@@ -191,12 +209,30 @@ class DCP(Packet):
         return _BY_LAYOUT.get(id(layout), McbpError)
 
     def do_dissect_payload(self, s: bytes) -> None:
+        """The body, then the other messages of the segment."""
+        size = max(0, (self.total_body_length or 0) - self.framing_size)
+        self._dissect_body(s[:size], is_empty=not size)
+        last: Packet = self
+        rest = s[size:]
+        for _ in range(1, MAX_MESSAGES):
+            if not rest or DCP.dispatch_hook(rest) is not DCP:
+                break
+            size = HEADER_SIZE + int.from_bytes(rest[8:12], "big")
+            message = DCP(rest[:size], stop_dissection_after=self.stop_dissection_after, _internal=1)
+            last.add_payload(message)
+            last, rest = message, rest[size:]
+        if rest and conf.padding:
+            last.add_payload(conf.padding_layer(rest))
+
+    def _dissect_body(self, body: bytes, *, is_empty: bool) -> None:
         """A message without a body has a class of its own, too."""
-        super().do_dissect_payload(s)
-        if not s and (self.total_body_length or 0) <= self.framing_size:
-            kind = self.guess_payload_class(s)
+        super().do_dissect_payload(body)
+        if is_empty:
+            kind = self.guess_payload_class(body)
             if kind is not conf.raw_layer:
-                self.add_payload(kind(_internal=1, _underlayer=self))
+                empty = kind(_internal=1, _underlayer=self)
+                empty.explicit = 1  # as all that was dissected
+                self.add_payload(empty)
 
     def copy(self) -> Any:
         """A copy, which stands where the original does."""
@@ -213,12 +249,12 @@ class DCP(Packet):
         is_pair = isinstance(other, DCP) and _is_response(self) and not _is_response(other)
         return int(is_pair and (self.opcode, self.opaque) == (other.opcode, other.opaque))
 
-    def mysummary(self) -> str:
-        """What happened, and where."""
+    def mysummary(self) -> Any:
+        """What happened, and where; of every message of a segment."""
         name = opcode_name(self.opcode, server=_is_server(self))
         if _is_response(self):
-            return f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque 0x{self.opaque:08x}"
-        return f"DCP {name} vbucket {self.vbucket} opaque 0x{self.opaque:08x}"
+            return f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque 0x{self.opaque:08x}", [DCP]
+        return f"DCP {name} vbucket {self.vbucket} opaque 0x{self.opaque:08x}", [DCP]
 
 
 # -- bodies ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given
 from scapy.layers.inet import IP, TCP
 from scapy.packet import Packet, Padding, Raw
 from scapy.supersocket import StreamSocket
+from scapy.utils import PcapReader
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
@@ -37,7 +39,8 @@ from dcpinspect.scapy_layer import (
     McbpSubdocMultiLookup,
     MessageBody,
 )
-from dcpinspect.scapy_layer.messages import MESSAGES
+from dcpinspect.scapy_layer.messages import MAX_MESSAGES, MESSAGES
+from tests.peers.truth import SAMPLES
 from tests.protocol.strategies import messages
 from tests.protocol.vectors import ALL, Vector
 from tests.scenarios.test_vectors import SOUND
@@ -255,10 +258,85 @@ def test_what_the_capture_cut_off_is_not_invented() -> None:
     assert not isinstance(DCP(data[:24]).payload, MessageBody)
 
 
-def test_a_message_behind_another_is_padding() -> None:
-    packet = DCP(encode("dcp_noop") + encode("noop"))
-    assert packet[Padding].load == encode("noop")
-    assert bytes(packet) == encode("dcp_noop") + encode("noop")
+def test_messages_of_a_segment_are_layers_one_after_another() -> None:
+    data = encode("dcp_mutation", by_seqno=17, key=b"k", value=b"v") + encode("dcp_noop") + encode("dcp_deletion", key=b"x", opaque=3)
+    packet = DCP(data)
+    assert [type(layer) for layer in (packet, *_above(packet))] == [DCP, DcpMutation, DCP, DcpNoop, DCP, DcpDeletion]
+    assert (_above(packet)[-2].opaque, packet[DcpDeletion].key, packet[DcpMutation].value) == (3, b"x", b"v")
+    assert packet.summary().count("DCP ") == 3
+    for again in (packet, forgotten(DCP(data)), without_own_lengths(DCP(data)), packet.copy(), DCP(data[:-1]), DCP(data + b"\x80\x57")):
+        assert bytes(again) in (data, data[:-1], data + b"\x80\x57")
+
+
+def test_what_begins_no_message_behind_others_is_padding() -> None:
+    for rest in (b"\x80\x57", b"GET / HTTP/1.1\r\nHost: example\r\n\r\n"):
+        packet = DCP(encode("dcp_noop") + encode("noop") + rest)
+        assert packet[Padding].load == rest
+        assert bytes(forgotten(packet)) == encode("dcp_noop") + encode("noop") + rest
+
+
+def test_lengths_of_several_messages_are_each_its_own() -> None:
+    first, second = DCP() / DcpMutation(key=b"k", value=b"v"), DCP(opaque=3) / DcpDeletion(key=b"xyz")
+    assert bytes(first / second) == bytes(first) + bytes(second)
+    assert bytes(IP() / TCP() / first / second)[40:] == bytes(first) + bytes(second)
+    between = DCP(bytes(first))
+    between.payload.add_payload(DcpNoop() / second)
+    assert bytes(without_own_lengths(between)) == bytes(first) + bytes(second)
+    assert bytes(first / DCP() / DCP() / DcpNoop()) == bytes(first) + bytes(DCP()) + bytes(DCP() / DcpNoop())
+
+
+def test_more_messages_than_scapy_can_stack_are_still_the_same_bytes() -> None:
+    data = encode("dcp_noop") * 3000
+    packet = DCP(data)
+    assert len([layer for layer in _above(packet) if type(layer) is DCP]) == MAX_MESSAGES - 1
+    for again in (packet, forgotten(DCP(data)), packet.copy()):
+        assert bytes(again) == data
+    assert shown(packet)
+    assert packet.summary()
+
+
+def _above(packet: Packet) -> list[Any]:
+    layers: list[Any] = []
+    while packet.payload:
+        packet = packet.payload
+        layers.append(packet)
+    return layers
+
+
+def without_own_lengths(packet: Packet) -> Packet:
+    """The packet with all lengths of all its messages to be computed again."""
+    for layer in (packet, *_above(packet)):
+        without_lengths(layer)
+    return packet
+
+
+@pytest.mark.parametrize("path", [path for path in SAMPLES.glob("*.pcap*") if path.suffix != ".gz"], ids=lambda path: path.name)
+def test_every_segment_of_a_sample_is_the_same_bytes_again(path: Path) -> None:
+    whole = 0
+    with PcapReader(str(path)) as reader:
+        frames = list(reader)
+    for frame in frames:
+        if TCP not in frame or not isinstance(frame[TCP].payload, DCP):
+            continue
+        data = bytes(frame[TCP].payload)
+        message = DCP(data)
+        assert bytes(message) == data
+        messages = [layer for layer in (message, *_above(message)) if isinstance(layer, DCP)]
+        sizes = [24 + layer.total_body_length for layer in messages]
+        if sum(sizes) == len(data):
+            whole += 1
+            assert Padding not in message
+            assert bytes(forgotten(message)) == data
+            assert [layer.opaque for layer in messages] == _opaques(data)
+    assert whole > 5
+
+
+def _opaques(data: bytes) -> list[int]:
+    found, at = [], 0
+    while at < len(data):
+        found.append(int.from_bytes(data[at + 12 : at + 16], "big"))
+        at += 24 + int.from_bytes(data[at + 8 : at + 12], "big")
+    return found
 
 
 def test_the_layer_is_bound_to_its_port_only() -> None:
