@@ -8,6 +8,7 @@ import numpy as np
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import (
+    acknowledged,
     connections,
     ends,
     gaps,
@@ -36,7 +37,22 @@ from dcpinspect.tables.messages import MessageBatch
 
 RULES: Mapping[str, Rule] = {
     rule.id: rule
-    for module in (wire, negotiation, pairing, opens, requests, history, reopening, ends, owed, order, markers, gaps, connections)
+    for module in (
+        wire,
+        negotiation,
+        pairing,
+        opens,
+        requests,
+        history,
+        reopening,
+        ends,
+        owed,
+        order,
+        markers,
+        acknowledged,
+        gaps,
+        connections,
+    )
     for rule in module.RULES
 }
 """Every rule by its id."""
@@ -85,6 +101,7 @@ class Checker:
         self._negotiation = negotiation.Negotiation()
         self._pairing = pairing.Pairing()
         self._opens = opens.Opens()
+        self._acknowledged = acknowledged.Acknowledged()
         self._places: dict[int, Place] = {}
 
     def take(self, batch: MessageBatch) -> None:
@@ -94,6 +111,7 @@ class Checker:
         for found in (*self._negotiation.candidates(batch, self._tracker), *self._pairing.candidates(batch)):
             self._collector.add_rows(batch, found)
         self._opens.take(batch, self._tracker.conversation.news)
+        self._acknowledged.take(batch)
         state = self._tracker.state
         anomalies = state.rows(s.N_ANOMALIES)
         if len(anomalies):
@@ -120,7 +138,7 @@ class Checker:
         collector = self._collector.copy()
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
         if is_whole:
-            for occurrence in self._pairing.findings(context, coverage):
+            for occurrence in (*self._pairing.findings(context, coverage), *self._acknowledged.findings(context, coverage)):
                 collector.add(occurrence)
         for occurrence in self._opens.findings(context):
             collector.add(occurrence)

@@ -174,7 +174,7 @@ def on_seqno(
             fault = w.BELOW_START if streams[st, s.S_POSITION_BY] == s.BY_START else w.NOT_INCREASING
             note(fault, i, st, seqno, position, messages, streams, anomalies, counts)
         see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
-        see_in_snapshot(n, seqno, is_advanced, snapshots)
+        see_in_snapshot(n, seqno, is_advanced, messages[s.M_PLACE + s.AT_TIME, i], snapshots)
         return
     within = n >= 0 and is_within(n, seqno, snapshots)
     if has_range and not within and not suspended and fault < 0:
@@ -204,7 +204,7 @@ def on_seqno(
         enter_gap(st, before, flags, i, messages, connections, streams, gaps, counts)
     see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
     move(st, seqno, s.BY_ADVANCED if is_advanced else s.BY_EVENT, i, messages, connections, streams)
-    see_in_snapshot(n, seqno, is_advanced, snapshots)
+    see_in_snapshot(n, seqno, is_advanced, messages[s.M_PLACE + s.AT_TIME, i], snapshots)
 
 
 @inline
@@ -216,7 +216,7 @@ def is_within(n: int, seqno: int, snapshots: Ints) -> bool:
 
 
 @inline
-def see_in_snapshot(n: int, seqno: int, is_advanced: bool, snapshots: Ints) -> None:
+def see_in_snapshot(n: int, seqno: int, is_advanced: bool, time_ns: int, snapshots: Ints) -> None:
     """Counts what came in snapshot ``n``, -1 for none, wherever its seqno lies; its end completes it."""
     if n < 0:
         return
@@ -230,6 +230,7 @@ def see_in_snapshot(n: int, seqno: int, is_advanced: bool, snapshots: Ints) -> N
         snapshots[n, s.N_REACHED] = max(snapshots[n, s.N_REACHED], seqno)
         if seqno == snapshots[n, s.N_END] and snapshots[n, s.N_STATE] == w.OPEN:
             snapshots[n, s.N_STATE] = w.COMPLETE_ADVANCED if is_advanced else w.COMPLETE
+            snapshots[n, s.N_REACHED_TIME] = time_ns
 
 
 @inline

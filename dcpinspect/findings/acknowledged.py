@@ -1,0 +1,98 @@
+"""Rules about markers that ask to be acknowledged: whether the consumer does, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.context import ALL, Context, plain
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.tables.messages import MessageBatch
+
+RULES = (
+    Rule(
+        "ack-missing",
+        "snapshot",
+        "warning",
+        "a snapshot whose marker asks to be acknowledged is complete, and the consumer does not",
+        "snapshots that are not complete; streams that the client closes; a hole in which the answer may be",
+        "the producer waits for it, in a takeover for ever: look at the consumer",
+    ),
+    Rule(
+        "ack-early",
+        "snapshot",
+        "note",
+        "a snapshot is acknowledged before its last message came",
+        "one round trip, within which the two directions cannot be compared",
+        "acknowledge a snapshot once all of it is stored",
+    ),
+)
+
+MOST = 1 << 16
+"""Such markers that are remembered, the latest ones."""
+ACK = 0x08
+LEAST_PATIENCE_NS = 2_000_000_000
+
+
+class Acknowledged:
+    """Follows markers that ask to be acknowledged to their answers."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, Place | None] = {}
+        """By row of the marker."""
+
+    def take(self, batch: MessageBatch) -> None:
+        """The next messages."""
+        decoded = batch.decoded
+        markers = (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
+        flags = decoded.numbers.get("snapshot_type")
+        if flags is not None:
+            asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
+            self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
+        for index in np.flatnonzero(markers & decoded.is_response).tolist():
+            row = batch.request_row.at(index)
+            if row in self._answers:
+                self._answers[row] = place_of(batch, index)
+        while len(self._answers) > MOST:
+            del self._answers[next(iter(self._answers))]
+
+    def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
+        """All occurrences."""
+        if not self._answers:
+            return
+        snapshots = context.snapshots
+        is_complete = np.isin(snapshots[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED)) & (snapshots[:, s.N_TAINTED] == 0)
+        is_asked = np.isin(snapshots[:, s.N_PLACE + s.AT_ROW], list(self._answers))
+        cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
+        for number in np.flatnonzero(is_complete & is_asked).tolist():
+            stream = context.streams[snapshots[number, s.N_STREAM]]
+            link = context.by_number.get(int(stream[s.S_CONNECTION]))
+            consumer = 1 - context.producer(int(stream[s.S_CONNECTION]))
+            if link is None or not link.has_handshake or (link.number, consumer) in cut_off or context.known_up_to(link, consumer) < ALL:
+                continue
+            answer = self._answers[int(snapshots[number, s.N_PLACE + s.AT_ROW])]
+            reached, slowest = int(snapshots[number, s.N_REACHED_TIME]), int(context.tracker.state.connections[link.number, s.C_SLOWEST])
+            start, end = plain(snapshots[number, s.N_START]), plain(snapshots[number, s.N_END])
+            marker = context.marker(number)
+            if answer is None:
+                waited = (link.closed_ns if link.closed else link.last_ns) - reached
+                if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream[s.S_CLOSED_ROW] < 0:
+                    message = f"snapshot {start}–{end} was to be acknowledged, and was not for {waited / 1e9:.1f} s"
+                    yield _of("ack-missing", "warning", message, stream, (marker,), (start, end))
+            elif answer.time_ns + slowest < reached:
+                message = f"snapshot {start}–{end} acknowledged {(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
+                yield _of("ack-early", "note", message, stream, (answer, marker), (start, end))
+
+
+def _of(rule: str, severity: Severity, message: str, stream: np.ndarray, places: tuple[Place, ...], seqnos: tuple[int, ...]) -> Occurrence:
+    sid = int(stream[s.S_SID])
+    connection, vbucket = int(stream[s.S_CONNECTION]), int(stream[s.S_VBUCKET])
+    return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
