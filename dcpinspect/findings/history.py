@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
@@ -83,7 +84,10 @@ def findings(context: Context) -> Iterator[Occurrence]:
         for place, number in enumerate(numbers):
             if not _is_rollback(context, number):
                 continue
-            wrong = _wrong_entry(context, number, numbers[:place], sent[client, int(context.streams[number, s.S_VBUCKET])])
+            before = numbers[place - 1] if place else -1
+            wrong = _wrong_entry(context, number, before, sent[client, int(context.streams[number, s.S_VBUCKET])])
+                context, number, numbers[place - 1] if place else -1, sent[client, int(context.streams[number, s.S_VBUCKET])]
+            )
             if wrong is not None:
                 yield wrong
             elif number not in explained:
@@ -116,19 +120,18 @@ def _sent(context: Context) -> dict[tuple[str, int], list[KnownLog]]:
     return found
 
 
-def _wrong_entry(context: Context, number: int, before: Sequence[int], sent: Sequence[KnownLog]) -> Occurrence | None:
+def _wrong_entry(context: Context, number: int, previous: int, sent: Sequence[KnownLog]) -> Occurrence | None:
+    """``previous``: the client's stream before, -1 for none."""
     row = context.streams[number]
     uuid, start = int(row[s.S_UUID]) & _MASK, plain(row[s.S_START])
-    previous = before[-1] if before else -1
     if not uuid or previous < 0 or not _is_rollback(context, previous) or row[s.S_START] > context.streams[previous, s.S_ROLLBACK]:
         return None
-    asked = int(row[s.S_OPENED + s.AT_ROW])
     bucket = context.logs.origins[int(row[s.S_CONNECTION])][1]
-    known = [log for log in sent if log.at.row < asked and context.logs.origins[log.connection][1] == bucket]
-    right = known[-1].newest_below(start) if known else None
-    if right is None or right == uuid:
+    place = bisect_left(sent, int(row[s.S_OPENED + s.AT_ROW]), key=lambda log: log.at.row)
+    log = next((sent[one] for one in range(place - 1, -1, -1) if context.logs.origins[sent[one].connection][1] == bucket), None)
+    right = log.newest_below(start) if log is not None else None
+    if log is None or right is None or right == uuid:
         return None
-    log = known[-1]
     message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
     return occurrence(
         context,
@@ -210,7 +213,7 @@ def _is_again(context: Context, numbers: Sequence[int], before: int, number: int
 
 
 def _was_accepted(context: Context, numbers: Sequence[int], before: int, number: int) -> bool:
-    between = numbers[numbers.index(before) + 1 : numbers.index(number)]
+    between = numbers[bisect_right(numbers, before) : bisect_left(numbers, number)]  # they are in order
     return any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in between)
 
 
@@ -280,7 +283,7 @@ def _end_loop(context: Context, numbers: Sequence[int], ended: Sequence[int]) ->
 def _sent_again(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> int:
     """Items that streams since the first round delivered although the client had been sent items that far before."""
     streams = context.streams
-    first = numbers.index(rounds[0])
+    first = bisect_left(numbers, rounds[0])
     high, again = s.LEAST, 0
     for place, number in enumerate(numbers):
         row = streams[number]

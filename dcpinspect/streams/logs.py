@@ -64,7 +64,8 @@ class FailoverLogs:
         """By connection."""
         self._streams = streams
         self._known: dict[tuple[Origin, int], list[KnownLog]] = defaultdict(list)
-        parsed: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._parsed: dict[int, tuple[tuple[int, int], ...]] = {}
+        parsed = self._parsed
         for number in np.flatnonzero(streams[:, s.S_LOG] >= 0).tolist():
             row = streams[number]
             log = int(row[s.S_LOG])
@@ -93,6 +94,11 @@ class FailoverLogs:
         """The logs of a stream's vbucket on its server, in order of rows."""
         row = self._streams[stream]
         return self._known.get((self.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])), ())
+
+    def newest(self, stream: int) -> int | None:
+        """Uuid of the newest branch by the log with which a stream was accepted."""
+        log = int(self._streams[stream, s.S_LOG])
+        return self._parsed[log][0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:
         """The log that tells most of an answer: the next one that comes, else the last one before."""

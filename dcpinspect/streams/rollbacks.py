@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +16,17 @@ from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
-from dcpinspect.streams.logs import FailoverLogs, KnownLog
+from dcpinspect.streams.logs import FailoverLogs, KnownLog, Origin
 from dcpinspect.streams.rollback import Asked, Explanation, Seen, explain_rollback
 from dcpinspect.tables.records import Records, Values
 
 Table = npt.NDArray[np.int64]
 
+_Place = tuple[Origin, int]
+"""A vbucket of a server."""
 _MASK = 2**64 - 1
+_BACK = 16
+"""Streams of a client, and snapshots of each, among which the one around a rollback seqno is sought."""
 _HAS_PURGE = 4
 
 
@@ -52,18 +57,20 @@ class Rollbacks:
         rolled = np.flatnonzero((streams[:, s.S_ANSWER] == w.A_ROLLBACK) & (streams[:, s.S_FORM] > 0)).tolist()
         self._clients = clients
         vbuckets = set(streams[rolled, s.S_VBUCKET].tolist())
-        self._of_client: dict[tuple[str, int], list[int]] = defaultdict(list)
-        self._of_server: dict[tuple[object, int], list[int]] = defaultdict(list)
+        self._purge: dict[_Place, int] = {}
+        self._greatest: dict[tuple[_Place, int], int] = {}
+        self._look(vbuckets)
+        self._of_client: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+        columns = streams[:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]]
         for number in np.flatnonzero(np.isin(streams[:, s.S_VBUCKET], list(vbuckets))).tolist():
-            connection, vbucket = (int(value) for value in streams[number, [s.S_CONNECTION, s.S_VBUCKET]])
+            connection, vbucket, sid = columns[number].tolist()
             if connection in clients:
-                self._of_client[clients[connection], vbucket].append(number)
-                self._of_server[logs.origins[connection], vbucket].append(number)
-        self._first_snapshot: dict[int, list[int]] = defaultdict(list)
+                self._of_client[clients[connection], vbucket, sid].append(number)
+        self._of_stream: dict[int, list[int]] = defaultdict(list)
         wanted = {number for numbers in self._of_client.values() for number in numbers}
         for number, stream in enumerate(snapshots[:, s.N_STREAM].tolist()):
             if stream in wanted:
-                self._first_snapshot[stream].append(number)
+                self._of_stream[stream].append(number)
         self._found = {number: self._explain(number) for number in rolled if int(streams[number, s.S_CONNECTION]) in clients}
 
     def of(self, stream: int) -> Rollback:
@@ -81,28 +88,35 @@ class Rollbacks:
         why = explain_rollback(asked, to, log.entries if log is not None else None, seen)
         return Rollback(asked, to, why, log, seen, self._resumable(number, to, why.resume_uuid, log))
 
+    def _look(self, vbuckets: set[int]) -> None:
+        """Gathers what the capture shows of these vbuckets on each server: purge seqnos, and how far each branch goes."""
+        streams, snapshots = self._streams, self._snapshots
+        is_wanted = np.isin(streams[:, s.S_VBUCKET], list(vbuckets))
+        markers = snapshots[is_wanted[snapshots[:, s.N_STREAM]] & (snapshots[:, s.N_LAYOUT] > s.UPR_LAYOUT)]
+        ends = np.full(len(streams), s.LEAST)
+        np.maximum.at(ends, markers[:, s.N_STREAM], markers[:, s.N_END])
+        np.maximum.at(ends, np.flatnonzero(streams[:, s.S_SEEN] > 0), streams[streams[:, s.S_SEEN] > 0, s.S_LAST])
+        told = markers[(markers[:, s.N_PRESENT] & _HAS_PURGE) != 0]
+        purges = np.full(len(streams), s.LEAST)
+        has_purge = np.zeros(len(streams), dtype=np.bool_)
+        np.maximum.at(purges, told[:, s.N_STREAM], told[:, s.N_PURGE])
+        has_purge[told[:, s.N_STREAM]] = True
+        for number in np.flatnonzero(is_wanted).tolist():
+            connection, vbucket = (int(value) for value in streams[number, [s.S_CONNECTION, s.S_VBUCKET]])
+            if connection not in self._clients:
+                continue
+            key = self._logs.origins[connection], vbucket
+            if has_purge[number]:
+                self._purge[key] = max(self._purge.get(key, 0), _plain(purges[number]))
+            branch = self._logs.newest(number)
+            if branch is not None and ends[number] > s.LEAST:
+                self._greatest[key, branch] = max(self._greatest.get((key, branch), 0), _plain(ends[number]))
+
     def _seen(self, number: int, uuid: int) -> Seen:
         """What the capture shows of the vbucket on the server; of its seqnos, those of streams whose newest branch is ``uuid``."""
         row = self._streams[number]
-        purge: list[int] = []
-        greatest: list[int] = []
-        for other in self._of_server[self._logs.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])]:
-            markers = self._snapshots[self._first_snapshot.get(other, [])]
-            purge += [_plain(value) for value in markers[(markers[:, s.N_PRESENT] & _HAS_PURGE) != 0, s.N_PURGE].tolist()]
-            if not self._is_on(other, uuid):
-                continue
-            greatest += [_plain(value) for value in markers[markers[:, s.N_LAYOUT] > s.UPR_LAYOUT, s.N_END].tolist()]
-            if self._streams[other, s.S_SEEN]:
-                greatest.append(_plain(self._streams[other, s.S_LAST]))
-        return Seen(max(purge, default=None), max(greatest, default=None))
-
-    def _is_on(self, stream: int, uuid: int) -> bool:
-        """Whether a stream was accepted with a log whose newest branch is ``uuid``."""
-        if self._streams[stream, s.S_LOG] < 0:
-            return False
-        answered = int(self._streams[stream, s.S_ANSWERED + s.AT_ROW])
-        log = next((log for log in self._logs.of(stream) if log.at.row == answered), None)
-        return log is not None and bool(log.entries) and log.entries[0][0] == uuid
+        key = self._logs.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])
+        return Seen(self._purge.get(key), self._greatest.get((key, uuid)))
 
     def _resumable(self, number: int, to: int, uuid: int | None, log: KnownLog | None) -> tuple[int, int]:
         """The snapshot to name with start ``to``: the client's own around it, if it has the items up to there and the server all of it."""
@@ -111,11 +125,10 @@ class Rollbacks:
         branch = next(place for place, (own, _) in enumerate(log.entries) if own == uuid)
         limit = log.entries[branch - 1][1] if branch else self._seen(number, uuid).greatest
         row = self._streams[number]
-        mine = self._of_client[self._clients[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])]
-        for earlier in reversed(mine[: mine.index(number)]):
-            if self._streams[earlier, s.S_SID] != row[s.S_SID]:
-                continue
-            for snapshot in reversed(self._first_snapshot.get(earlier, [])):
+        mine = self._of_client[self._clients[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET]), int(row[s.S_SID])]
+        place = bisect_left(mine, number)
+        for earlier in reversed(mine[max(0, place - _BACK) : place]):
+            for snapshot in reversed(self._of_stream.get(earlier, [])[-_BACK:]):
                 one = self._snapshots[snapshot]
                 start, end, last = _plain(one[s.N_START]), _plain(one[s.N_END]), _plain(one[s.N_LAST])
                 is_whole = one[s.N_LAYOUT] > s.UPR_LAYOUT and not one[s.N_TAINTED] and one[s.N_SEEN]
