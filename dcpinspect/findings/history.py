@@ -86,8 +86,6 @@ def findings(context: Context) -> Iterator[Occurrence]:
                 continue
             before = numbers[place - 1] if place else -1
             wrong = _wrong_entry(context, number, before, sent[client, int(context.streams[number, s.S_VBUCKET])])
-                context, number, numbers[place - 1] if place else -1, sent[client, int(context.streams[number, s.S_VBUCKET])]
-            )
             if wrong is not None:
                 yield wrong
             elif number not in explained:
