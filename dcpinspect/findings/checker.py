@@ -21,6 +21,7 @@ from dcpinspect.findings import (
     pairing,
     reopening,
     requests,
+    unrequested,
     wire,
 )
 from dcpinspect.findings.collector import Collector, place_of
@@ -47,6 +48,7 @@ RULES: Mapping[str, Rule] = {
         reopening,
         ends,
         owed,
+        unrequested,
         order,
         markers,
         acknowledged,
@@ -139,6 +141,9 @@ class Checker:
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
         if is_whole:
             for occurrence in (*self._pairing.findings(context, coverage), *self._acknowledged.findings(context, coverage)):
+                collector.add(occurrence)
+        if is_whole:
+            for occurrence in unrequested.findings(context):
                 collector.add(occurrence)
         for occurrence in self._opens.findings(context):
             collector.add(occurrence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +27,14 @@ class HighSeqno(NamedTuple):
     """What a server said of a vbucket's newest seqno."""
 
     seqno: int
+    at: At
+
+
+class Listing(NamedTuple):
+    """Vbuckets that a server said are active, and on which node."""
+
+    nodes: Mapping[int, str]
+    """By vbucket; empty for the server itself."""
     at: At
 
 

@@ -13,12 +13,15 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
+from dcpinspect.streams.cluster_map import active_nodes
 from dcpinspect.streams.collections import Manifest
-from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno
+from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno, Listing
 from dcpinspect.tables.messages import MessageBatch
 
 PRODUCER_FLAG = 0x01
@@ -37,6 +40,7 @@ _SESSION[
         Opcode.DCP_GET_FAILOVER_LOG,
         Opcode.GET_FAILOVER_LOG,
         Opcode.GET_ALL_VB_SEQNOS,
+        Opcode.GET_CLUSTER_CONFIG,
         Opcode.OBSERVE_SEQNO,
         Opcode.DCP_SYSTEM_EVENT,
         Opcode.COLLECTIONS_GET_MANIFEST,
@@ -75,6 +79,9 @@ class Session:
     """Status of the answer to the open that counts: the first that succeeded, else the last one."""
     controls: dict[str, Control] = field(default_factory=dict)
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
+    active: Listing | None = None
+    """Vbuckets that the server listed as active, newest list."""
+    cluster_map: Listing | None = None
     replicas: set[int] = field(default_factory=set)
     """Vbuckets that the server listed as replicas."""
     heard: dict[int, Heard] = field(default_factory=dict)
@@ -82,6 +89,11 @@ class Session:
     manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
     """What requests without an answer asked, by row."""
+
+    @property
+    def listings(self) -> list[Listing]:
+        """What the server said of where vbuckets are active."""
+        return [listing for listing in (self.active, self.cluster_map) if listing is not None]
 
     def waits_for(self, key: str) -> bool:
         """Whether a setting was asked for and no answer to it was read."""
@@ -229,6 +241,9 @@ class Conversation:
             session.heard.setdefault(int(batch.vbucket.values[row]), Heard()).tell_log(log)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
+        elif opcode == Opcode.GET_CLUSTER_CONFIG and good:
+            nodes = active_nodes(_document(batch, row))
+            session.cluster_map = Listing(nodes, _at(batch, row)) if nodes else session.cluster_map
         elif opcode == Opcode.COLLECTIONS_GET_MANIFEST and good:
             session.manifest.take_answer(_object(_value(batch, row)) or {})
         elif opcode == Opcode.OBSERVE_SEQNO and good:
@@ -248,6 +263,8 @@ class Conversation:
     def _high_seqnos(self, batch: MessageBatch, row: int, session: Session, state: int | None, collection: int | None) -> None:
         value = _value(batch, row)
         listed = np.frombuffer(value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")]))
+        if state == 1 and collection is None:
+            session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), _at(batch, row))
         if state == 2:
             session.replicas.update(listed["vbucket"].tolist())
         if collection is None and state != 2:
@@ -300,6 +317,15 @@ def _told(batch: MessageBatch, row: int) -> bytes:
 def _value(batch: MessageBatch, row: int) -> bytes:
     start = int(batch.decoded.value.start[row])
     return batch.data[start : start + int(batch.decoded.value.size[row])].tobytes()
+
+
+def _document(batch: MessageBatch, row: int) -> bytes:
+    """The value, decompressed; empty where that fails."""
+    value = _value(batch, row)
+    try:
+        return decode_snappy(value) if int(batch.decoded.datatype[row]) & SNAPPY else value
+    except SnappyError:
+        return b""
 
 
 def text(raw: bytes) -> str:

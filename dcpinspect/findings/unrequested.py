@@ -1,0 +1,77 @@
+"""A rule about vbuckets that a client knows of and never asked for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from dcpinspect.findings.context import ALL, Context
+from dcpinspect.findings.finding import Occurrence, ranges
+from dcpinspect.findings.rule import Rule
+from dcpinspect.streams import state as s
+
+RULES = (
+    Rule(
+        "vbuckets-not-requested",
+        "stream",
+        "note",
+        "a cluster map, or a list of active vbuckets, that the client was sent has vbuckets of which it requests no stream",
+        "clients that request none at all, or may still go on; a hole in which requests may be; captures that begin in the middle",
+        "right if other tasks or members own them, or if their nodes are not in this capture; else their changes are never delivered",
+        reports=("couchbase-kafka-connector#13",),
+    ),
+)
+
+LEAST_PATIENCE_NS = 2_000_000_000
+SHOWN = 4
+"""Nodes that are named."""
+
+
+def findings(context: Context) -> Iterator[Occurrence]:
+    """All occurrences, one a client."""
+    connections: dict[str, list[int]] = defaultdict(list)
+    for number, client in context.clients.items():
+        connections[client].append(number)
+    for numbers in connections.values():
+        yield from _of_client(context, numbers)
+
+
+def _of_client(context: Context, connections: list[int]) -> Iterator[Occurrence]:
+    streams = context.streams
+    asked = np.flatnonzero(np.isin(streams[:, s.S_CONNECTION], connections) & (streams[:, s.S_FORM] > 0))
+    if not len(asked):
+        return
+    last = int(asked[np.argmax(streams[asked, s.S_OPENED + s.AT_TIME])])
+    patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections[number, s.C_SLOWEST]) for number in connections))
+    if context.now_ns - int(streams[last, s.S_OPENED + s.AT_TIME]) <= patience:
+        return
+    nodes: dict[int, str] = {}
+    listings = [(number, listing) for number in connections for listing in context.session(number).listings]
+    for number, listing in sorted(listings, key=lambda one: one[1].at.time_ns):
+        server = context.by_number[number].server
+        nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
+    requested = set(streams[asked, s.S_VBUCKET].tolist())
+    missing = sorted(set(nodes) - requested)
+    if not missing or not all(_is_known(context, number) for number in _of_host(context, connections)):
+        return
+    names = sorted({nodes[vbucket] for vbucket in missing})
+    where = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    message = f"{len(nodes) - len(missing)} of {len(nodes)} vbuckets requested; missing: {ranges(missing)} on {where}"
+    number, listing = max(listings, key=lambda one: one[1].at.time_ns)
+    request = context.request(last)
+    places = (context.said(number, listing.at), *([request] if request is not None else []))
+    yield Occurrence("vbuckets-not-requested", "note", message, number, places)
+
+
+def _of_host(context: Context, connections: list[int]) -> list[int]:
+    """All connections of a client's host: any of them may have more to say of it, if nobody knows whose it is."""
+    hosts = {context.by_number[number].client.rpartition(":")[0] for number in connections}
+    return [link.number for link in context.links if link.client.rpartition(":")[0] in hosts]
+
+
+def _is_known(context: Context, connection: int) -> bool:
+    """Whether all that was asked for on a connection was captured."""
+    link = context.by_number[connection]
+    return link.has_handshake and context.known_up_to(link, 1 - context.producer(connection)) == ALL

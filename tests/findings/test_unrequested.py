@@ -1,0 +1,101 @@
+"""Vbuckets that a client knows of and never asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dcpinspect.findings.unrequested import RULES
+from tests.findings.checked import findings
+from tests.peers.script import text
+from tests.streams.told import Told, opened
+
+IDS = [rule.id for rule in RULES]
+
+
+def found(*talks: Told) -> list[str]:
+    return [one.message for one in findings(*talks, rules=IDS)]
+
+
+def listed(talk: Told, vbuckets: Sequence[int], state: str = "active") -> None:
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": vbucket, "seqno": 9} for vbucket in vbuckets]}, state=state)
+
+
+def mapped(talk: Told, chains: Sequence[Sequence[int]]) -> None:
+    servers = ["$HOST:11210", "10.0.0.8:11210"]
+    document: dict[str, Any] = {"rev": 1, "vBucketServerMap": {"serverList": servers, "vBucketMap": chains}}
+    talk.ask("get_cluster_config", {"value": text(document), "datatype": 1})
+
+
+def goes_on(talk: Told, seconds: float = 3) -> Told:
+    talk.wait(seconds)
+    talk.noop()
+    return talk
+
+
+def test_active_vbuckets_that_are_not_requested() -> None:
+    talk = opened()
+    listed(talk, [4, 5, 6, 9])
+    talk.stream(5)
+    (message,) = found(goes_on(talk))
+    assert message.startswith("1 of 4 vbuckets requested; missing: 4, 6, 9 on ")
+    (whole,) = findings(talk, rules=IDS)
+    assert (whole.severity, [place.direction for place in whole.places]) == ("note", ["s2c", "c2s"])
+
+
+def test_vbuckets_of_a_cluster_map_that_are_not_requested() -> None:
+    talk = opened()
+    mapped(talk, [[0, 1], [1, 0], [1, 0], [-1, 0]])
+    talk.stream(0)
+    (message,) = found(goes_on(talk))
+    assert message == "1 of 3 vbuckets requested; missing: 1–2 on 10.0.0.8:11210"
+
+
+def test_all_of_them_requested_or_none_or_only_replicas_listed() -> None:
+    talk = opened()
+    listed(talk, [4, 5])
+    talk.stream(5)
+    talk.stream(4)
+    assert found(goes_on(talk)) == []
+    talk = opened()
+    listed(talk, [4, 5])
+    assert found(goes_on(talk)) == []
+    talk = opened()
+    listed(talk, [4, 5], "replica")
+    talk.stream(7)
+    assert found(goes_on(talk)) == []
+
+
+def test_another_connection_of_the_client_requests_the_rest() -> None:
+    talk, other = opened("kafka:1"), opened("kafka:2", port=50_001)
+    listed(talk, [4, 5])
+    talk.stream(4)
+    other.stream(5)
+    assert found(talk, goes_on(other)) == []
+
+
+def test_a_client_that_may_still_go_on() -> None:
+    talk = opened()
+    listed(talk, [4, 5])
+    talk.stream(5)
+    assert found(goes_on(talk, 0.5)) == []
+
+
+def test_a_request_in_a_hole_accuses_nobody() -> None:
+    talk = opened()
+    listed(talk, [4, 5])
+    talk.stream(5)
+    with talk.lost():
+        talk.stream(4)
+    assert found(goes_on(talk)) == []
+
+
+def test_a_capture_that_begins_in_the_middle_accuses_nobody() -> None:
+    talk = opened()
+    talk.stream(4)
+    talk.begin()
+    for _ in range(5):
+        talk.noop()
+    listed(talk, [4, 5])
+    talk.stream(5)
+    assert found(goes_on(talk)) == []
