@@ -28,7 +28,7 @@ _HAS_TIMER = sys.platform != "win32"
 @contextmanager
 def outside_imports() -> Iterator[None]:
     """For the whole run of the program: Ctrl-C lets imports end, and ends a process that is shutting down without a word."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # started in the background: to be ignored
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # started in the background: to be ignored
         yield
         return
     signal.signal(signal.SIGINT, _raise_outside_imports)

@@ -256,3 +256,17 @@ def test_while_something_may_be_stopped_writing_is_not_interrupted() -> None:
         press()
         interrupts.check()
     assert asked == ["stop"]
+
+
+def test_the_program_ends_quietly_from_its_first_statement_on() -> None:
+    code = "import gc, os, signal\nfrom dcpinspect import __main__\n"
+    code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\n__main__.run()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+def test_a_program_in_the_background_goes_on() -> None:
+    code = "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nfrom dcpinspect import __main__\nimport gc\n"
+    code += "gc.set_threshold = lambda *_: os.kill(os.getpid(), signal.SIGINT)\nimport sys\nsys.argv[1:] = ['--version']\n__main__.run()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout.split()[0], done.stderr) == (0, b"dcpinspect", b"")
