@@ -37,7 +37,7 @@ class PacketBatch:
     first_packet: int
     """0-based number, over the whole reading, of the first packet here."""
     file_offset: int
-    """Where ``data[0]`` stands in the file (in the decompressed stream if it is compressed)."""
+    """Where ``data[0]`` stands in the file (in the decompressed stream if it is compressed); live, bytes of the batches before it."""
     clock_ns: int | None = None
     """Capture time when the batch was handed out, now and then, of what is live: that time passes then, though no packet says so."""
 

@@ -40,6 +40,8 @@ class _Pending:
     used: int = 0
     begin: int = 0
     rows: list[Frame] = field(default_factory=list)
+    given: int = 0
+    """Bytes of the batches before."""
 
     @property
     def is_full(self) -> bool:
@@ -63,7 +65,8 @@ class _Pending:
         self.begin, self.rows = self.used, []
         if self.used + ROOM > len(self.room):
             self.room, self.used, self.begin = np.empty(BATCH_BYTES + ROOM, np.uint8), 0, 0
-        return PacketBatch(data, offset, captured, wire, time_ns, link_type, 0, first_packet + 1, first_packet, 0)
+        before, self.given = self.given, self.given + len(data)
+        return PacketBatch(data, offset, captured, wire, time_ns, link_type, 0, first_packet + 1, first_packet, before)
 
 
 class LiveCapture:

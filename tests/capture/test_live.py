@@ -14,6 +14,8 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.live import BATCH_BYTES, MIB, LiveCapture
 from dcpinspect.capture.packet_socket import COOKED
 from dcpinspect.errors import UsageError
+from dcpinspect.reading import Reading
+from dcpinspect.store.store import Store
 from dcpinspect.transport.headers import HeaderParser
 from tests import builders
 from tests.builders import Segment
@@ -84,6 +86,33 @@ def test_batches_stay_valid_while_others_come(wire: tuple[str, int]) -> None:
         writer.join()
         assert [packet for batch in found for packet in packets(batch)] == sent
         assert max(map(len, found)) < len(sent)
+
+
+def test_what_was_captured_can_be_looked_up_later(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    talk = builders.Conversation()
+    talk.handshake()
+    said = [builders.mutation(number, key=b"key-%d" % number) for number in range(1, 41)]
+    for message in said:
+        talk.stream(False, message)
+    with opened(namespace) as capture, Store() as store, Reading(capture, keeper=store) as reading:
+        rounds = [talk.segments[first : first + 20] for first in range(0, len(talk.segments), 20)]
+
+        def record() -> None:
+            for part in rounds:
+                before = capture.packets
+                for one in part:
+                    os.write(fd, builders.frame(one))
+                while capture.packets < before + len(part):
+                    time.sleep(0.001)
+            capture.stop()
+
+        writer = threading.Thread(target=record)
+        writer.start()
+        for _ in store.fill(reading):
+            pass
+        writer.join()
+        assert [bytes(store.bytes_of(row)) for row in range(1, store.rows + 1)] == said
 
 
 def test_packets_come_in_small_batches_soon(wire: tuple[str, int]) -> None:
