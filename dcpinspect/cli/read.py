@@ -95,6 +95,8 @@ def show(
         filter_=filter_,
         config=context.obj,
     )
+    if source.pauses:
+        selection.prepare()  # before there is anything to wait for it
     options.refuse_with_columns(context, WHOLE_OPTIONS)
     chosen = options.column_names(columns, context.obj)
     if format_ in WHOLE_MESSAGES and not options.is_typed(context, "columns"):

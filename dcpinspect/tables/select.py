@@ -42,6 +42,11 @@ class Selection:
     collections: tuple[range, ...] = ()
     filter: FilterRows | None = None
 
+    def prepare(self) -> None:
+        """Load what the first batch would wait for."""
+        if self.filter is not None:
+            self.filter.prepare()
+
     def rows(self, batch: MessageBatch) -> Rows:
         """Indices of the messages of a batch that meet every condition, in order."""
         keep: Mask = np.ones(len(batch), dtype=np.bool_)

@@ -20,6 +20,7 @@ from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.encode import encode
 from tests import builders
 from tests.builders import Conversation
+from tests.cli.test_output import wait_until_it_waits
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 500_000)
@@ -490,3 +491,27 @@ def test_a_column_is_asked_for_once(talk: str, fails: Callable[..., tuple[int, s
 def test_counts_of_a_reading_that_stopped_early_say_so(talk: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", talk, "-n", "1", "--stats"]) == 0
     assert capsys.readouterr().err.startswith("dcpinspect: reading stopped before the end: --stats counts what was read so far\n")
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at what the program has loaded")
+def test_a_filter_is_ready_before_the_first_message_of_a_pipe() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "dcpinspect",
+        "read",
+        "-",
+        "--filter",
+        "by_seqno > 1 and name = 'dcp_mutation' and time > '2024-01-01'",
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        capture = (SAMPLES / "snapshots.pcap").read_bytes()
+        process.stdin.write(capture[:24])
+        process.stdin.flush()
+        wait_until_it_waits(process, process.stdin.fileno())
+        assert "duckdb" in Path(f"/proc/{process.pid}/maps").read_text()
+        process.stdin.write(capture[24:])
+        process.stdin.close()
+        assert len(process.stdout.read().splitlines()) > 10
