@@ -29,6 +29,10 @@ SKIP_DELETES = 0x200
 
 SYNC_WRITES = "enable_sync_writes"
 
+MOST_OTHERS = 16
+"""Streams that one stream is compared with: a client may have opened any number."""
+_NO_COLLECTION = -2
+
 _SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.OUT_OF_ORDER, w.ADVANCED)
 """Causes that are known whatever other streams show."""
 _COMPLETE = (w.COMPLETE, w.COMPLETE_ADVANCED)
@@ -96,6 +100,7 @@ class Disputes:
     def __init__(self, gaps: Table, cause: Table, streams: Table, snapshots: Table, branches: Table, *, first: int = 0) -> None:
         """``branches``: newest uuid of the failover log of every stream, 0 where none is known; ``first``: gap from which on."""
         self._gaps, self._streams, self._snapshots = gaps, streams, snapshots
+        self._snapshots_of = Grouped(snapshots[:, s.N_STREAM], len(streams))
         pairs = _disputed(gaps[first:], cause[first:], streams, branches)
         self.pairs = [(first + gap, other) for gap, other in pairs]
         """(gap, stream that shows some of it)."""
@@ -121,7 +126,7 @@ class Disputes:
     def settled(self, shown: Shown | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Told]:
         """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared."""
         told: dict[int, Told] = {}
-        events: dict[int, Table] = {}
+        events: dict[int, Events] = {}
         for gap, other in self.pairs:
             stream, after = (int(number) for number in self._gaps[gap, [s.G_STREAM, s.G_AFTER]])
             if shown is None or not (shown.has_from(stream, after) and shown.has_from(other, after)):
@@ -129,29 +134,26 @@ class Disputes:
                 continue
             for number in (stream, other):
                 if number not in events:
-                    events[number] = shown.of(number)
+                    events[number] = Events(shown.of(number))
             found = self._judged(gap, other, events[stream], events[other], asked[stream])
             if found is not None:
                 told[gap] = told[gap].or_rather(found) if gap in told else found
         return told
 
-    def _judged(self, gap: int, other: int, mine: Table, theirs: Table, asked: Subscription) -> Told | None:
+    def _judged(self, gap: int, other: int, mine: Events, theirs: Events, asked: Subscription) -> Told | None:
         after, before = int(self._gaps[gap, s.G_AFTER]), int(self._gaps[gap, s.G_BEFORE])
-        low, high = np.searchsorted(theirs[:, T_SEQNO], (after + 1, before))
-        inside = theirs[low:high]
+        inside = theirs.table[theirs.between(after, before)]
         if not len(inside):
             return None
         place = self._missing(gap, other, inside, mine, theirs, asked)
         if place is not None:
             return Told(w.UNEXPLAINED, other, inside[place])
-        hidden = np.isin(inside[:, T_OPCODE], () if asked.prepares else _PENDING)
-        if not asked.system_events:
-            hidden |= inside[:, T_OPCODE] == Opcode.DCP_SYSTEM_EVENT
-        if hidden.all() and len(inside) == before - after - 1:
+        hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
+        if len(inside) == before - after - 1 and hidden.issuperset(inside[:, T_OPCODE].tolist()):
             return Told(w.INVISIBLE, other, inside[0])
         return None
 
-    def _missing(self, gap: int, other: int, inside: Table, mine: Table, theirs: Table, asked: Subscription) -> int | None:
+    def _missing(self, gap: int, other: int, inside: Table, mine: Events, theirs: Events, asked: Subscription) -> int | None:
         """The first event of a gap that had to come, by its place among those inside."""
         number = int(self._gaps[gap, s.G_SNAPSHOT])
         if number < 0 or asked.collections is None:
@@ -159,43 +161,73 @@ class Disputes:
         snapshot = self._snapshots[number]
         if snapshot[s.N_STATE] not in _COMPLETE or snapshot[s.N_TAINTED] or snapshot[s.N_LAYOUT] == s.UPR_LAYOUT:
             return None
-        end = int(snapshot[s.N_END])
+        start, end = int(snapshot[s.N_START]), int(snapshot[s.N_END])
         # A backfill lacks what compaction purged; and a first marker begins where the client asked, not where its items do.
         is_all_there = not snapshot[s.N_FLAGS] & DISK and snapshot[s.N_INDEX] > 1
-        for place in range(len(inside)):
-            seqno, opcode = int(inside[place, T_SEQNO]), int(inside[place, T_OPCODE])
-            key, collection = int(inside[place, T_KEY]), int(inside[place, T_COLLECTION])
-            if opcode not in _VISIBLE or key < 0 or collection < 0 or not snapshot[s.N_START] <= seqno <= end:
+        told = inside[:, [T_SEQNO, T_OPCODE, T_KEY, T_COLLECTION, T_ROW]].tolist()
+        for place, (seqno, opcode, key, collection, row) in enumerate(told):
+            if opcode not in _VISIBLE or key < 0 or collection < 0 or not start <= seqno <= end:
                 continue
             # Without a filter a client has all collections but those that it may not know of.
-            is_asked = collection in asked.collections or (asked.collections >= EVERYTHING and (mine[:, T_COLLECTION] == collection).any())
+            is_asked = collection in asked.collections or (asked.collections >= EVERYTHING and collection in mine.collections)
             if not is_asked:
                 continue
             if opcode in _DELETIONS and not (asked.deletions and is_all_there):
                 continue
-            if not is_all_there and not (asked.deletions and self._covers(other, int(inside[place, T_ROW]), end)):
+            if not is_all_there and not (asked.deletions and self._covers(other, row, end)):
                 continue
-            if not _came_later(mine, seqno, end, key, collection) and not _came_later(theirs, seqno, end, key, collection, ended=True):
+            if not mine.came_later(seqno, end, key, collection) and not theirs.ended_later(seqno, end, collection):
                 return place
         return None
 
     def _covers(self, stream: int, row: int, end: int) -> bool:
         """Whether the snapshot of an event reaches to ``end``: then the event is the latest of its key up to there."""
-        of_stream = self._snapshots[self._snapshots[:, s.N_STREAM] == stream]
-        before = of_stream[of_stream[:, s.N_PLACE + s.AT_ROW] < row]
-        return bool(len(before) and before[-1, s.N_LAYOUT] > s.UPR_LAYOUT and before[-1, s.N_END] >= end)
+        own = self._snapshots_of[stream]  # in order of rows
+        place = int(np.searchsorted(self._snapshots[own, s.N_PLACE + s.AT_ROW], row)) - 1
+        return bool(place >= 0 and self._snapshots[own[place], s.N_LAYOUT] > s.UPR_LAYOUT and self._snapshots[own[place], s.N_END] >= end)
 
 
-def _came_later(events: Table, seqno: int, end: int, key: int, collection: int, *, ended: bool = False) -> bool:
-    """Whether up to ``end`` a later event of a key came, or may have, or the end of its collection; with ``ended`` that end alone."""
-    low, high = np.searchsorted(events[:, T_SEQNO], (seqno + 1, end), side="left")
-    later = events[low : high + 1]
-    later = later[later[:, T_SEQNO] <= end]
-    is_end = later[:, T_ENDED] == collection
-    if ended:
-        return bool(is_end.any())
-    same = (later[:, T_KEY] == key) & (later[:, T_COLLECTION] == collection) & np.isin(later[:, T_OPCODE], _VISIBLE)
-    return bool((is_end | same | (later[:, T_KEY] < 0)).any())
+class Grouped:
+    """Numbers of rows by what they belong to."""
+
+    def __init__(self, owner: Table, owners: int, order: Table | None = None) -> None:
+        """``owner``: of each row, below ``owners``; ``order``: the rows by owner, as they are to stand; without, as they are."""
+        self._order = np.argsort(owner, kind="stable") if order is None else order
+        self._ends = np.searchsorted(owner[self._order], np.arange(owners + 1))
+
+    def __getitem__(self, owner: int) -> Table:
+        return self._order[self._ends[owner] : self._ends[owner + 1]]
+
+
+class Events:
+    """The events of one stream, in order of seqno, ready for many questions."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.collections = frozenset(np.unique(table[:, T_COLLECTION]).tolist())
+        self._seqno = np.ascontiguousarray(table[:, T_SEQNO])
+        self._ended = np.ascontiguousarray(table[:, T_ENDED])
+        self._key = np.ascontiguousarray(table[:, T_KEY])
+        self._collection = np.where(np.isin(table[:, T_OPCODE], _VISIBLE), table[:, T_COLLECTION], _NO_COLLECTION)
+
+    def between(self, after: int, before: int) -> slice:
+        """Places of the events above the first and below the second seqno."""
+        low, high = np.searchsorted(self._seqno, (after + 1, before))
+        return slice(int(low), int(high))
+
+    def _later(self, seqno: int, end: int) -> slice:
+        return slice(int(np.searchsorted(self._seqno, seqno, "right")), int(np.searchsorted(self._seqno, end, "right")))
+
+    def came_later(self, seqno: int, end: int, key: int, collection: int) -> bool:
+        """Whether up to ``end`` a later event of a key came, or may have, or the end of its collection."""
+        later = self._later(seqno, end)
+        keys = self._key[later]
+        same = (keys == key) & (self._collection[later] == collection)
+        return bool((same | (keys < 0)).any()) or self.ended_later(seqno, end, collection)
+
+    def ended_later(self, seqno: int, end: int, collection: int) -> bool:
+        """Whether up to ``end`` the end of a collection came."""
+        return bool((self._ended[self._later(seqno, end)] == collection).any())
 
 
 def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> list[tuple[int, int]]:
@@ -206,22 +238,21 @@ def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> lis
     order = np.lexsort((known, branches[known], place))
     known = known[order]
     edges = np.flatnonzero((np.diff(streams[known, s.S_VBUCKET]) != 0) | (np.diff(branches[known]) != 0)) + 1
-    by_stream = np.argsort(gaps[:, s.G_STREAM], kind="stable")
+    gaps_of = Grouped(gaps[:, s.G_STREAM], len(streams), np.lexsort((gaps[:, s.G_AFTER], gaps[:, s.G_STREAM])))
     found: list[tuple[int, int]] = []
     for group in np.split(known, edges):
         if len(group) < 2:
             continue
-        of = {int(number): _gaps_of(int(number), gaps, by_stream) for number in group}
         first, last = _least(streams[group]), streams[group, s.S_LAST]
         for number in group.tolist():
-            mine = of[number]
+            mine = gaps_of[number]
             mine = mine[~np.isin(cause[mine], _SETTLED)]
             if not len(mine):
                 continue
             after, before = gaps[mine, s.G_AFTER], gaps[mine, s.G_BEFORE]
             near = group[(first < before.max()) & (last > after.min()) & (group != number)]
-            for other in near.tolist():
-                theirs = of[other]
+            for other in near[:MOST_OTHERS].tolist():
+                theirs = gaps_of[other]
                 meets = (before > first[group == other]) & (after < streams[other, s.S_LAST])
                 found += [(gap, other) for gap in mine[meets & ~_contained(after, before, gaps[theirs])].tolist()]
     return sorted(found)
@@ -231,13 +262,6 @@ def _least(streams: Table) -> Table:
     """Seqnos that are no greater than any that streams received: the first one may be that of an out-of-order snapshot."""
     starts = np.where(streams[:, s.S_FORM] > 0, streams[:, s.S_START], s.LEAST)
     return np.minimum(streams[:, s.S_FIRST], starts)
-
-
-def _gaps_of(stream: int, gaps: Table, by_stream: Table) -> Table:
-    """Numbers of a stream's gaps, in order of their seqnos."""
-    low, high = np.searchsorted(gaps[by_stream, s.G_STREAM], (stream, stream + 1))
-    numbers = by_stream[low:high]
-    return numbers[np.argsort(gaps[numbers, s.G_AFTER], kind="stable")]
 
 
 def _contained(after: Table, before: Table, others: Table) -> npt.NDArray[np.bool_]:

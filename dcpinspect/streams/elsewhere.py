@@ -168,11 +168,12 @@ class Wanted:
         self.keys: Table = stream_keys(of[:, s.S_CONNECTION], of[:, s.S_VBUCKET], of[:, s.S_SID])
         self.first_row = int(of[:, s.S_OPENED + s.AT_ROW].min()) if len(of) else 0
         self.last_row = int(of[:, s.S_LATEST + s.AT_ROW].max()) if len(of) else 0
-        self._streams = [
-            (number, key, int(row[s.S_OPENED + s.AT_ROW]), int(row[s.S_LATEST + s.AT_ROW]))
-            for number, key, row in zip(numbers.tolist(), self.keys.tolist(), of, strict=True)
-        ]
-        self._opened = {number: (key, first) for number, key, first, _ in self._streams}
+        self._streams: dict[int, list[tuple[int, int, int]]] = {}
+        self._opened: dict[int, tuple[int, int]] = {}
+        for number, key, row in zip(numbers.tolist(), self.keys.tolist(), of, strict=True):
+            first, last = int(row[s.S_OPENED + s.AT_ROW]), int(row[s.S_LATEST + s.AT_ROW])
+            self._streams.setdefault(key, []).append((number, first, last))
+            self._opened[number] = key, first
 
     def place(self, stream: int) -> tuple[int, int]:
         """(key, row that opened it) of a stream."""
@@ -182,19 +183,18 @@ class Wanted:
         """(stream, its events among these), as far as they are wanted."""
         if not len(events):
             return []
-        key = stream_keys(events[:, T_CONNECTION], events[:, T_VBUCKET], events[:, T_SID])
-        row, seqno = events[:, T_ROW], events[:, T_SEQNO]
-        low, high = int(row[0]), int(row[-1])
-        present = set(np.unique(key).tolist())
+        keys = stream_keys(events[:, T_CONNECTION], events[:, T_VBUCKET], events[:, T_SID])
+        order = np.argsort(keys, kind="stable")
+        different, starts = np.unique(keys[order], return_index=True)
         found = []
-        for number, of_stream, first, last in self._streams:
-            if of_stream in present and first <= high and last >= low:
+        for key, own in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
+            for number, first, last in self._streams.get(key, ()):
                 lows, highs = self._intervals[number]
+                row, seqno = events[own, T_ROW], events[own, T_SEQNO]
                 place = np.searchsorted(lows, seqno, side="right") - 1
-                inside = (place >= 0) & (seqno <= highs[np.maximum(place, 0)])
-                chosen = inside & (key == of_stream) & (row >= first) & (row <= last)
+                chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)]) & (row >= first) & (row <= last)
                 if chosen.any():
-                    found.append((number, events[chosen]))
+                    found.append((number, events[own[chosen]]))
         return found
 
 

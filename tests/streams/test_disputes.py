@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dcpinspect.streams import disputes
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -288,6 +289,20 @@ def test_what_comes_after_the_other_was_forgotten_is_said_not_to_be_compared() -
     whole, part = (Seen(packets(talk), (3,) * 400, most=most).gaps for most in (1000, 300))
     assert told_of(whole) == {13: ("unexplained", False), 189: ("unexplained", False)}
     assert told_of(part)[13] == ("deduplicated", True)
+
+
+def test_of_many_other_streams_some_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    talks = [opened(f"c{number}:1", port=50_000 + number) for number in range(5)]
+    for number, talk in enumerate(talks):
+        changes(talk.stream(7, log=LOG), 9, without=[3] if number == 4 else [])
+    seen = Seen(packets(*talks))
+    assert [one["cause"] for one in seen.gaps] == ["unexplained"]
+    wanted = []
+    for most in (1, 3, 99):
+        monkeypatch.setattr(disputes, "MOST_OTHERS", most)
+        assert seen.tracker.wanted is not None
+        wanted.append(len(seen.tracker.wanted.keys))
+    assert wanted == [2, 4, 5]
 
 
 def test_streams_that_agree_are_not_looked_at() -> None:
