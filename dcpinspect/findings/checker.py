@@ -139,6 +139,7 @@ class Checker:
         context = Context(self._tracker, links)
         collector = self._collector.copy()
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
+        collector.soften("marker-overlap", context.replicas)
         if is_whole:
             for occurrence in (*self._pairing.findings(context, coverage), *self._acknowledged.findings(context, coverage)):
                 collector.add(occurrence)

@@ -163,6 +163,12 @@ class Collector:
             kept = ((key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items())
             self._heaps = {key: heap for key, heap in kept if heap is not None}
 
+    def soften(self, rule: str, places: Collection[tuple[int, int | None]]) -> None:
+        """Makes notes of a rule's warnings on these connections and vbuckets."""
+        for key, heap in self._heaps.items():
+            if key[0] == rule and (key[2], key[3]) in places and heap.first.severity == "warning":
+                self._heaps[key] = replace(heap, first=replace(heap.first, severity="note"))
+
     def findings(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
     ) -> list[Finding]:

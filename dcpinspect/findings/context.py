@@ -19,7 +19,7 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.tracker import Tracker, replica_streams
 from dcpinspect.tables.messages import DIRECTIONS
 
 Table = npt.NDArray[np.int64]
@@ -153,6 +153,12 @@ class Context:
     def said(self, connection: int, at: At) -> Place:
         """Where a producer said something."""
         return place_at(connection, self.producer(connection), at, 0)
+
+    @cached_property
+    def replicas(self) -> frozenset[tuple[int, int | None]]:
+        """Connection and vbucket of streams whose server said that it has the vbucket as a replica."""
+        found = replica_streams(self.streams, self.tracker.conversation.sessions, self.by_number)
+        return frozenset((int(connection), int(vbucket)) for connection, vbucket in self.streams[found][:, [s.S_CONNECTION, s.S_VBUCKET]])
 
     def known_up_to(self, link: Link, direction: int) -> int:
         """Up to which row everything is known that was said in a direction of a connection: until the message before its first loss."""

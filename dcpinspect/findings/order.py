@@ -110,7 +110,8 @@ RULES = (
         "marker-overlap",
         "snapshot",
         "warning",
-        "a marker begins before the end of the one before it; an error where only an active vbucket was asked for",
+        "a marker begins before the end of the one before it; an error where only an active vbucket was asked for, a note where the"
+        " server has the vbucket as a replica",
         "the same range again with history; after an out-of-order or a cut snapshot; after a hole; a replica may merge snapshots",
         "a replica may merge snapshots: ask which node holds the active vbucket; elsewhere " + SERVER,
     ),

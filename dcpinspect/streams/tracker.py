@@ -154,7 +154,7 @@ class Tracker:
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
-        replicas = _replicas(streams, sessions, by_number)
+        replicas = replica_streams(streams, sessions, by_number)
         known = (state.connections[:, s.C_KNOWN] == 1) & (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0)
         snapshot_states = states(
             snapshots,
@@ -281,7 +281,7 @@ def _blind(connections: Table, links: Mapping[int, Link]) -> npt.NDArray[np.bool
     return found
 
 
-def _replicas(streams: Table, sessions: dict[int, Session], links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+def replica_streams(streams: Table, sessions: dict[int, Session], links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
     """Streams from a server that listed their vbucket as a replica, to whomever."""
     found = np.zeros(len(streams), dtype=np.bool_)
     listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}

@@ -202,6 +202,13 @@ def test_an_overlap_is_an_error_where_only_an_active_vbucket_was_asked_for() -> 
     assert told(talk) == [("error", "marker-overlap", None)]
 
 
+def test_an_overlap_is_a_note_where_the_server_has_the_vbucket_as_a_replica() -> None:
+    talk, stream = streaming()
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 9}]}, state="replica")
+    overlap(stream)
+    assert told(talk) == [("note", "marker-overlap", None)]
+
+
 @pytest.mark.parametrize("rule", sorted(set(FAULTS) - {"message-after-stream-end"}))
 def test_what_lies_behind_a_hole_accuses_nobody(rule: str) -> None:
     """The decisive message before the fault may be among what is missing."""
