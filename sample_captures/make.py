@@ -11,6 +11,7 @@ from __future__ import annotations
 import gzip
 import sys
 import tempfile
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,7 @@ from tests.peers.recorder import PORT, Recorder
 from tests.peers.script import EPOCH, Conversation, Send, Side, Story, other
 from tests.peers.stories import STORIES
 from tests.peers.stories.busy import RECORDING_STARTS, RECORDING_STOPS, busy
+from tests.peers.stories.trouble import QUIET
 from tests.peers.truth import SAMPLES, Direction, Ranges, lost_ranges, save
 
 HOSTS = {"client": "10.11.0.1", "client6": "fd11::1", "node1": "10.11.0.2", "node2": "10.11.0.3", "node1-6": "fd11::2"}
@@ -217,6 +219,19 @@ def upr(scratch: Path) -> None:
     keep("upr", scratch, [Said(story[0].name, ends["client"], ends["server"], parts["client"], parts["server"])], "pcap")
 
 
+def loop(scratch: Path) -> None:
+    """A client that never finishes its first snapshot."""
+    keep("loop", scratch, over_wire(STORIES["loop"](), scratch, mtu=1500), "pcap")
+
+
+def orphans(scratch: Path) -> None:
+    """A client that forgets vbuckets; for three seconds nothing is said."""
+    with wire(1500) as (client, server), Recorder(scratch, "eth0", client) as recorder:
+        said = tell(STORIES["orphans"](), client, server, hooks={QUIET: lambda: time.sleep(3)})
+        recorder.wait_until_closed(len(said))
+    keep("orphans", scratch, said, "pcap")
+
+
 _MACS: dict[Side, str] = {"client": _CLIENT_MAC, "server": _SERVER_MAC}
 _IPS: dict[Side, str] = {"client": "10.11.0.1", "server": "10.11.0.2"}
 _PORTS: dict[Side, int] = {"client": 50_000, "server": PORT}
@@ -264,6 +279,8 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "any": any_interface,
     "large": large,
     "upr": upr,
+    "loop": loop,
+    "orphans": orphans,
 }
 """By the name of the sample."""
 

@@ -282,12 +282,12 @@ def _sent_again(context: Context, numbers: Sequence[int], rounds: Sequence[int])
     """Items that streams since the first round delivered although the client had been sent items that far before."""
     streams = context.streams
     first = bisect_left(numbers, rounds[0])
-    high, again = s.LEAST, 0
+    high, most, again = s.LEAST, 0, 0
     for place, number in enumerate(numbers):
         row = streams[number]
         if not row[s.S_SEEN]:
             continue
         if place > first and high > row[s.S_START]:
-            again += min(int(row[s.S_ITEMS]), int(high) - int(row[s.S_START]))
-        high = max(high, int(row[s.S_LAST]))
+            again += min(int(row[s.S_ITEMS]), int(high) - int(row[s.S_START]), most)
+        high, most = max(high, int(row[s.S_LAST])), max(most, int(row[s.S_ITEMS]))
     return again

@@ -41,6 +41,31 @@ def test_the_story_of_three_rollbacks() -> None:
     ]
 
 
+def test_the_story_of_a_loop() -> None:
+    found = [one for one in check(SAMPLES / "loop.pcap") if one.severity != "note"]
+    loops = [(one.cause, one.vbuckets, one.message.partition(" in ")[0], one.message[-19:]) for one in found if one.rule == "rollback-loop"]
+    assert loops == [("purge", (vbucket,), "rolled back 4 times to 0", "86 items sent again") for vbucket in (30, 31)]
+    assert [(one.cause, one.vbuckets, one.connection) for one in found if one.rule == "rollback"] == [
+        ("purge", (30, 31), 2),
+        ("purge", (30, 31), 3),
+        ("purge", (30,), 4),
+        ("unknown-uuid", (31,), 4),
+        ("purge", (30, 31), 5),
+    ]
+    assert [one.vbuckets for one in found if one.rule == "unknown-vbucket-uuid"] == [(31,)]
+    assert len(found) == 8
+
+
+def test_the_story_of_forgotten_vbuckets() -> None:
+    found = [one for one in check(SAMPLES / "orphans.pcap") if one.severity != "note"]
+    assert [(one.rule, one.cause, one.vbuckets) for one in found] == [
+        ("rollback", "leading-consumer", (48,)),
+        ("rollback-not-followed", None, (48,)),
+        ("orphaned-vbucket", "state-changed", (42,)),
+        ("orphaned-vbucket", "state-changed", (45,)),
+    ]
+
+
 def test_batches_change_nothing() -> None:
     talk = opened()
     stream = talk.stream(7)

@@ -10,6 +10,7 @@ from tests.peers.stories.large import large
 from tests.peers.stories.rollback import rollback
 from tests.peers.stories.snapshots import snapshots
 from tests.peers.stories.tour import tour
+from tests.peers.stories.trouble import loop, orphans
 from tests.peers.stories.upr import upr
 
 STORIES: dict[str, Callable[[], Story]] = {
@@ -20,5 +21,7 @@ STORIES: dict[str, Callable[[], Story]] = {
     "midstream": midstream,
     "large": large,
     "upr": upr,
+    "loop": loop,
+    "orphans": orphans,
 }
 """By name."""
