@@ -1,4 +1,4 @@
-"""Connections that are refused or replaced: cases 12 and 15."""
+"""What clients do about connections and nodes: cases 12, 15 and 26."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dcpinspect.protocol.statuses import Status
 from tests.cases.told import Case
+from tests.peers.script import text
 from tests.streams.told import Told, opened
 
 
@@ -37,3 +38,20 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
     )
     assert case.shows("name-clash")[:2] == ["open", "open"]
     assert found.next.startswith("make names unique")
+
+
+def test_26_streams_on_one_node_only(tmp_path: Path) -> None:
+    """couchbase/couchbase-kafka-connector#13: mutations are missing with several nodes."""
+    servers, chains = ["$HOST:11210", "10.0.0.8:11210", "10.0.0.9:11210"], [[vbucket % 3, -1] for vbucket in range(1024)]
+    nodes = {"serverList": servers, "vBucketMap": chains}
+    talk = opened()
+    talk.ask("get_cluster_config", {"value": text({"rev": 1, "vBucketServerMap": nodes}), "datatype": 1})
+    for vbucket in range(0, 1024, 3):
+        talk.stream(vbucket)
+    talk.wait(10)
+    talk.noop()
+    case = Case(tmp_path, talk)
+    found = case.finding("vbuckets-not-requested")
+    assert case.accusations == []
+    assert found.message.startswith("342 of 1024 vbuckets requested; missing: 1–2, 4–5, ")
+    assert case.shows("vbuckets-not-requested") == ["get_cluster_config answer", "stream_req"]
