@@ -11,10 +11,12 @@ from dcpinspect.findings import (
     acknowledged,
     connections,
     ends,
+    flow,
     gaps,
     history,
     markers,
     negotiation,
+    noops,
     opens,
     order,
     owed,
@@ -32,7 +34,9 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.elsewhere import Shown
+from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
@@ -53,6 +57,8 @@ RULES: Mapping[str, Rule] = {
         markers,
         acknowledged,
         gaps,
+        flow,
+        noops,
         connections,
     )
     for rule in module.RULES
@@ -98,6 +104,10 @@ class Checker:
         self._tracker = tracker
         if wanted & order.OF_CONTENTS:
             tracker.contents = Contents()
+        if any(rule.id in wanted for rule in flow.RULES):
+            tracker.flow = FlowControl()
+        if any(rule.id in wanted for rule in noops.RULES):
+            tracker.noops = Noops()
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._collector = Collector(self._rules)
         self._negotiation = negotiation.Negotiation()
@@ -165,6 +175,12 @@ class Checker:
             collector.add(occurrence)
         for occurrence in gaps.findings(context, tables.all_gaps):
             collector.add(occurrence)
+        if self._tracker.flow is not None:
+            for occurrence in flow.findings(context, self._tracker.flow, is_whole=is_whole):
+                collector.add(occurrence)
+        if self._tracker.noops is not None:
+            for occurrence in noops.findings(context, self._tracker.noops, is_whole=is_whole):
+                collector.add(occurrence)
         explained = {closed for _, closed in clashes if closed is not None}
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
             collector.add(occurrence)

@@ -14,7 +14,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams.between import Client
 from dcpinspect.streams.connections import client_of, flow_of
-from dcpinspect.streams.heard import At
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
@@ -76,6 +75,24 @@ class Context:
     def now_ns(self) -> int:
         """Time of the last packet."""
         return max((link.last_ns for link in self.links), default=0)
+
+    def until_ns(self, link: Link) -> int:
+        """Up to when a connection can be told to have been there: its end, or that of the capture.
+
+        What another capture has says nothing of it, unless connections run from the one into the other.
+        """
+        if link.closed:
+            return link.closed_ns
+        until = link.last_ns
+        for first_ns, last_ns, first_file in self._spans:
+            if first_ns <= until or first_file == link.first_file:
+                until = max(until, last_ns)
+        return until
+
+    @cached_property
+    def _spans(self) -> Sequence[tuple[int, int, int]]:
+        """First and last packet of every connection, and the file it begins in, in order of the first."""
+        return sorted((link.first_ns, link.last_ns, link.first_file) for link in self.links)
 
     def session(self, connection: int) -> Session:
         """What a connection has said of itself."""
@@ -150,9 +167,10 @@ class Context:
         """Where a failover log was told."""
         return self.said(log.connection, log.at)
 
-    def said(self, connection: int, at: At) -> Place:
-        """Where a producer said something."""
-        return place_at(connection, self.producer(connection), at, 0)
+    def said(self, connection: int, at: Sequence[int], *, of_consumer: bool = False) -> Place:
+        """Where a producer said something, or its consumer; ``at`` begins with the place."""
+        producer = self.producer(connection)
+        return place_at(connection, 1 - producer if of_consumer else producer, at, 0)
 
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
@@ -175,7 +193,7 @@ class Context:
         return max(2_000_000_000, 10 * int(self.streams[stream, s.S_PATIENCE]))
 
 
-def place_at(connection: int, direction: int, row: Table | At, column: int) -> Place:
+def place_at(connection: int, direction: int, row: Table | Sequence[int], column: int) -> Place:
     """The place that any row keeps from ``column`` on, of a message in a direction of a connection."""
     number, offset, frame, time_ns = (int(value) for value in row[column : column + s.PLACE])
     return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)

@@ -15,13 +15,14 @@ from dcpinspect.streams.between import Client
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.records import Records
 
 Table = npt.NDArray[np.int64]
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop by then will not."""
-_LOSSES, _WINDOW_LOSSES = slice(s.C_LOSSES, s.C_LOSSES + 2), slice(s.C_WINDOW_LOSSES, s.C_WINDOW_LOSSES + 2)
+_LOSSES = slice(s.C_LOSSES, s.C_LOSSES + 2)
 _RUNNING = ("backfilling", "advancing")
 
 
@@ -44,15 +45,15 @@ class Flow:
 def flow_of(row: Table, link: Link, session: Session) -> Flow:
     """``row``: the connection's in the kernel's table."""
     window, counted, acked = (int(row[column]) for column in (s.C_WINDOW, s.C_COUNTED, s.C_ACKED))
-    is_whole = link.lost_at_end == (None, None) and bool((row[_LOSSES] == row[_WINDOW_LOSSES]).all())
+    is_read = link.lost_at_end == (None, None)
     consumer = 1 - max(0, int(row[s.C_PRODUCER]))
-    is_lost = bool(row[_LOSSES].any()) or not is_whole or not link.has_handshake
+    is_lost = bool(row[_LOSSES].any()) or not is_read or not link.has_handshake
     if session.waits_for("connection_buffer_size") and is_lost:
         window = -1  # the answer may have been lost
     if row[s.C_LOSSES + consumer] != row[s.C_WINDOW_LOSSES + consumer] or link.lost_at_end[consumer] is not None:
         window = -1  # another one may have been asked for
-    whole = window >= 0 and is_whole
-    return Flow(window if window >= 0 else None, counted, acked, counted - acked if whole and window > 0 else None)
+    is_based = window > 0 and is_read and bool(row[s.C_IS_BASED])
+    return Flow(window if window >= 0 else None, counted, acked, counted - acked if is_based else None)
 
 
 def client_of(link: Link, session: Session, row: Table) -> Client:
@@ -105,10 +106,15 @@ def verdict_of(link: Link, session: Session, row: Table, flow: Flow, stream_verd
     return "streaming" if any(verdict in _RUNNING for verdict in stream_verdicts) else "idle"
 
 
+def noop_limit_ns(session: Session) -> int:
+    """How long an answer to a noop may take: the interval, 5 s at most, and 2 s at least, before an absence is worth a word."""
+    interval = noop_interval(session)
+    return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
+
+
 def _is_dead(link: Link, session: Session, row: Table) -> bool:
     """Whether a noop was not answered while the connection went on."""
-    interval = noop_interval(session)
-    limit = min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS
+    limit = max(noop_limit_ns(session), 10 * int(row[s.C_NOOP_SLOWEST]))
     losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
     return bool(row[s.C_NOOP_ROW] >= 0 and not losses and link.last_ns - int(row[s.C_NOOP_TIME]) > limit)
 

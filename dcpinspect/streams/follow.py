@@ -51,6 +51,7 @@ def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Int
     losses[n, s.L_PREVIOUS] = connections[c, s.C_LAST_LOSS + d]
     connections[c, s.C_LAST_LOSS + d] = n
     connections[c, s.C_LOSSES + d] += 1
+    connections[c, s.C_IS_BASED] = 0
     if connections[c, s.C_PRODUCER] != d:
         forget(c, connections)
 
@@ -339,32 +340,55 @@ def on_end(
 
 
 @inline
+def on_window(c: int, i: int, window: int, messages: Ints, connections: Ints) -> None:
+    """Message ``i`` grants connection ``c`` another window: that of a connection without one begins with nothing to be acknowledged."""
+    before = connections[c, s.C_WINDOW]
+    if window == 0 or before <= 0:
+        connections[c, s.C_IS_BASED] = 1 if window == 0 or before == 0 else 0
+        messages[s.M_SIZE, i] = connections[c, s.C_COUNTED]
+        connections[c, s.C_COUNTED] = 0
+        if not is_late(i, messages, connections):  # else what was acknowledged since has been read already
+            connections[c, s.C_ACKED] = 0
+    connections[c, s.C_WINDOW_LOSSES] = connections[c, s.C_LOSSES]
+    connections[c, s.C_WINDOW_LOSSES + 1] = connections[c, s.C_LOSSES + 1]
+
+
+@inline
+def say_balance(c: int, i: int, messages: Ints, connections: Ints) -> None:
+    """Writes down the window of connection ``c`` and how much of it is used, as they are after message ``i``."""
+    messages[s.M_WINDOW, i] = connections[c, s.C_WINDOW]
+    is_based = connections[c, s.C_IS_BASED] == 1
+    messages[s.M_BALANCE, i] = connections[c, s.C_COUNTED] - connections[c, s.C_ACKED] if is_based else s.LEAST
+
+
+@inline
 def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
     """Messages that concern the whole connection."""
     c, d, x = messages[s.M_CONNECTION, i], messages[s.M_DIRECTION, i], messages[s.M_EXTRA, i]
     if kind == s.FACT:
         column = messages[s.M_OPAQUE, i]
-        if column == s.C_WINDOW and (x == 0 or connections[c, column] <= 0):  # another size changes nothing about the balance
-            connections[c, s.C_COUNTED] = 0
-            if not is_late(i, messages, connections):  # else what was acknowledged since has been read already
-                connections[c, s.C_ACKED] = 0
         if x < 0:
             forget(c, connections)
         if column == s.C_WINDOW:
-            connections[c, s.C_WINDOW_LOSSES] = connections[c, s.C_LOSSES]
-            connections[c, s.C_WINDOW_LOSSES + 1] = connections[c, s.C_LOSSES + 1]
+            on_window(c, i, x, messages, connections)
         connections[c, column] = x
+        if column == s.C_WINDOW:
+            say_balance(c, i, messages, connections)
     elif kind == s.ACK:
         if connections[c, s.C_PRODUCER] < 0:
             connections[c, s.C_PRODUCER] = 1 - d
         if connections[c, s.C_PRODUCER] != d:
             connections[c, s.C_ACKED] += x
+            say_balance(c, i, messages, connections)
     elif kind == s.NOOP:
         connections[c, s.C_NOOPS] += 1
         connections[c, s.C_NOOP_ROW] = -1 if is_late(i, messages, connections) else messages[s.M_PLACE + s.AT_ROW, i]
         connections[c, s.C_NOOP_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
     elif kind == s.NOOP_ANSWER:
         connections[c, s.C_NOOPS_ANSWERED] += 1
+        if connections[c, s.C_NOOP_ROW] >= 0:
+            waited = messages[s.M_PLACE + s.AT_TIME, i] - connections[c, s.C_NOOP_TIME]
+            connections[c, s.C_NOOP_SLOWEST] = max(connections[c, s.C_NOOP_SLOWEST], waited)
         connections[c, s.C_NOOP_ROW] = -1
     elif kind == s.MARKER_ANSWER:
         connections[c, s.C_MARKERS_ACKED] += 1
@@ -459,6 +483,7 @@ def follow_messages(
             note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
             continue
         connections[c, s.C_COUNTED] += messages[s.M_SIZE, i]
+        say_balance(c, i, messages, connections)
         connections[c, s.C_PRODUCER_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
         if kind == s.SET_STATE:
             k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)

@@ -28,11 +28,12 @@ AT_ROW, AT_OFFSET, AT_FRAME, AT_TIME = range(PLACE)
 
 (
     M_KIND, M_CONNECTION, M_DIRECTION, M_VBUCKET, M_SID, M_OPAQUE, M_SEQNO, M_EXTRA, M_SIZE, M_STREAM, M_SNAPSHOT, M_STANDING,
-    M_PLACE, _, _, _, MESSAGE,
-) = range(17)  # fmt: skip
-"""M_SEQNO: biased. M_EXTRA: entry in the table of extras, or a number that the kind needs. M_SIZE: bytes that flow control counts.
-M_STREAM, M_SNAPSHOT, M_STANDING: the kernel writes them at events that are of a stream: its number, that of its snapshot or -1, and the
-bits below."""
+    M_WINDOW, M_BALANCE, M_PLACE, _, _, _, MESSAGE,
+) = range(19)  # fmt: skip
+"""M_SEQNO: biased. M_EXTRA: entry in the table of extras, or a number that the kind needs. M_SIZE: bytes that flow control counts;
+where a window is granted, those that it would have counted before. M_STREAM, M_SNAPSHOT, M_STANDING: the kernel writes them at events that
+are of a stream: its number, that of its snapshot or -1, and the bits below. M_WINDOW, M_BALANCE: written at acknowledgements, windows and
+what windows count: C_WINDOW, and the bytes that wait for an acknowledgement then, or ``LEAST`` where nobody knows."""
 IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 """Bits of M_STANDING: the message is an event of a stream; something was lost since the stream's last marker; nothing of the stream was
 lost, from its answer on; its request was captured."""
@@ -56,14 +57,15 @@ _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARE
 
 (
     C_KNOWN, C_PRODUCER, C_LOSSES, _, C_LAST_LOSS, _, C_LAST_ROW, _, C_LAST_FRAME, _, C_ORPHANS,
-    C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW, C_WINDOW_LOSSES, _, C_COUNTED, C_ACKED, C_SLOWEST, C_STREAMS, C_CLOSED_TIME,
+    C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW, C_WINDOW_LOSSES, _, C_COUNTED, C_ACKED, C_IS_BASED, C_SLOWEST, C_STREAMS, C_CLOSED_TIME,
     C_MARKERS_ACKED,
-    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_PRODUCER_TIME, C_TIME, _, CONNECTION,
-) = range(31)  # fmt: skip
+    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_NOOP_SLOWEST, C_PRODUCER_TIME, C_TIME, _, CONNECTION,
+) = range(33)  # fmt: skip
 """C_KNOWN: seen from its handshake on. C_PRODUCER: direction of the producer's messages, or -1. C_LOSSES, C_LAST_LOSS, C_LAST_ROW,
 C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO, C_HISTORY: 1 on, 0 off, -1
-unknown. C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of each direction by then. C_SLOWEST: longest answer time of a
-stream request so far. C_CLOSED_TIME: of the latest answer to a close that was not captured. C_NOOP_ROW: of the noop under way. C_TIME:
+unknown. C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of each direction by then. C_IS_BASED: C_COUNTED and C_ACKED
+have all since the window was granted. C_SLOWEST: longest answer time of a stream request so far. C_CLOSED_TIME: of the latest answer to a
+close that was not captured. C_NOOP_ROW: of the noop under way. C_NOOP_SLOWEST: longest time that a noop waited for its answer. C_TIME:
 latest capture time of a message, by direction."""
 
 # -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------

@@ -21,12 +21,14 @@ from dcpinspect.streams.connections import client_of, connection_records, flow_o
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, Told, subscription
 from dcpinspect.streams.elsewhere import RECENT, Recent, Shown, Wanted
+from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
 from dcpinspect.streams.heard import HighSeqno
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
+from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Conversation, Session
@@ -71,6 +73,9 @@ class Tracker:
         self.state = s.State()
         self.contents: Contents | None = None
         """What follows the keys of events, where somebody wants to know what is wrong with them."""
+        self.flow: FlowControl | None = None
+        self.noops: Noops | None = None
+        """What follows flow control and noops, the same."""
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
@@ -117,6 +122,10 @@ class Tracker:
         if self._recent is not None and self._recent.is_full:
             self._settle(self._recent)
             self._recent.forget()
+        if self.flow is not None:
+            self.flow.feed(batch, messages, state)
+        if self.noops is not None:
+            self.noops.feed(batch, state, self.conversation.sessions)
 
     def tables(self, links: Sequence[Link], files: Sequence[str] = (), shown: Shown | None = None) -> Tables:
         """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin;

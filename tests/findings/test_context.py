@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dcpinspect.engine import Engine
 from dcpinspect.findings.context import Context
 from dcpinspect.streams.tracker import Tracker
@@ -48,3 +50,25 @@ def test_patience_is_two_seconds_or_ten_times_the_slowest_answer() -> None:
     talk = opened()
     talk.stream(7)
     assert context(talk).patience_ns(0) == 2_000_000_000
+
+
+def test_a_connection_is_there_up_to_its_end_or_that_of_the_capture() -> None:
+    first, second = opened("indexer:1", port=50_001), opened("indexer:2", port=50_002)
+    second.wait(60)
+    second.noop()
+    found = context(first, second)
+    last_ns = found.links[1].last_ns
+    assert last_ns - found.links[0].last_ns > 60e9
+    assert found.until_ns(found.links[0]) == last_ns
+    first.close("client")
+    found = context(first, second)
+    assert found.until_ns(found.links[0]) == found.links[0].closed_ns < found.links[1].last_ns - 60e9
+
+
+def test_another_capture_says_nothing_of_a_connection() -> None:
+    found = context(opened("indexer:1", port=50_001))
+    (link,) = found.links
+    apart = replace(link, number=2, first_file=1, first_ns=link.last_ns + 1, last_ns=link.last_ns + 9)
+    assert Context(found.tracker, [link, apart]).until_ns(link) == link.last_ns
+    across = replace(apart, first_ns=link.last_ns - 1)
+    assert Context(found.tracker, [link, across]).until_ns(link) == across.last_ns

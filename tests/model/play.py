@@ -41,8 +41,20 @@ class World:
         return self.tape.now_ns
 
     def wait(self, milliseconds: int) -> None:
-        """Nothing happens for so long."""
-        self.tape.now_ns += milliseconds * 1_000_000
+        """Nothing happens for so long but noops; not long while one waits for its answer, or a window is full."""
+        for session in self.sessions:
+            session.make_room()
+        if any(session.open_noop is not None and not session.is_gone for session in self.sessions):
+            milliseconds = min(milliseconds, 200)
+        while milliseconds > 0:
+            self.tape.now_ns += min(milliseconds, 900) * 1_000_000
+            milliseconds -= 900
+            self.keep_alive()
+
+    def keep_alive(self) -> None:
+        """Producers send the noops that are due."""
+        for session in self.sessions:
+            session.keep_alive()
 
     def write(self) -> None:
         """Some vbucket changes."""
@@ -87,6 +99,7 @@ def play(dice: Dice, *, tells_opaques_apart: bool = False) -> Tape:
         lives.append(_look_on(world))
     while lives:
         life = dice.pick(lives)
+        world.keep_alive()
         try:
             next(life)
         except StopIteration:

@@ -48,6 +48,9 @@ class Session:
         self.open_noop: int | None = None
         self.replicas: set[int] = set()
         """Vbuckets that the server has listed as replicas on this connection."""
+        self.noop_interval_s = 0.0
+        self.heard_ns = 0
+        """When the producer last said something."""
         world.tape.entries.append(Opened(self.number, world.tick(), (client.host, port), (f"10.0.2.{node + 1}", 11_210)))
 
     # -- telling -------------------------------------------------------------------------------------------
@@ -65,7 +68,10 @@ class Session:
         ):
             # Servers from 8.0 on leave the length of the frames out of these: a known fault, which readers live with.
             data = data[:2] + b"\0" + data[3:]
-        self.world.tape.entries.append(Said(self.number, to_server, name, side, parts, data, self.world.tick(), waits))
+        now_ns = self.world.tick()
+        self.world.tape.entries.append(Said(self.number, to_server, name, side, parts, data, now_ns, waits))
+        if to_server != self.up:
+            self.heard_ns = now_ns
 
     def ask(self, to_server: bool, name: str, answer: dict[str, Any] | None = None, *, opaque: int | None = None, **parts: Any) -> Steps:
         """A request and its answer; a refusal has nothing but its status."""
@@ -172,6 +178,8 @@ class Session:
         self._settle(key, value, status)
 
     def _settle(self, key: str, value: str, status: int) -> None:
+        if key == "set_noop_interval" and status == SUCCESS:
+            self.noop_interval_s = float(value)
         if key == "connection_buffer_size" and status == SUCCESS:
             if self.window == 0:
                 self.outstanding = 0
@@ -211,6 +219,8 @@ class Session:
                 if self.dice.chance(30):
                     return  # a consumer that takes its time
                 yield from self._acknowledge()
+                if not self.has_room():
+                    return
             if not self.send_next(stream):
                 return
             if self.dice.chance(40):
@@ -253,7 +263,10 @@ class Session:
         if self.outstanding:
             amount = self.outstanding if self.dice.chance(70) else 1 + self.dice.below(self.outstanding)
             if self.dice.chance(80) or amount == self.outstanding:
-                self.tell(self.up, "dcp_buffer_acknowledgement", waits=self.dice.chance(50), opaque=0, ack_bytes=amount)
+                if self.dice.chance(50):
+                    yield
+                amount = min(amount, self.outstanding)
+                self.tell(self.up, "dcp_buffer_acknowledgement", opaque=0, ack_bytes=amount)
                 self.outstanding -= amount
         yield
 
@@ -281,6 +294,20 @@ class Session:
             yield
             if rolled_back and self.client.asks_back:
                 yield from self._ask_log(world.vbuckets[request.vbucket])
+
+    def keep_alive(self) -> None:
+        """Nobody is silent for two intervals of noops."""
+        patience_ns = 1e9 * max(1.0, self.noop_interval_s)
+        is_due = self.noop_interval_s and self.world.tape.now_ns - self.heard_ns > patience_ns
+        if is_due and self.open_noop is None and not self.is_gone:
+            self._ask_noop()
+            self._answer_noop()
+
+    def make_room(self) -> None:
+        """A consumer that takes its time acknowledges at last."""
+        if not self.has_room() and not self.is_gone:
+            self.tell(self.up, "dcp_buffer_acknowledgement", opaque=0, ack_bytes=self.outstanding)
+            self.outstanding = 0
 
     def has_room(self) -> bool:
         """Flow control lets the producer begin another message."""
@@ -356,15 +383,21 @@ class Session:
         yield
 
     def _noop(self) -> Steps:
-        self.noops += 1
-        opaque = swapped(_FIRST_NOOP + self.noops)
-        self.tell(not self.up, "dcp_noop", opaque=opaque)
-        self.open_noop = opaque
+        self._ask_noop()
         if self.dice.chance(30):
             yield
-        self.tell(self.up, "dcp_noop", "response", opaque=opaque, status=SUCCESS)
-        self.open_noop = None
+        self._answer_noop()
         yield
+
+    def _ask_noop(self) -> None:
+        self.noops += 1
+        self.open_noop = swapped(_FIRST_NOOP + self.noops)
+        self.tell(not self.up, "dcp_noop", opaque=self.open_noop)
+
+    def _answer_noop(self) -> None:
+        assert self.open_noop is not None
+        self.tell(self.up, "dcp_noop", "response", opaque=self.open_noop, status=SUCCESS)
+        self.open_noop = None
 
     def _close_stream(self) -> Steps:
         place = self.dice.pick(sorted(self.streams))
@@ -382,6 +415,7 @@ class Session:
         self.tell(not self.up, "dcp_close_stream", "response", opaque=opaque, status=SUCCESS)
         if self.client.terms.end_on_close:
             stream.must_end = "closed"
+            self.make_room()
             self.send_next(stream)
         else:
             stream.is_ended = True

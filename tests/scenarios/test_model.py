@@ -6,14 +6,21 @@ A failing seed is told again and again with fewer choices; what is printed is th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from functools import cache
+from random import Random
 
 import pytest
 
+from dcpinspect.engine import Engine
+from dcpinspect.findings.checker import RULES, Checker
+from dcpinspect.findings.finding import Finding
+from dcpinspect.streams.tracker import Tracker
+from tests.damage import PORT, batches
 from tests.model.dice import Dice, shrunk
 from tests.model.expect import Tables
 from tests.model.facts import Heard
-from tests.model.judge import complaint, conversation, truth
+from tests.model.judge import complaint, conversation, damaged, truth
 from tests.model.play import play
 from tests.model.reading import Capture, read
 
@@ -28,6 +35,20 @@ def told(seed: int) -> tuple[Capture, list[Heard], Tables]:
     capture = conversation("whole", dice.choices)
     heard = read(capture).heard
     return capture, heard, truth(capture, heard)
+
+
+def found(damage: str, seed: int, families: Collection[str]) -> list[Finding]:
+    """What rules say of the conversation of a seed."""
+    dice = Dice(seed)
+    play(dice)
+    capture = damaged(conversation(damage, dice.choices), damage, Random(seed))
+    engine, tracker = Engine(["model.pcap"], ports=(PORT,)), Tracker()
+    checker = Checker(tracker, [rule.id for rule in RULES.values() if rule.family in families])
+    for batch in [*(engine.feed(part) for part in batches([capture.laid.packets[place] for place in capture.places], [])), engine.finish()]:
+        if batch is not None:
+            tracker.feed(batch)
+            checker.take(batch)
+    return checker.findings(engine.links, engine.coverage)
 
 
 def test_a_seed_tells_the_same_conversation_again() -> None:
@@ -102,6 +123,13 @@ def test_a_legal_server_gives_nothing_that_looks_like_a_fault(seed: int) -> None
     # The first generation's marker has no range, so nothing can be said about what is missing in it.
     assert [gap for gap in gaps if gap["cause"] == "unexplained" and gap["_snapshot"].end is not None] == []
     assert [gap for gap in gaps if gap["cause"] == "resumed"] == []
+
+
+@pytest.mark.parametrize("damage", ["whole", "cut"])
+@pytest.mark.parametrize("seed", range(25))
+def test_legal_servers_and_clients_stall_exceed_and_ignore_nothing(damage: str, seed: int) -> None:
+    """Windows, acknowledgements and noops are as they have to be."""
+    assert [(one.rule, one.message) for one in found(damage, seed, ("flow", "noop")) if one.severity != "note"] == []
 
 
 @pytest.mark.parametrize("damage", ["whole", "in pieces", "disordered", "cut"])

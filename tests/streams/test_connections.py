@@ -161,7 +161,7 @@ def test_a_full_window_starves_the_connection() -> None:
 def test_a_noop_that_is_never_answered_is_the_end() -> None:
     talk = opened(enable_noop="true", set_noop_interval="1")
     talk.send("server", encode("dcp_noop", opaque=9))
-    talk.wait(1.5)
+    talk.wait(2.5)
     talk.send("client", encode("noop", opaque=1))
     assert connection(talk)["verdict"] == "noop-dead"
 

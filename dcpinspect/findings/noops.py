@@ -1,0 +1,132 @@
+"""Rules about noops, by which producers and consumers know that the other one is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dcpinspect.findings.collector import duration
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams import noops as n
+from dcpinspect.streams import state as s
+from dcpinspect.streams.connections import noop_interval
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.noops import Kept, Noops
+
+RULES = (
+    Rule(
+        "noop-unanswered",
+        "noop",
+        "warning",
+        "a noop has no answer within its interval, 5 s at most; an error where the producer closes the connection then",
+        "answered with another opaque; within 2 s, or ten times the slowest answer before; after a hole of the consumer",
+        "answer noops at once, outside of the path that data takes",
+        reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
+    ),
+    Rule(
+        "noop-overlap",
+        "noop",
+        "warning",
+        "a noop is sent while the one before has no answer",
+        "an answer that comes up to one answer time later; after a hole of the consumer",
+        "a server fault: note its version",
+    ),
+    Rule(
+        "noop-opaque",
+        "noop",
+        "warning",
+        "a noop is answered with another opaque",
+        "after a hole, or the beginning of the capture, until a noop and its answer agree; two noops without answer",
+        "repeat the opaque's four bytes as they are: the server takes the noop for unanswered and disconnects after its timeout",
+        reports=("gocbcore 5518977",),
+    ),
+    Rule(
+        "silent-connection",
+        "noop",
+        "warning",
+        "noops are on, their interval is known, and the producer sends nothing for more than two of them",
+        "within 2 s; while a noop waits for its answer; at the end of the capture; after a hole of the producer",
+        "treat the connection as dead: close it and connect again",
+    ),
+)
+
+
+def findings(context: Context, noops: Noops, *, is_whole: bool) -> Iterator[Occurrence]:
+    """All occurrences. ``is_whole``: all messages were taken, so that what did not come is absent."""
+    for link in context.links:
+        kept = noops.kept.get(link.number) or Kept()
+        peer = noops.peers[link.number].tolist() if link.number < len(noops.peers) else None
+        if peer is None or peer[n.P_PRODUCER] < 0:
+            continue
+        yield from _unanswered(context, link, kept, peer, is_whole=is_whole)
+        yield from _overlaps(context, link, kept, peer, is_whole=is_whole)
+        for event in kept.opaques.told:
+            places = (context.said(link.number, event[n.T_OTHER :], of_consumer=True), context.said(link.number, event[n.T_PLACE :]))
+            message = f"noop {_hex(event[n.T_A])} answered with opaque {_hex(event[n.T_B])}"
+            yield _of("noop-opaque", "warning", message, places, _times(event, kept.opaques.told, kept.opaques.count))
+        yield from _silences(context, link, kept, peer, is_whole=is_whole)
+
+
+def _of(rule: str, severity: Severity, message: str, places: Sequence[Place], count: int, until_ns: int = 0) -> Occurrence:
+    return Occurrence(rule, severity, message, places[0].connection, tuple(places), count=count, last_time_ns=until_ns)
+
+
+def _times(event: list[int], told: Sequence[list[int]], count: int) -> int:
+    """How often the first of those that are told stands for: itself, and those that are not."""
+    return count - len(told) + 1 if event is told[0] else 1
+
+
+def _hex(opaque: int) -> str:
+    return f"0x{opaque:08x}"
+
+
+def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
+    until, patience = context.until_ns(link), max(peer[n.P_LIMIT], 10 * peer[n.P_SLOWEST])
+    is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
+    is_closed = link.closed in ("fin", "rst") and link.closed_by == peer[n.P_PRODUCER]
+    for at, opaque in ((n.P_OPEN, peer[n.P_OPEN_OPAQUE]), (n.P_OLDER, peer[n.P_OLDER_OPAQUE])):
+        waited = until - peer[at + s.AT_TIME]
+        if is_read and peer[at] and waited > patience:
+            then = ", then the producer closed the connection" if is_closed else ""
+            message = f"noop {_hex(opaque)} unanswered for {duration(waited / 1e9)}{then}"
+            severity: Severity = "error" if is_closed else "warning"
+            yield _of("noop-unanswered", severity, message, [context.said(link.number, peer[at:])], 1, until)
+    told = kept.unanswered.told
+    for event in told:
+        places = [context.said(link.number, event[n.T_PLACE :])]
+        if event[n.T_OTHER]:
+            places.append(context.said(link.number, event[n.T_OTHER :], of_consumer=True))
+        message = f"noop {_hex(event[n.T_A])} unanswered for {duration(event[n.T_TIME] / 1e9)}"
+        yield _of("noop-unanswered", "warning", message, places, _times(event, told, kept.unanswered.count))
+
+
+def _overlaps(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
+    pairs = [(event[n.T_A], event[n.T_B], event[n.T_PLACE :], event[n.T_OTHER :]) for event in kept.overlaps.told]
+    count = kept.overlaps.count
+    is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
+    if is_read and peer[n.P_IS_DOUBLE] and context.until_ns(link) > peer[n.P_OPEN + s.AT_TIME] + peer[n.P_TOLERANCE]:
+        pairs.append((peer[n.P_OPEN_OPAQUE], peer[n.P_OLDER_OPAQUE], peer[n.P_OPEN :], peer[n.P_OLDER :]))
+        count += 1
+    for number, (opaque, older, place, other) in enumerate(pairs):
+        message = f"noop {_hex(opaque)} sent while {_hex(older)} had no answer"
+        places = [context.said(link.number, place), context.said(link.number, other)]
+        yield _of("noop-overlap", "warning", message, places, count - len(pairs) + 1 if number == 0 else 1)
+
+
+def _silences(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
+    interval = noop_interval(context.session(link.number))
+    every = f", noop every {interval:g} s" if interval is not None else ""
+    until = context.until_ns(link)
+    silence = until - max(peer[n.P_HEARD + s.AT_TIME], peer[n.P_ANSWER_TIME])
+    is_heard = bool(peer[n.P_HEARD]) and peer[n.P_HEARD] >= peer[n.P_SINCE]
+    is_read = is_whole and link.lost_at_end[peer[n.P_PRODUCER]] is None
+    if is_read and is_heard and not peer[n.P_OPEN] and silence > peer[n.P_SILENCE]:
+        message = f"nothing for {duration(silence / 1e9)}{every}"
+        yield _of("silent-connection", "warning", message, [context.said(link.number, peer[n.P_HEARD :])], 1, until)
+    told = kept.silences.told
+    for event in told:
+        places = [context.said(link.number, event[at:]) for at in (n.T_PLACE, n.T_OTHER)]
+        message = f"nothing for {duration(event[n.T_TIME] / 1e9)}{every}"
+        yield _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count))

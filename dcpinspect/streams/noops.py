@@ -1,0 +1,243 @@
+"""Noops, by which producers ask whether consumers are there: which were not answered, and producers that say nothing at all.
+
+Every answer has the opaque of its noop, and no noop is sent before the one before is answered. The directions of a connection are in
+order, one against the other only to within the longest time that an answer took: what looks wrong is told once later messages of the
+other direction show that it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import state as s
+from dcpinspect.streams.connections import noop_interval, noop_limit_ns
+from dcpinspect.streams.few import Few
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.tables.messages import MessageBatch
+
+Table = npt.NDArray[np.int64]
+
+NEVER = (1 << 62) - 1
+"""A time that nothing takes."""
+
+# -- what the kernel reads: one column a message -------------------------------------------------------------------------------------
+
+D_CODE, D_CONNECTION, D_DIRECTION, D_OPAQUE, D_IS_LONG, D_RTT, D_PLACE, _, _, _, SAID = range(11)
+OTHER, NOOP, ANSWER, LOST = range(4)
+"""D_IS_LONG: it came in several packets, so that nobody knows when it began. LOST: bytes before the next message of the direction."""
+
+# -- what is known of a connection ---------------------------------------------------------------------------------------------------
+
+(
+    P_PRODUCER, P_LIMIT, P_SILENCE, P_SINCE, P_SLOWEST, P_TOLERANCE, P_IS_SURE, P_OPEN_OPAQUE, P_OLDER_OPAQUE, P_IS_DOUBLE,
+    P_CONSUMER_TIME, P_ANSWER_TIME, P_OPEN, _, _, _, P_OLDER, _, _, _, P_HEARD, _, _, _, PEER,
+) = range(25)  # fmt: skip
+"""P_LIMIT: longest time that an answer may take; P_SILENCE: longest time that the producer may say nothing, from row P_SINCE on.
+P_SLOWEST: longest time that an answer to a noop took; P_TOLERANCE: that any answer took. P_IS_SURE: answers belong to noops that were
+captured. P_CONSUMER_TIME: of the consumer's latest message; P_ANSWER_TIME: of its latest answer. Places, whose row is 0 where there is
+none: P_OPEN, the noop under way; P_OLDER, one before it that has no answer; P_HEARD, the producer's latest message. P_IS_DOUBLE: the noop
+under way was sent while P_OLDER waited, and nothing has excused it."""
+
+T_CODE, T_CONNECTION, T_TIME, T_A, T_B, T_PLACE, _, _, _, T_OTHER, _, _, _, EVENT = range(14)
+UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
+"""Events: T_PLACE, with opaque T_A, waited T_TIME for its answer T_OTHER (row 0: none came); T_PLACE was sent while T_OTHER had no answer;
+T_PLACE with opaque T_A was answered with T_B by T_OTHER; nothing was heard for T_TIME between T_PLACE and T_OTHER."""
+
+
+@inline
+def tell(
+    code: int, c: int, time_ns: int, a: int, b: int, peers: Ints, at: int, said: Ints, i: int, older: int, events: Ints, count: int
+) -> int:
+    """One more event: at the place ``at`` of connection ``c``, and message ``i``, or its place ``older`` where that is not -1."""
+    events[count, T_CODE] = code
+    events[count, T_CONNECTION] = c
+    events[count, T_TIME] = time_ns
+    events[count, T_A] = a
+    events[count, T_B] = b
+    for part in range(s.PLACE):
+        events[count, T_PLACE + part] = peers[c, at + part]
+        events[count, T_OTHER + part] = peers[c, older + part] if older >= 0 else said[D_PLACE + part, i]
+    return count + 1
+
+
+@inline
+def patience(c: int, peers: Ints) -> int:
+    """How long an answer may take before its absence is worth a word."""
+    return int(max(peers[c, P_LIMIT], 10 * peers[c, P_SLOWEST]))
+
+
+@inline
+def forget_open(c: int, peers: Ints) -> None:
+    """No noop is known to be under way."""
+    peers[c, P_OPEN] = 0
+    peers[c, P_OLDER] = 0
+    peers[c, P_IS_DOUBLE] = 0
+
+
+@inline
+def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
+    """The producer asks."""
+    c, time_ns = said[D_CONNECTION, i], said[D_PLACE + s.AT_TIME, i]
+    if peers[c, P_CONSUMER_TIME] > time_ns:  # a gap before it held it back: its answer may have been read already
+        forget_open(c, peers)
+        peers[c, P_IS_SURE] = 0
+        return count
+    if peers[c, P_OLDER] and time_ns - peers[c, P_OLDER + s.AT_TIME] > patience(c, peers):
+        waited = time_ns - peers[c, P_OLDER + s.AT_TIME]
+        count = tell(UNANSWERED, c, waited, peers[c, P_OLDER_OPAQUE], 0, peers, P_OLDER, said, i, -1, events, count)
+        for part in range(s.PLACE):
+            events[count - 1, T_OTHER + part] = 0
+    peers[c, P_IS_DOUBLE] = 1 if peers[c, P_OPEN] else 0
+    for part in range(s.PLACE):
+        peers[c, P_OLDER + part] = peers[c, P_OPEN + part]
+        peers[c, P_OPEN + part] = said[D_PLACE + part, i]
+    peers[c, P_OLDER_OPAQUE] = peers[c, P_OPEN_OPAQUE]
+    peers[c, P_OPEN_OPAQUE] = said[D_OPAQUE, i]
+    return count
+
+
+@inline
+def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
+    """The consumer answers."""
+    c, opaque, time_ns = said[D_CONNECTION, i], said[D_OPAQUE, i], said[D_PLACE + s.AT_TIME, i]
+    at, is_wrong = P_OPEN, False
+    if peers[c, P_OLDER] and peers[c, P_OLDER_OPAQUE] == opaque:
+        at = P_OLDER
+    elif peers[c, P_OPEN] == 0:
+        return count
+    elif peers[c, P_OPEN_OPAQUE] != opaque:
+        if peers[c, P_OLDER]:
+            return count  # nobody knows which of the two it answers
+        is_wrong = True
+    if is_wrong and peers[c, P_IS_SURE] == 0:
+        peers[c, P_IS_SURE] = 1  # the answer to a noop that was not captured
+        return count
+    waited = time_ns - peers[c, at + s.AT_TIME]
+    if is_wrong:
+        count = tell(OPAQUE, c, waited, peers[c, P_OPEN_OPAQUE], opaque, peers, P_OPEN, said, i, -1, events, count)
+    elif waited > patience(c, peers):
+        asked = peers[c, P_OPEN_OPAQUE] if at == P_OPEN else peers[c, P_OLDER_OPAQUE]
+        count = tell(UNANSWERED, c, waited, asked, 0, peers, at, said, i, -1, events, count)
+    peers[c, P_IS_SURE] = 1
+    peers[c, P_ANSWER_TIME] = max(peers[c, P_ANSWER_TIME], time_ns)
+    peers[c, P_SLOWEST] = max(peers[c, P_SLOWEST], waited)
+    peers[c, at] = 0
+    if at == P_OLDER:
+        peers[c, P_IS_DOUBLE] = 0
+    return count
+
+
+@kernel("int64(int64[:,::1], int64[:,::1], int64[:,::1])")
+def follow_noops(said: Ints, peers: Ints, events: Ints) -> int:
+    """Takes what was said on all connections; returns the number of events, three a message at most."""
+    count = 0
+    for i in range(said.shape[1]):
+        c, d, code = said[D_CONNECTION, i], said[D_DIRECTION, i], said[D_CODE, i]
+        is_producer = d == peers[c, P_PRODUCER]
+        if code == LOST:
+            peers[c, P_IS_SURE] = 0
+            if is_producer:
+                peers[c, P_HEARD] = 0
+            else:
+                forget_open(c, peers)
+            continue
+        time_ns = said[D_PLACE + s.AT_TIME, i]
+        peers[c, P_TOLERANCE] = max(peers[c, P_TOLERANCE], said[D_RTT, i])
+        if is_producer:
+            heard = max(peers[c, P_HEARD + s.AT_TIME], peers[c, P_ANSWER_TIME])
+            is_timed = peers[c, P_HEARD] >= peers[c, P_SINCE] and peers[c, P_HEARD] and not said[D_IS_LONG, i]
+            if is_timed and time_ns - heard > peers[c, P_SILENCE] and peers[c, P_OPEN] == 0:
+                count = tell(SILENT, c, time_ns - heard, 0, 0, peers, P_HEARD, said, i, -1, events, count)
+            for part in range(s.PLACE):
+                peers[c, P_HEARD + part] = said[D_PLACE + part, i]
+            if code == NOOP:
+                count = on_noop(i, said, peers, events, count)
+        else:
+            is_over = time_ns > peers[c, P_OPEN + s.AT_TIME] + peers[c, P_TOLERANCE]
+            if peers[c, P_IS_DOUBLE] and peers[c, P_OPEN] and is_over:
+                opaques = peers[c, P_OPEN_OPAQUE], peers[c, P_OLDER_OPAQUE]
+                count = tell(OVERLAP, c, 0, opaques[0], opaques[1], peers, P_OPEN, said, i, P_OLDER, events, count)
+                peers[c, P_IS_DOUBLE] = 0
+            peers[c, P_CONSUMER_TIME] = max(peers[c, P_CONSUMER_TIME], time_ns)
+            if code == ANSWER:
+                count = on_answer(i, said, peers, events, count)
+    return int(count)
+
+
+@dataclass(slots=True)
+class Kept:
+    """What was found on one connection."""
+
+    unanswered: Few[list[int]] = field(default_factory=Few)
+    overlaps: Few[list[int]] = field(default_factory=Few)
+    opaques: Few[list[int]] = field(default_factory=Few)
+    silences: Few[list[int]] = field(default_factory=Few)
+
+
+class Noops:
+    """Feed it with every batch, once the tracker's kernel has followed its messages."""
+
+    def __init__(self) -> None:
+        self.peers: Table = np.zeros((0, PEER), dtype=np.int64)
+        self.kept: dict[int, Kept] = {}
+        """By connection."""
+
+    def feed(self, batch: MessageBatch, state: s.State, sessions: dict[int, Session]) -> None:
+        """``sessions``: what the connections have said of themselves by now."""
+        self._meet(state, sessions, np.unique(batch.connection).tolist())
+        said = _said(batch)
+        events = np.zeros((3 * said.shape[1], EVENT), dtype=np.int64)
+        count = follow_noops(said.shape[1], said, self.peers, events)
+        events = events[:count]
+        for number, code in np.unique(events[:, [T_CONNECTION, T_CODE]], axis=0).tolist():
+            mine = np.flatnonzero((events[:, T_CONNECTION] == number) & (events[:, T_CODE] == code))
+            kept = self.kept.setdefault(number, Kept())
+            few = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
+            few.add_chosen([events[one].tolist() for one in few.chosen(mine)], len(mine))
+
+    def _meet(self, state: s.State, sessions: dict[int, Session], numbers: list[int]) -> None:
+        if len(self.peers) < len(state.connections):
+            more = np.zeros((len(state.connections) - len(self.peers), PEER), dtype=np.int64)
+            more[:, P_PRODUCER] = -1
+            self.peers = np.concatenate((self.peers, more))
+        self.peers[:, P_PRODUCER] = state.connections[:, s.C_PRODUCER]
+        for number in numbers:
+            session = sessions.get(number) or Session()
+            interval = noop_interval(session)
+            self.peers[number, P_LIMIT] = noop_limit_ns(session)
+            is_known = interval is not None and session.control("enable_noop") == "true"
+            self.peers[number, P_SILENCE] = silence_ns(interval) if is_known and interval is not None else NEVER
+            if is_known:
+                self.peers[number, P_SINCE] = max(session.controls[key].row for key in ("enable_noop", "set_noop_interval"))
+
+
+def silence_ns(interval: float) -> int:
+    """How long a producer may say nothing that sends a noop in every interval of so many seconds."""
+    return max(PATIENCE_NS, int(2e9 * interval))
+
+
+def _said(batch: MessageBatch) -> Table:
+    decoded, losses = batch.decoded, batch.losses
+    at: Rows = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
+    said = np.zeros((SAID, len(batch) + len(losses)), dtype=np.int64)
+    is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
+    said[D_CODE, at] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
+    places = (batch.row, batch.stream_offset, (batch.last_file << s.FILE_SHIFT) | batch.last_frame, batch.time_ns)
+    for row, values in ((D_CONNECTION, batch.connection), (D_DIRECTION, batch.direction), (D_OPAQUE, decoded.opaque)):
+        said[row, at] = values
+    for part, values in enumerate(places):
+        said[D_PLACE + part, at] = values
+    said[D_IS_LONG, at] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
+    rtt = batch.rtt_ns
+    said[D_RTT, at] = rtt.values if rtt.valid is None else np.where(rtt.valid, rtt.values, 0)
+    lost = losses.before + np.arange(len(losses))
+    said[D_CODE, lost] = LOST
+    said[D_CONNECTION, lost], said[D_DIRECTION, lost] = losses.connection, losses.direction
+    return said

@@ -1,0 +1,343 @@
+"""Rules about noops: each by its smallest conversation, those that look like it and are sound, and the one with a hole in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.noops import RULES
+from dcpinspect.protocol.encode import encode
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+NOOPS = [rule.id for rule in RULES]
+
+
+def check(*talks: Told, sizes: list[int] | None = None) -> list[Finding]:
+    return findings(*talks, rules=NOOPS, sizes=sizes or [])
+
+
+def told(*talks: Told) -> list[tuple[str, str]]:
+    return [(one.rule, one.severity) for one in check(*talks)]
+
+
+def nooping(interval: str = "20") -> Told:
+    return opened(enable_noop="true", set_noop_interval=interval)
+
+
+def ask(talk: Told, opaque: int) -> None:
+    talk.send("server", encode("dcp_noop", opaque=opaque))
+
+
+def answer(talk: Told, opaque: int) -> None:
+    talk.answer("dcp_noop", opaque, by="client")
+
+
+def go_on(talk: Told, seconds: float = 0) -> None:
+    """Time passes, and both sides say something."""
+    talk.wait(seconds)
+    talk.failover_log(7, [(1, 0)])
+
+
+# -- noop-unanswered ----------------------------------------------------------------------------------------------------------------------
+
+
+def unanswered(seconds: float = 6, interval: str = "20") -> Told:
+    talk = nooping(interval)
+    ask(talk, 9)
+    go_on(talk, seconds)
+    return talk
+
+
+def test_a_noop_that_is_never_answered() -> None:
+    (found,) = check(unanswered())
+    assert (found.rule, found.severity, found.message) == ("noop-unanswered", "warning", "noop 0x00000009 unanswered for 6.0 s")
+    assert [place.direction for place in found.places] == ["s2c"]
+
+
+def test_a_noop_that_is_answered_late() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    talk.wait(7)
+    answer(talk, 9)
+    (found,) = check(talk)
+    assert (found.rule, found.message) == ("noop-unanswered", "noop 0x00000009 unanswered for 7.0 s")
+    assert [place.direction for place in found.places] == ["s2c", "c2s"]
+
+
+@pytest.mark.parametrize("abort", [False, True])
+def test_it_is_an_error_where_the_producer_closes_then(abort: bool) -> None:
+    talk = unanswered()
+    talk.close("server", abort=abort)
+    (found,) = check(talk)
+    assert (found.rule, found.severity) == ("noop-unanswered", "error")
+    assert found.message == "noop 0x00000009 unanswered for 6.0 s, then the producer closed the connection"
+
+
+def test_it_is_none_where_the_client_closes() -> None:
+    talk = unanswered()
+    talk.close("client")
+    assert told(talk) == [("noop-unanswered", "warning")]
+
+
+@pytest.mark.parametrize(("seconds", "interval"), [(4, "20"), (1.5, "1"), (0.5, "0.1")])
+def test_the_capture_has_to_go_on(seconds: float, interval: str) -> None:
+    assert check(unanswered(seconds, interval)) == []
+    talk = unanswered(seconds, interval)
+    talk.close("server")
+    assert check(talk) == []
+
+
+def test_where_answers_are_slow_more_patience_is_had() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    talk.wait(1)
+    answer(talk, 8)
+    ask(talk, 9)
+    go_on(talk, 9)
+    assert check(talk) == []
+
+
+def test_noops_that_are_answered_at_once() -> None:
+    talk = nooping("1")
+    for _ in range(20):
+        talk.noop()
+        talk.wait(1)
+    assert check(talk) == []
+
+
+def test_an_answer_that_may_be_in_a_hole() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    with talk.lost():
+        answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_an_answer_that_may_be_in_a_hole_at_the_end() -> None:
+    talk = nooping()
+    ask(talk, 9)
+    with talk.lost():
+        answer(talk, 9)
+        talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    go_on(talk, 6)
+    with talk.lost():
+        go_on(talk)
+    assert check(talk) == []
+
+
+# -- noop-overlap -------------------------------------------------------------------------------------------------------------------------
+
+
+def overlapping() -> Told:
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    go_on(talk, 1)
+    answer(talk, 8)
+    answer(talk, 9)
+    return talk
+
+
+def test_a_noop_before_the_one_before_is_answered() -> None:
+    (found,) = check(overlapping())
+    assert (found.rule, found.severity) == ("noop-overlap", "warning")
+    assert found.message == "noop 0x00000009 sent while 0x00000008 had no answer"
+    assert [place.direction for place in found.places] == ["s2c", "s2c"]
+
+
+def test_an_overlap_at_the_end() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    talk.wait(1)
+    talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    assert told(talk) == [("noop-overlap", "warning")]
+
+
+def test_an_answer_that_the_capture_has_a_moment_late() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 1)
+    assert check(talk) == []
+
+
+def test_an_overlap_whose_answer_may_be_in_a_hole() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    with talk.lost():
+        answer(talk, 8)
+    ask(talk, 9)
+    answer(talk, 9)
+    go_on(talk, 1)
+    assert check(talk) == []
+
+
+# -- noop-opaque --------------------------------------------------------------------------------------------------------------------------
+
+
+def swapped() -> Told:
+    talk = nooping()
+    talk.noop()
+    ask(talk, 0x81969800)
+    answer(talk, 0x00989681)
+    go_on(talk, 6)
+    return talk
+
+
+def test_an_answer_with_another_opaque_is_told_once() -> None:
+    (found,) = check(swapped())
+    assert (found.rule, found.severity) == ("noop-opaque", "warning")
+    assert found.message == "noop 0x81969800 answered with opaque 0x00989681"
+    assert [place.direction for place in found.places] == ["c2s", "s2c"]
+
+
+def test_an_answer_to_a_noop_that_may_be_in_a_hole() -> None:
+    talk = nooping()
+    talk.noop()
+    with talk.lost():
+        ask(talk, 8)
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_an_answer_to_a_noop_before_the_capture() -> None:
+    talk = nooping()
+    ask(talk, 8)
+    talk.begin()
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
+
+
+def test_two_noops_and_an_answer_to_neither() -> None:
+    """Nobody knows which of them it answers."""
+    talk = nooping()
+    ask(talk, 8)
+    ask(talk, 9)
+    answer(talk, 7)
+    go_on(talk, 1)
+    assert told(talk) == [("noop-overlap", "warning")]
+
+
+# -- silent-connection --------------------------------------------------------------------------------------------------------------------
+
+
+def silent(seconds: float = 50, **controls: Any) -> Told:
+    talk = opened(**(controls or {"enable_noop": "true", "set_noop_interval": "20"}))
+    talk.noop()
+    talk.wait(seconds)
+    talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    return talk
+
+
+def test_a_producer_that_says_nothing_any_more() -> None:
+    (found,) = check(silent())
+    assert (found.rule, found.severity, found.message) == ("silent-connection", "warning", "nothing for 50.0 s, noop every 20 s")
+
+
+def test_a_producer_that_was_silent_for_a_time() -> None:
+    talk = nooping("1")
+    talk.noop()
+    go_on(talk, 5)
+    (found,) = check(talk)
+    assert (found.rule, found.message) == ("silent-connection", "nothing for 5.0 s, noop every 1 s")
+    assert len(found.places) == 2
+
+
+@pytest.mark.parametrize(
+    "controls",
+    [{"enable_noop": "true"}, {"set_noop_interval": "20"}, {"enable_noop": "false", "set_noop_interval": "20"}],
+)
+def test_without_noops_or_their_interval_silence_means_nothing(controls: dict[str, Any]) -> None:
+    assert check(silent(**controls)) == []
+
+
+@pytest.mark.parametrize(("seconds", "interval"), [(39, "20"), (1.5, "0.5")])
+def test_two_intervals_and_two_seconds_may_pass(seconds: float, interval: str) -> None:
+    assert check(silent(seconds, enable_noop="true", set_noop_interval=interval)) == []
+
+
+def test_the_end_of_the_capture_is_no_silence() -> None:
+    talk = nooping()
+    talk.noop()
+    talk.wait(100)
+    assert check(talk) == []
+
+
+def test_the_end_of_another_capture_neither() -> None:
+    talk, other = nooping(), opened("other:1", port=50_001)
+    talk.noop()
+    other.wait(100)
+    other.noop()
+    assert told(talk, other) == [("silent-connection", "warning")]  # the same capture goes on
+    talk.close("client")
+    assert told(talk, other) == []
+
+
+def test_a_noop_that_waits_for_its_answer_keeps_the_producer_silent() -> None:
+    talk = nooping("1")
+    ask(talk, 9)
+    talk.wait(10)
+    talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    assert told(talk) == [("noop-unanswered", "warning")]
+
+
+def test_what_the_producer_said_may_be_in_a_hole() -> None:
+    talk = nooping()
+    talk.noop()
+    talk.wait(30)
+    with talk.lost():
+        talk.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    go_on(talk, 30)
+    assert check(talk) == []
+
+
+# -- all ----------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [unanswered, overlapping, swapped, silent])
+def test_a_capture_that_begins_in_the_middle_knows_no_interval(make: Callable[[], Told]) -> None:
+    """What an answer may take at most is known without."""
+    talk = make()
+    event = next(number for number, event in enumerate(talk.events) if getattr(event, "data", b"")[1:2] == b"\x5c")
+    talk.begin()
+    talk.events.insert(event, talk.events.pop())
+    assert {one.rule for one in check(talk)} <= {"noop-unanswered", "noop-overlap", "noop-opaque"}
+
+
+@pytest.mark.parametrize("make", [unanswered, overlapping, swapped, silent])
+def test_batches_change_nothing(make: Callable[[], Told]) -> None:
+    whole = check(make())
+    assert whole
+    assert check(make(), sizes=[1] * 100) == whole
+    assert check(make(), sizes=[3] * 40) == whole
+
+
+def test_many_of_a_kind_are_one_finding() -> None:
+    talk = nooping("1")
+    for opaque in range(1, 30):
+        ask(talk, opaque)
+        talk.wait(3)
+        answer(talk, opaque)
+    (found,) = check(talk)
+    assert (found.rule, found.count) == ("noop-unanswered", 1)  # from then on answers are known to take three seconds
+    talk = nooping("1")
+    talk.noop()
+    for opaque in range(1, 30):
+        ask(talk, opaque)
+        answer(talk, opaque + 100)
+    (found,) = check(talk)
+    assert (found.rule, found.count, len(found.places)) == ("noop-opaque", 29, 8)

@@ -1,0 +1,34 @@
+"""The few of many occurrences that are told."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.streams.few import Few
+
+
+def test_the_greatest_the_first_three_and_the_last() -> None:
+    few: Few[str] = Few()
+    for name, weight in (("a", 1), ("b", 2), ("c", 1), ("d", 9), ("e", 9), ("f", 1)):
+        few.add(name, weight)
+    assert (few.told, few.count) == (["d", "a", "b", "c", "f"], 6)
+
+
+def test_each_is_told_once() -> None:
+    few: Few[str] = Few()
+    assert few.told == []
+    few.add("a")
+    assert few.told == ["a"]
+    few.add("b")
+    assert few.told == ["a", "b"]
+
+
+def test_only_those_that_are_kept_need_to_be_looked_at() -> None:
+    few: Few[int] = Few()
+    for many in (np.arange(2), np.arange(2, 50), np.arange(50, 60)):
+        chosen = few.chosen(many)
+        assert len(chosen) <= 4
+        few.add_chosen(chosen, len(many))
+    assert (few.told, few.count) == ([0, 1, 2, 59], 60)
+    few.add_chosen(few.chosen(np.arange(0)), 0)
+    assert few.count == 60
