@@ -15,6 +15,7 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
 if TYPE_CHECKING:
+    from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
     from dcpinspect.protocol.redact import Redactor
@@ -117,7 +118,7 @@ class Reading:
     def check(self, rules: Iterable[str] | None = None, *, is_ahead: bool = False, redactor: Redactor | None = None) -> None:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all.
 
-        ``is_ahead``: the next batch is decoded meanwhile, in a thread; who does not iterate to the end closes the iterator.
+        ``is_ahead``: the next batch is decoded and looked at meanwhile, in a thread; who does not iterate to the end closes the iterator.
         ``redactor``: replaces what findings say of documents.
         """
         from dcpinspect.findings.checker import RULES, Checker  # deferred, as above
@@ -192,14 +193,20 @@ class Reading:
         return shown
 
     def __iter__(self) -> Generator[MessageBatch, None, None]:
-        with closing(ahead(self._decoded()) if self._is_ahead else self._decoded()) as batches:
-            for batch in batches:
+        with closing(ahead(self._looked_at()) if self._is_ahead else self._looked_at()) as batches:
+            for batch, looked_at, found in batches:
                 self.messages += len(batch)
                 if self.tracker is not None:
                     self.tracker.feed(batch)
                 if self.checker is not None:
-                    self.checker.take(batch.redacted(self._redactor))
+                    self.checker.take(looked_at, found)
                 yield batch
+
+    def _looked_at(self) -> Generator[tuple[MessageBatch, MessageBatch, Sequence[Candidates]], None, None]:
+        """Batches, each as rules see it, and what is wrong with its messages by themselves."""
+        for batch in self._decoded():
+            looked_at = batch.redacted(self._redactor)
+            yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
 
     def _decoded(self) -> Generator[MessageBatch, None, None]:
         for packets in self.capture:

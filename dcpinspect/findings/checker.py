@@ -26,6 +26,7 @@ from dcpinspect.findings import (
     unrequested,
     wire,
 )
+from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, place_of
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
@@ -116,9 +117,14 @@ class Checker:
         self._acknowledged = acknowledged.Acknowledged()
         self._places: dict[int, Place] = {}
 
-    def take(self, batch: MessageBatch) -> None:
-        """Looks at messages that the tracker was fed with just now."""
-        for found in wire.candidates(batch):
+    @staticmethod
+    def look(batch: MessageBatch) -> list[Candidates]:
+        """What is wrong with messages by themselves, for ``take``; in any thread, since nothing else is looked at."""
+        return list(wire.candidates(batch))
+
+    def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
+        """Looks at messages that the tracker was fed with just now. ``alone``: what ``look`` said of them, if it was asked."""
+        for found in self.look(batch) if alone is None else alone:
             self._collector.add_rows(batch, found)
         for found in (*self._negotiation.candidates(batch, self._tracker), *self._pairing.candidates(batch)):
             self._collector.add_rows(batch, found)
