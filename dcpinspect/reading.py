@@ -99,7 +99,7 @@ class Reading:
         self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
         """Those by which another reading finds the same connections."""
         self._is_repeatable = self.capture.size is not None
-        self._looked_again: tuple[int, Shown | None] | None = None  # after so many messages
+        self._compared = -1  # after so many messages
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
@@ -146,8 +146,9 @@ class Reading:
         if self.tracker is None:
             msg = "this reading does not track streams"
             raise ValueError(msg)
+        self._compare(self.tracker)
         names = [file.name for file in self.capture.files]
-        return self.tracker.tables(self.engine.links, names if len(names) > 1 else (), self._shown(self.tracker))
+        return self.tracker.tables(self.engine.links, names if len(names) > 1 else ())
 
     def findings(self, *, is_whole: bool = True) -> list[Finding]:
         """What is wrong so far, worst first. Raises ValueError unless the reading checks.
@@ -158,7 +159,8 @@ class Reading:
             msg = "this reading does not check"
             raise ValueError(msg)
         assert self.tracker is not None
-        return self.checker.findings(self.engine.links, self.coverage, self._shown(self.tracker), is_whole=is_whole)
+        self._compare(self.tracker)
+        return self.checker.findings(self.engine.links, self.coverage, is_whole=is_whole)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
         """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""
@@ -172,14 +174,11 @@ class Reading:
             tables["findings"] = finding_records(found, RULES, [file.name for file in self.capture.files])
         return tables
 
-    def _shown(self, tracker: Tracker) -> Shown | None:
-        """What a second look at the files gives of the events by which streams are compared."""
-        if self._looked_again is not None and self._looked_again[0] == self.messages:
-            return self._looked_again[1]
-        wanted = tracker.wanted if self._is_repeatable else None
-        shown = None if wanted is None else self._look_again(wanted)
-        self._looked_again = self.messages, shown
-        return shown
+    def _compare(self, tracker: Tracker) -> None:
+        """Compares streams, where the captures can be read again and that was not done since the latest message."""
+        if self._is_repeatable and self._compared != self.messages:
+            tracker.compare(self._look_again)
+            self._compared = self.messages
 
     def _look_again(self, wanted: Wanted) -> Shown:
         from dcpinspect.streams.elsewhere import Shown  # deferred: few readings need it

@@ -34,7 +34,6 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.contents import Contents
-from dcpinspect.streams.elsewhere import Shown
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
@@ -143,15 +142,13 @@ class Checker:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""
         return Context(self._tracker, links).clients
 
-    def findings(
-        self, links: list[Link], coverage: Coverage, shown: Shown | None = None, *, is_whole: bool = True, apart: bool = False
-    ) -> list[Finding]:
-        """All that was found so far, worst first; ``links``: the connections as they are now; ``shown``: as ``Tracker.tables`` takes it.
+    def findings(self, links: list[Link], coverage: Coverage, *, is_whole: bool = True, apart: bool = False) -> list[Finding]:
+        """All that was found so far, worst first; ``links``: the connections as they are now.
 
         ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: those of
         many vbuckets are not put together.
         """
-        tables = self._tracker.tables(links, shown=shown)  # first, for it meets the connections without messages
+        tables = self._tracker.tables(links)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
         collector = self._collector.copy()
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))

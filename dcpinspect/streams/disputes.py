@@ -97,11 +97,14 @@ def subscription(session: Session, filter_: Mapping[str, Any] | None, *, asked: 
 class Disputes:
     """The gaps that other streams may explain."""
 
-    def __init__(self, gaps: Table, cause: Table, streams: Table, snapshots: Table, branches: Table, *, first: int = 0) -> None:
-        """``branches``: newest uuid of the failover log of every stream, 0 where none is known; ``first``: gap from which on."""
+    def __init__(
+        self, gaps: Table, cause: Table, streams: Table, snapshots: Table, branches: Table, *, first: int = 0, vbucket: int = 0
+    ) -> None:
+        """``branches``: newest uuid of the failover log of every stream, 0 where none is known; ``first``: gap from which on, as
+        ``vbucket``."""
         self._gaps, self._streams, self._snapshots = gaps, streams, snapshots
         self._snapshots_of = Grouped(snapshots[:, s.N_STREAM], len(streams))
-        pairs = _disputed(gaps[first:], cause[first:], streams, branches)
+        pairs = _disputed(gaps[first:], cause[first:], streams, np.where(streams[:, s.S_VBUCKET] >= vbucket, branches, 0))
         self.pairs = [(first + gap, other) for gap, other in pairs]
         """(gap, stream that shows some of it)."""
 

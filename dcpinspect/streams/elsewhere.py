@@ -36,7 +36,9 @@ T_ROW = T_PLACE + s.AT_ROW
 RECENT = 1 << 19
 """Events remembered of what cannot be read twice: 71 MB."""
 MOST = 1 << 19
-"""Events looked at to compare streams; where there are more to compare, the rest is not compared."""
+"""Events looked at together to compare streams."""
+VBUCKETS = 1 << 16
+"""As many as two bytes can tell apart."""
 
 _END_COLLECTION = 1
 _PRIME = (1 << 31) - 1
@@ -157,6 +159,11 @@ def stream_keys(connection: Table, vbucket: Table, sid: Table) -> Table:
     return (connection << 34) | (vbucket << 17) | (sid + 1)
 
 
+def vbucket_of(key: int) -> int:
+    """The vbucket of a stream's key."""
+    return key >> 17 & (VBUCKETS - 1)
+
+
 class Wanted:
     """Which seqnos of which streams somebody needs."""
 
@@ -213,25 +220,27 @@ class Shown:
     def __init__(self, wanted: Wanted, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
         """``forgotten``: by key of the stream, row of the latest event that cannot be had, and the greatest seqno of those."""
         self.wanted = wanted
-        self.is_full = False
-        """There were more than anyone looks at."""
+        self.vbuckets = VBUCKETS
+        """Of vbuckets from this one on there are more events than anyone looks at, together with those of the vbuckets before."""
         self._forgotten = forgotten or {}
         self._parts: dict[int, list[Table]] = {}
-        self._count = 0
+        self._counts: Table = np.zeros(VBUCKETS, dtype=np.int64)
 
     def take(self, events: Table) -> None:
         """What there is of them among these events."""
         for number, found in self.wanted.of(events):
-            self._count += len(found)
-            self.is_full |= self._count > MOST
-            if self.is_full:
-                return
-            self._parts.setdefault(number, []).append(found)
+            vbucket = int(found[0, T_VBUCKET])
+            self._counts[vbucket] += len(found)
+            if vbucket < self.vbuckets:
+                self._parts.setdefault(number, []).append(found)
+        if self._counts[: self.vbuckets].sum() > MOST:
+            self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), MOST, side="right"))
+            for number in [number for number, parts in self._parts.items() if parts[0][0, T_VBUCKET] >= self.vbuckets]:
+                del self._parts[number]
 
     def feed(self, batch: MessageBatch) -> None:
         """The same for a batch of messages that are read again."""
-        if not self.is_full:
-            self.take(events_of(batch, self.wanted.keys))
+        self.take(events_of(batch, self.wanted.keys))
 
     def of(self, stream: int) -> Table:
         """The events of a stream in order of seqno."""
@@ -245,7 +254,7 @@ class Shown:
         """Whether every event of a stream above a (biased) seqno that was captured can be had."""
         key, first_row = self.wanted.place(stream)
         row, seqno = self._forgotten.get(key, (-1, s.LEAST))
-        return not self.is_full and (row < first_row or seqno <= after)
+        return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
 
 
 class Recent:

@@ -6,7 +6,7 @@ do not depend on how it was cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, Told, subscription
-from dcpinspect.streams.elsewhere import RECENT, Recent, Shown, Wanted
+from dcpinspect.streams.elsewhere import RECENT, VBUCKETS, Recent, Shown, Wanted
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
@@ -40,6 +40,8 @@ from dcpinspect.tables.records import Records
 
 Table = npt.NDArray[np.int64]
 
+ROUNDS = 16
+"""How often captures are read again to compare streams, at most."""
 COLLECTIONS = "Collections"
 """Feature of HELLO without which no request can ask for some collections only."""
 
@@ -70,6 +72,7 @@ class Tracker:
         """``remembers``: the latest events, ``most`` at most, to compare streams by; where the messages cannot be read again."""
         self._recent = Recent(most) if remembers else None
         self._told: dict[int, Told] = {}
+        self._compared = 0  # vbuckets below this one were
         self.state = s.State()
         self.contents: Contents | None = None
         """What follows the keys of events, where somebody wants to know what is wrong with them."""
@@ -127,14 +130,13 @@ class Tracker:
         if self.noops is not None:
             self.noops.feed(batch, state, self.conversation.sessions)
 
-    def tables(self, links: Sequence[Link], files: Sequence[str] = (), shown: Shown | None = None) -> Tables:
-        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin;
-        ``shown``: what was found of the events that are ``wanted``."""
-        found = self._tables(links, shown)
+    def tables(self, links: Sequence[Link], files: Sequence[str] = ()) -> Tables:
+        """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin."""
+        found = self._tables(links)
         named: dict[str, Any] = {name: table.with_file(files) for name, table in found.by_name.items()} if files else {}
         return replace(found, **named)
 
-    def _tables(self, links: Sequence[Link], shown: Shown | None) -> Tables:
+    def _tables(self, links: Sequence[Link]) -> Tables:
         for link in links:
             if link.number > self._met:
                 self._meet_one(link.number, known=link.has_handshake)
@@ -150,9 +152,8 @@ class Tracker:
         extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
         cause = causes(kernel_gaps, snapshots, self._facts(streams))
-        disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams))
-        if shown is None and self._recent is not None and disputes.pairs:
-            shown = self._recent.shown(disputes.wanted())
+        disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams), vbucket=self._compared)
+        shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
         found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
@@ -184,26 +185,35 @@ class Tracker:
             all_gaps=found,
         )
 
+    def compare(self, look_again: Callable[[Wanted], Shown]) -> None:
+        """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows."""
+        self._compared, self._told = 0, {}
+        for _ in range(ROUNDS):
+            shown = self._keep(look_again, vbucket=self._compared)
+            before, self._compared = self._compared, VBUCKETS if shown is None else shown.vbuckets
+            if self._compared in (before, VBUCKETS):
+                return
+
     def _settle(self, recent: Recent) -> None:
         """Keeps what is told of gaps before the events that tell it are forgotten."""
+        rows = self.state.rows(s.N_GAPS)[:, s.G_BEFORE_AT + s.AT_ROW]
+        self._keep(recent.shown, first=int(np.searchsorted(rows, recent.first_row)))
+
+    def _keep(self, look: Callable[[Wanted], Shown], *, first: int = 0, vbucket: int = 0) -> Shown | None:
+        """Keeps what is told of gaps from ``first`` and ``vbucket`` on; the events that tell it, None where none can."""
         gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
-        first = int(np.searchsorted(gaps[:, s.G_BEFORE_AT + s.AT_ROW], recent.first_row))
         cause = causes(gaps, snapshots, self._facts(streams))
-        disputes = Disputes(gaps, cause, streams, snapshots, self._branches(streams), first=first)
-        told = disputes.settled(recent.shown(disputes.wanted()), self._subscriptions(disputes, streams)) if disputes.pairs else {}
+        disputes = Disputes(gaps, cause, streams, snapshots, self._branches(streams), first=first, vbucket=vbucket)
+        if not disputes.pairs:
+            return None
+        shown = look(disputes.wanted())
+        told = disputes.settled(shown, self._subscriptions(disputes, streams))
         self._told = self._with_told({gap: tale for gap, tale in told.items() if tale.event is not None})
+        return shown
 
     def _with_told(self, told: dict[int, Told]) -> dict[int, Told]:
         """Together with what was told of gaps before."""
         return {**told, **{gap: told[gap].or_rather(tale) if gap in told else tale for gap, tale in self._told.items()}}
-
-    @property
-    def wanted(self) -> Wanted | None:
-        """Events that would tell more about gaps, in ``tables``; None when none would."""
-        gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
-        cause = causes(gaps, snapshots, self._facts(streams))
-        disputes = Disputes(gaps, cause, streams, snapshots, self._branches(streams))
-        return disputes.wanted() if disputes.pairs else None
 
     def _branches(self, streams: Table) -> Table:
         """The newest uuid that the server named to each stream, 0 where it named none."""

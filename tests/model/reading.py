@@ -102,8 +102,9 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
             data = batch.bytes_of(index)
             found.append(_Found(connection, direction, offset, data, row, time_ns, is_whole=not batch.missing.of(index)))
     known = _connections(engine, capture)
-    shown = None if remembers or tracker.wanted is None else _again(capture, Shown(tracker.wanted))
-    tables = {name: made.records() for name, made in tracker.tables(engine.links, shown=shown).by_name.items()}
+    if not remembers:
+        tracker.compare(lambda wanted: _again(capture, Shown(wanted)))
+    tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
     return Read(_recognised(capture, found, known), known, tables)
 
 

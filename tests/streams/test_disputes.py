@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from dcpinspect.streams import disputes
+from dcpinspect.engine import Engine
+from dcpinspect.streams import disputes, elsewhere
+from dcpinspect.streams.elsewhere import Shown, Wanted
+from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -291,17 +294,65 @@ def test_what_comes_after_the_other_was_forgotten_is_said_not_to_be_compared() -
     assert told_of(part)[13] == ("deduplicated", True)
 
 
+def looked_for(seen: Seen) -> list[Wanted]:
+    """What is looked for to compare streams again."""
+    found: list[Wanted] = []
+
+    def look(wanted: Wanted) -> Shown:
+        found.append(wanted)
+        return Shown(wanted)
+
+    seen.tracker.compare(look)
+    return found
+
+
+def test_more_events_than_memory_allows_are_compared_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = opened(enable_stream_id="true")
+    for vbucket in (7, 8, 9, 30):
+        for sid in (1, 2):
+            changes(talk.stream(vbucket, log=LOG, value={"sid": sid}), 30, without=[] if sid == 1 else [5])
+    captured = packets(talk)
+    seen = Seen(captured, remembers=False)
+    (wanted,) = looked_for(seen)
+    shown = again(captured)(wanted)
+    count = sum(len(shown.of(stream)) for stream in range(8))
+    looks = []
+    for most in (count, count // 2, count // 4, count // 4 - 1):
+        monkeypatch.setattr(elsewhere, "MOST", most)
+        turns: list[int] = []
+        seen.tracker.compare(again(captured, turns))
+        looks.append(len(turns))
+        gaps = seen.tracker.tables(seen.links).gaps.records()
+        assert {one["cause"] for one in gaps} == ({"unexplained"} if most >= count // 4 else {"deduplicated"})
+    assert looks == [1, 2, 4, 2]
+
+
+def again(captured: Sequence[Packet], turns: list[int] | None = None) -> Callable[[Wanted], Shown]:
+    """Reads packets once more; ``turns`` gets a number each time."""
+
+    def look(wanted: Wanted) -> Shown:
+        shown = Shown(wanted)
+        engine = Engine(["told.pcap"], ports=(PORT,))
+        for batch in [*(engine.feed(part) for part in batches(captured, [5] * 500)), engine.finish()]:
+            if batch is not None:
+                shown.feed(batch)
+        if turns is not None:
+            turns.append(shown.vbuckets)
+        return shown
+
+    return look
+
+
 def test_of_many_other_streams_some_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     talks = [opened(f"c{number}:1", port=50_000 + number) for number in range(5)]
     for number, talk in enumerate(talks):
         changes(talk.stream(7, log=LOG), 9, without=[3] if number == 4 else [])
     seen = Seen(packets(*talks))
     assert [one["cause"] for one in seen.gaps] == ["unexplained"]
-    wanted = []
+    wanted: list[int] = []
     for most in (1, 3, 99):
         monkeypatch.setattr(disputes, "MOST_OTHERS", most)
-        assert seen.tracker.wanted is not None
-        wanted.append(len(seen.tracker.wanted.keys))
+        wanted += [len(one.keys) for one in looked_for(seen)]
     assert wanted == [2, 4, 5]
 
 
@@ -309,4 +360,4 @@ def test_streams_that_agree_are_not_looked_at() -> None:
     (one, shows), (two, lacks) = pair()
     later_marker(shows, without=[4])
     later_marker(lacks, without=[4])
-    assert Seen(packets(one, two), remembers=False).tracker.wanted is None
+    assert looked_for(Seen(packets(one, two), remembers=False)) == []

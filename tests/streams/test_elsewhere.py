@@ -127,12 +127,20 @@ def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
     assert s.unbiased(shown.of(0)[:, T_SEQNO]).tolist() == [1, 1 << 63, (1 << 64) - 1]
 
 
-def test_more_than_anyone_looks_at_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elsewhere, "MOST", 2)
-    (batch,) = read(some())
-    shown = Shown(Wanted(streams((1, 7, 3, 1, 99)), {0: [(s.LEAST, s.GREATEST)]}))
-    shown.feed(batch)
-    assert shown.is_full
+    talk = opened()
+    for vbucket in (9, 7, 8):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 1, "memory")
+        stream.mutation(1, "k")
+    table = streams(*((1, vbucket, -1, 1, 99) for vbucket in (7, 8, 9)))
+    for sizes in ((), (1,) * 60):
+        shown = Shown(Wanted(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)}))
+        for batch in read(talk, *sizes):
+            shown.feed(batch)
+        assert (shown.vbuckets, [len(shown.of(number)) for number in range(3)]) == (9, [1, 1, 0])
+        assert [shown.has_from(number, s.LEAST) for number in range(3)] == [True, True, False]
 
 
 def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> None:
