@@ -8,7 +8,7 @@ the packets were divided into batches.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -44,8 +44,21 @@ class Keeper(Protocol):
         """
 
 
+class Found(NamedTuple):
+    """What was framed, and has not been decoded yet."""
+
+    parts: list[Part]
+    begun: list[tuple[int, bool]]
+    """Connections that there were no bytes of before, and whether their handshake was captured."""
+    is_last: bool
+
+
 class Engine:
-    """State of one reading."""
+    """State of one reading.
+
+    It has two halves, which two threads may have: framing finds messages in packets, decoding makes rows of them. Decoding changes
+    nothing that framing looks at, so it may come later, in the same order.
+    """
 
     def __init__(
         self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS, find_ports: bool = False, keeper: Keeper | None = None
@@ -62,28 +75,47 @@ class Engine:
         self._accounts = Accounts()
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
         self._endpoints = Endpoints([], [])
+        self._begun: list[tuple[int, bool]] = []
+        # What decoding has of its own.
         self._sessions = Sessions()
         self._requests = Requests()
         self._rows = 0
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
         """The messages that these packets completed, in row order; None when there are none."""
-        chunks = self._kept(packets, self.transport.feed(packets))
-        self._meet_connections()
-        return self._messages(self._believed(self._framed(chunks)))
+        return self.decode(self.frame(packets))
 
     def pass_time(self, time_ns: int) -> MessageBatch | None:
         """What is waited for no longer, now that capture time is ``time_ns``: live, where no packet may say so for a long time.
 
         What comes out depends on when this is called, so readings of files do without.
         """
-        chunks = self._kept(None, self.transport.pass_time(time_ns))
-        return self._messages(self._believed(self._settled(chunks, time_ns)))
+        return self.decode(self.frame_overdue(time_ns))
 
     def finish(self) -> MessageBatch | None:
         """What the end of the input releases."""
-        chunks = self._kept(None, self.transport.finish())
-        return self._messages(self._believed(self._framed(chunks), final=True), at_end=True)
+        return self.decode(self.frame_rest())
+
+    def frame(self, packets: PacketBatch) -> Found:
+        """The first half of ``feed``."""
+        chunks = self._kept(packets, self.transport.feed(packets))
+        self._meet_connections()
+        return self._found(self._framed(chunks))
+
+    def frame_overdue(self, time_ns: int) -> Found:
+        """The first half of ``pass_time``."""
+        return self._found(self._settled(self._kept(None, self.transport.pass_time(time_ns)), time_ns))
+
+    def frame_rest(self) -> Found:
+        """The first half of ``finish``."""
+        return self._found(self._framed(self._kept(None, self.transport.finish())), is_last=True)
+
+    def decode(self, found: Found) -> MessageBatch | None:
+        """The second half of each; once for all that was found, in order."""
+        for connection, has_handshake in found.begun:
+            self._sessions.begin(connection, handshake=has_handshake)
+            self._requests.begin(connection, known=has_handshake)
+        return self._messages(found.parts, at_end=found.is_last) if found.parts else None
 
     @property
     def coverage(self) -> Coverage:
@@ -171,7 +203,12 @@ class Engine:
             if len(framed.start):
                 yield Part(number // 2 + 1, number % 2, framed, lost)
 
-    def _believed(self, parts: Iterable[Part], *, final: bool = False) -> Iterable[Part]:
+    def _found(self, parts: Iterable[Part], *, is_last: bool = False) -> Found:
+        found = list(self._believed(parts, final=is_last))
+        begun, self._begun = self._begun, []
+        return Found(found, begun, is_last)
+
+    def _believed(self, parts: Iterable[Part], *, final: bool) -> Iterable[Part]:
         if not self._evidence.is_needed:
             return parts
         parts = self._evidence.believed(parts, final=final)
@@ -207,25 +244,20 @@ class Engine:
     def _begin(self, connection: int) -> None:
         """There are bytes of a connection: whether its handshake was captured is certain from now on."""
         has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
-        self._sessions.begin(connection, handshake=has_handshake)
-        self._requests.begin(connection, known=has_handshake)
+        self._begun.append((connection, has_handshake))
         if has_handshake:
             self._evidence.orient(connection)
 
-    def _messages(self, parts: Iterable[Part], *, at_end: bool = False) -> MessageBatch | None:
-        found: list[Part] = []
+    def _messages(self, parts: Sequence[Part], *, at_end: bool) -> MessageBatch:
         lost: list[tuple[int, int, int, int, int]] = []
         rows = 0
         for part in parts:
             lost += [(rows + row, part.connection, part.direction, *span) for row, span in part.lost]
-            found.append(part)
             rows += len(part.framed.start)
-        if not found:
-            return None
-        framed = joined([part.framed for part in found])
-        counts = [len(part.framed.start) for part in found]
-        connections = np.repeat(np.array([part.connection for part in found], dtype=np.int64), counts)
-        directions = np.repeat(np.array([part.direction for part in found], dtype=np.int64), counts)
+        framed = joined([part.framed for part in parts])
+        counts = [len(part.framed.start) for part in parts]
+        connections = np.repeat(np.array([part.connection for part in parts], dtype=np.int64), counts)
+        directions = np.repeat(np.array([part.direction for part in parts], dtype=np.int64), counts)
         release = np.full(len(connections), _AT_END) if at_end else framed.release
         order = np.lexsort((framed.stream_offset, directions, connections, release))
         connections, directions = connections[order], directions[order]

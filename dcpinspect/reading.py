@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
-from dcpinspect.engine import Engine, Keeper
+from dcpinspect.engine import Engine, Found, Keeper
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.records import Records
 
+    LookedAt = tuple[MessageBatch, MessageBatch, Sequence[Candidates]]
+    """A batch, the same as rules see it, and what is wrong with its messages by themselves."""
+
 T = TypeVar("T")
 
 
-def ahead(batches: Iterable[T]) -> Generator[T, None, None]:
-    """The batches, each decoded by a thread while the caller works on the one before; kernels let both run."""
+def ahead(batches: Generator[T, None, None]) -> Generator[T, None, None]:
+    """The batches, each made by a thread while the caller works on the one before; kernels let both run."""
     from concurrent.futures import ThreadPoolExecutor  # deferred: it brings logging
 
-    source = iter(batches)
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        coming = pool.submit(next, source, None)
+    with closing(batches), ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(next, batches, None)
         while (batch := coming.result()) is not None:
-            coming = pool.submit(next, source, None)
+            coming = pool.submit(next, batches, None)
             yield batch
 
 
@@ -104,7 +106,7 @@ class Reading:
         self.checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
         """Called now and then while nothing comes, where the capture is one that is waited for."""
-        self._is_ahead = False
+        self._has_keeper = keeper is not None
         self._redactor: Redactor | None = None
         if track:
             self.track()
@@ -115,10 +117,9 @@ class Reading:
 
         self.tracker = Tracker(remembers=not self._is_repeatable)
 
-    def check(self, rules: Iterable[str] | None = None, *, is_ahead: bool = False, redactor: Redactor | None = None) -> None:
+    def check(self, rules: Iterable[str] | None = None, *, redactor: Redactor | None = None) -> None:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all.
 
-        ``is_ahead``: the next batch is decoded and looked at meanwhile, in a thread; who does not iterate to the end closes the iterator.
         ``redactor``: replaces what findings say of documents.
         """
         from dcpinspect.findings.checker import RULES, Checker  # deferred, as above
@@ -126,7 +127,6 @@ class Reading:
         self.track()
         assert self.tracker is not None
         self.checker = Checker(self.tracker, RULES if rules is None else rules)
-        self._is_ahead = is_ahead
         self._redactor = redactor
 
     def __enter__(self) -> Self:
@@ -192,7 +192,15 @@ class Reading:
         return shown
 
     def __iter__(self) -> Generator[MessageBatch, None, None]:
-        with closing(ahead(self._looked_at()) if self._is_ahead else self._looked_at()) as batches:
+        return self._delivered(self._decoded(self._framed()))
+
+    def ahead(self) -> Generator[MessageBatch, None, None]:
+        """As iterating, for all processors: threads make the next batches meanwhile. Close it unless it came to its end."""
+        framed = self._framed()  # a keeper is asked what it keeps when messages are seen, so it sees no packets of later ones before
+        return self._delivered(ahead(self._decoded(framed if self._has_keeper else ahead(framed))))
+
+    def _delivered(self, batches: Generator[LookedAt, None, None]) -> Generator[MessageBatch, None, None]:
+        with closing(batches):
             for batch, looked_at, found in batches:
                 self.messages += len(batch)
                 if self.tracker is not None:
@@ -201,23 +209,20 @@ class Reading:
                     self.checker.take(looked_at, found)
                 yield batch
 
-    def _looked_at(self) -> Generator[tuple[MessageBatch, MessageBatch, Sequence[Candidates]], None, None]:
-        """Batches, each as rules see it, and what is wrong with its messages by themselves."""
-        for batch in self._decoded():
-            looked_at = batch.redacted(self._redactor)
-            yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
+    def _decoded(self, framed: Generator[Found, None, None]) -> Generator[LookedAt, None, None]:
+        with closing(framed):
+            for one in framed:
+                batch = self.engine.decode(one)
+                if batch is not None:
+                    looked_at = batch.redacted(self._redactor)
+                    yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
 
-    def _decoded(self) -> Generator[MessageBatch, None, None]:
+    def _framed(self) -> Generator[Found, None, None]:
         for packets in self.capture:
             if self.first_time_ns is None and len(packets):
                 self.first_time_ns = int(packets.time_ns[0])
-            yield from _filled(self.engine.feed(packets))
+            yield self.engine.frame(packets)
             if packets.clock_ns is not None:
-                yield from _filled(self.engine.pass_time(packets.clock_ns))
+                yield self.engine.frame_overdue(packets.clock_ns)
                 self.on_pause()
-        yield from _filled(self.engine.finish())
-
-
-def _filled(batch: MessageBatch | None) -> Iterator[MessageBatch]:
-    if batch is not None and len(batch):
-        yield batch
+        yield self.engine.frame_rest()

@@ -28,7 +28,7 @@ from dcpinspect.export.json import Values, dump, message_object
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.message import FieldValue, Message
-from dcpinspect.reading import Reading, ahead
+from dcpinspect.reading import Reading
 from dcpinspect.render.field_table import field_table
 from dcpinspect.store.store import KEEP, Store
 from dcpinspect.suggest import did_you_mean
@@ -262,7 +262,7 @@ class Recording:
 
     def _streamed(self, names: Sequence[str], chosen: FilterRows | None) -> Iterator[Any]:
         """Of captures that can be read again."""
-        with self._read() as reading, closing(ahead(reading)) as batches:
+        with self._read() as reading, closing(reading.ahead()) as batches:
             for batch in batches:
                 rows = np.arange(len(batch))
                 if chosen is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 
@@ -12,9 +13,9 @@ import pytest
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading, ahead
-from dcpinspect.tables.messages import MessageBatch
-from tests import builders
+from tests import builders, damage
 from tests.builders import Recorded
+from tests.crowd import KINDS, crowd
 from tests.streams.told import opened, packets
 
 
@@ -67,17 +68,49 @@ def test_damage_is_kept_beside_what_was_read(tmp_path: Path) -> None:
     assert problem.file == str(path)
 
 
-def test_batches_decoded_ahead_are_the_same_in_order() -> None:
-    assert [*ahead(iter([1, 2, 3]))] == [1, 2, 3]
+def numbers(log: list[str]) -> Generator[int, None, None]:
+    try:
+        yield from (1, 2, 3)
+    finally:
+        log.append("closed")
 
 
-def test_an_error_while_decoding_ahead_reaches_the_caller() -> None:
-    def broken() -> Iterator[MessageBatch]:
+def test_what_is_made_ahead_is_the_same_in_order() -> None:
+    log: list[str] = []
+    assert [*ahead(ahead(numbers(log)))] == [1, 2, 3]
+    assert log == ["closed"]
+
+
+def test_what_is_not_wanted_to_the_end_is_closed() -> None:
+    log: list[str] = []
+    with closing(ahead(ahead(numbers(log)))) as made:
+        assert next(made) == 1
+    assert log == ["closed"]
+
+
+def test_an_error_while_reading_ahead_reaches_the_caller() -> None:
+    def broken() -> Generator[int, None, None]:
         raise CaptureError("x.pcap", 0, "is broken")
         yield
 
     with pytest.raises(CaptureError, match="is broken"):
-        list(ahead(broken()))
+        list(ahead(ahead(broken())))
+
+
+@pytest.mark.parametrize("port", [11210, 9999])
+def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, port: int) -> None:
+    path = tmp_path / "crowd.pcap"
+    with path.open("wb") as file:
+        file.writelines(crowd(KINDS, 300, closed=True, port=port))
+    found = []
+    for is_ahead in (False, True):
+        with Reading(open_capture([str(path)], batch_bytes=3000), find_ports=True) as reading:
+            batches = list(reading.ahead() if is_ahead else reading)
+            assert len(batches) > (20 if port == 11210 else 0)
+            found.append(([row for batch in batches for row in damage.rows_in(batch)], list(reading.coverage.directions)))
+            assert reading.messages == sum(len(batch) for batch in batches)
+            assert reading.first_time_ns is not None
+    assert found[0] == found[1]
 
 
 def lacking() -> list[Recorded]:

@@ -95,10 +95,10 @@ def check(
         reading = stack.enter_context(Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
         if keeper is not None:
             keeper.follow(reading)
-        reading.check(wanted, is_ahead=reading.capture.size is not None, redactor=redactor)
+        reading.check(wanted, redactor=redactor)
         with opened(output, chosen, captures) as out:
             try:
-                with closing(iter(reading)) as batches:
+                with closing(reading.ahead() if reading.capture.size is not None else iter(reading)) as batches:
                     for _ in interrupts.between(batches):
                         pass
             finally:  # Ctrl-C: what was found until then

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
@@ -78,9 +78,6 @@ def show(
     stats: options.Stats = False,
 ) -> int:
     """Print the messages of ``source``: the options that all commands have that print messages."""
-    # Deferred: NumPy and the decoder; --help and completion do without.
-    from dcpinspect.reading import ahead
-
     format_ = choose_format(format_, output)
     options.refuse_unused(context, format_, USERS)
     if format_ is Format.TEXT and not (verbose or hex_grid) and options.is_typed(context, "values"):
@@ -111,12 +108,12 @@ def show(
         left, shown, skipped = limit, 0, 0
         capture = reading.capture
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
-        with opened(output, format_, source.captures) as out, bar:
+        # The next batches are made while one is written, unless they may take long to come.
+        is_ahead = format_ not in WHOLE_MESSAGES and not source.pauses and subset is None
+        made = closing(reading.ahead() if is_ahead else iter(reading))
+        with opened(output, format_, source.captures) as out, bar, made as batches:
             writer = writer_of(format_, out, reading, wishes)
             watch = Watch(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
-            # The next batch is decoded while this one is written, unless it may take long to come.
-            is_ahead = format_ not in WHOLE_MESSAGES and not source.pauses and subset is None
-            batches = ahead(reading) if is_ahead else reading
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
                     rows = selection.rows(batch)
