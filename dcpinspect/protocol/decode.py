@@ -19,7 +19,8 @@ from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Slot
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
-from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header, Magic
+from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
+from dcpinspect.protocol.header_columns import HeaderColumns
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.session import CollectionsState, Fact, Sessions
@@ -49,9 +50,6 @@ _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
-
-_MAGICS = np.zeros(256, dtype=np.bool_)
-_MAGICS[list(Magic)] = True
 
 _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
@@ -85,34 +83,21 @@ class Decoded:
         self._data = data
         self._start = start
         self._incomplete = incomplete
-        self.magic = data[start]
-        self.opcode = data[start + 1]
-        self.is_response: Mask = (
-            (self.magic == Magic.RESPONSE) | (self.magic == Magic.FLEX_RESPONSE) | (self.magic == Magic.SERVER_RESPONSE)
-        )
-        self.is_server: Mask = (self.magic == Magic.SERVER_REQUEST) | (self.magic == Magic.SERVER_RESPONSE)
-        self.extras_size = data[start + 4].astype(np.int64)
-        self.datatype = data[start + 5]
-        self.specific = numbers_at(data, start + 6, 2)
-        """Bytes 6-7: vbucket of a request, status of a response."""
-        self.body_size: Rows = numbers_at(data, start + 8, 4).astype(np.int64)
-        self.framing_size, key_size, self.has_undeclared_sid = self._sizes()
-        """The last: rows that leave a stream-id of three bytes out of their header."""
-        value_size = self.body_size - self.framing_size - self.extras_size - key_size
-        self.has_magic: Mask = _MAGICS[self.magic]
-        """False: the first byte starts no message."""
-        self.is_divided: Mask = (value_size >= 0) & self.has_magic
-        """False: the lengths contradict each other, so there are no sections."""
-        self.extras_at = start + HEADER_SIZE + self.framing_size
-        key_at = self.extras_at + self.extras_size
-        self._key = Slices(key_at, np.where(self.is_divided & (key_size > 0), key_size, -1))
-        self.value = Slices(key_at + key_size, np.where(self.is_divided, value_size, 0))
+        headers = HeaderColumns(data, start)  # says what these are
+        self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
+        self.is_response, self.is_server = headers.is_response, headers.is_server
+        self.has_magic, self.is_divided, self.has_undeclared_sid = headers.has_magic, headers.is_divided, headers.has_undeclared_sid
+        self.specific, self.opaque = headers.specific, headers.opaque
+        self.body_size, self.framing_size, self.extras_size = headers.body_size, headers.framing_size, headers.extras_size
+        self.extras_at, self._key = headers.extras_at, headers.key
+        self.value: Slices = headers.value
         self._problem = np.zeros(len(start), dtype=np.uint8)
-        self._problem[self.has_undeclared_sid] = _PROBLEM["undeclared-stream-id"]
-        self._problem[self.body_size > MAX_BODY] = _PROBLEM["oversized-body"]
-        self._problem[self.datatype > 7] = _PROBLEM["undefined-datatype"]
-        self._problem[value_size < 0] = _PROBLEM["length-mismatch"]
-        self._problem[~self.has_magic] = _PROBLEM["bad-magic"]
+        if not headers.is_sound:
+            self._problem[self.has_undeclared_sid] = _PROBLEM["undeclared-stream-id"]
+            self._problem[self.body_size > MAX_BODY] = _PROBLEM["oversized-body"]
+            self._problem[self.datatype > 7] = _PROBLEM["undefined-datatype"]
+            self._problem[self.has_magic & ~self.is_divided] = _PROBLEM["length-mismatch"]
+            self._problem[~self.has_magic] = _PROBLEM["bad-magic"]
         self.layout: Rows = np.full(len(start), NO_LAYOUT, dtype=np.int64)
         """Number in LAYOUTS, ERROR_LAYOUT or NO_LAYOUT."""
         self.extras_fit: Mask = np.zeros(len(start), dtype=np.bool_)
@@ -120,7 +105,7 @@ class Decoded:
         self.fits: Mask = np.zeros(len(start), dtype=np.bool_)
         """False: extras or value are raw bytes."""
         self._has_document_key: Mask = np.zeros(len(start), dtype=np.bool_)
-        self.groups = list(self._grouped())
+        self.groups = list(self._grouped(headers.kind))
         self.numbers = LazyColumns(self._columns())
         """Message-specific columns that have a value somewhere in the batch."""
         self.collections, self.underlying_datatype = sessions.apply(connection, self._facts(connection, sessions, after_gap))
@@ -130,11 +115,6 @@ class Decoded:
         return len(self.magic)
 
     # -- columns that are made when they are asked for ------------------------------------------------
-
-    @cached_property
-    def opaque(self) -> Array:
-        """The four opaque bytes, big-endian."""
-        return numbers_at(self._data, self._start + 12, 4)
 
     @cached_property
     def cas(self) -> Array:
@@ -184,36 +164,13 @@ class Decoded:
 
     # -- sections and layouts -------------------------------------------------------------------------
 
-    def _sizes(self) -> tuple[Rows, Rows, Mask]:
-        """Bytes of framing extras and key, and the rows with the fault that ``annotate.undeclared_stream_id`` describes."""
-        data, start = self._data, self._start
-        key_size: Rows = numbers_at(data, start + 2, 2).astype(np.int64)
-        framing_size = np.zeros(len(self), dtype=np.int64)
-        flex = np.flatnonzero((self.magic == Magic.FLEX_REQUEST) | (self.magic == Magic.FLEX_RESPONSE))
-        framing_size[flex], key_size[flex] = key_size[flex] >> 8, key_size[flex] & 0xFF
-        quirk = np.zeros(len(self), dtype=np.bool_)
-        rows = flex[(framing_size[flex] == 0) & (self.magic[flex] == Magic.FLEX_REQUEST)]
-        deletion = (self.opcode[rows] == Opcode.DCP_DELETION) & (self.extras_size[rows] == 21)
-        expiration = (self.opcode[rows] == Opcode.DCP_EXPIRATION) & (self.extras_size[rows] == 20)
-        rows = rows[(deletion | expiration) & (self.body_size[rows] >= _SIMPLE_STREAM_ID + self.extras_size[rows] + key_size[rows])]
-        quirk[rows] = data[start[rows] + HEADER_SIZE] == STREAM_ID << 4 | 2
-        framing_size[quirk] = _SIMPLE_STREAM_ID
-        return framing_size, key_size, quirk
-
-    def _grouped(self) -> Iterator[Group]:
-        """Choose the layout of every row."""
-        status = np.where(self.is_response, self.specific, 0).astype(np.int64)
-        kind = (
-            (self.is_server.astype(np.int64) << 33)
-            | (self.is_response.astype(np.int64) << 32)
-            | (self.opcode.astype(np.int64) << 24)
-            | (self.extras_size << 16)
-            | status
-        )
+    def _grouped(self, kind: Rows) -> Iterator[Group]:
+        """Choose the layout of every row; layouts are looked for by ``HeaderColumns.kind``."""
         for rows in _split(np.flatnonzero(self.is_divided), kind):
             first = int(rows[0])
             magic, extras_size = int(self.magic[first]), int(self.extras_size[first])
-            header = Header(magic, int(self.opcode[first]), 0, 0, extras_size, 0, int(status[first]), 0, 0, 0)
+            status = int(self.specific[first]) if self.is_response[first] else 0
+            header = Header(magic, int(self.opcode[first]), 0, 0, extras_size, 0, status, 0, 0, 0)
             distinctions = self._distinctions(header, rows)
             for part in [rows] if distinctions is None else [rows[split] for split in _split(np.arange(len(rows)), distinctions)]:
                 one = int(part[0])

@@ -65,16 +65,15 @@ class Sessions:
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
         """For each of these connection numbers: are its collections still unknown?"""
-        return self._of(connections)[:, _STATE] <= CollectionsState.UNKNOWN
+        return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
 
     def apply(self, connections: Rows, facts: list[Fact]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
         """(collections state, underlying datatype) of each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
         """
-        before = self._of(connections)
-        state = np.maximum(before[:, _STATE], np.int8(CollectionsState.UNKNOWN))
-        underlying = before[:, _UNDERLYING] > 0
+        state = np.maximum(self._of(connections, _STATE), np.int8(CollectionsState.UNKNOWN))
+        underlying = self._of(connections, _UNDERLYING) > 0
         if not facts:
             return state, underlying
         places: list[tuple[int, int]] = []
@@ -111,10 +110,10 @@ class Sessions:
         row: npt.NDArray[np.int8] = self._connections[connection]
         return row
 
-    def _of(self, connections: Rows) -> npt.NDArray[np.int8]:
+    def _of(self, connections: Rows, column: int) -> npt.NDArray[np.int8]:
         self._row(int(connections.max(initial=0)))
-        rows: npt.NDArray[np.int8] = self._connections[connections]
-        return rows
+        values: npt.NDArray[np.int8] = self._connections[:, column][connections]
+        return values
 
 
 class Settled(Sessions):

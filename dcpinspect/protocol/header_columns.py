@@ -1,0 +1,107 @@
+"""The headers of many messages, read once each: what they say, and where the sections of the body are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.kernel import Ints, Octets, be16, be32, kernel
+from dcpinspect.protocol.columns import Array, Mask, Rows, Slices
+from dcpinspect.protocol.flex import STREAM_ID
+from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
+from dcpinspect.protocol.opcodes import Opcode
+
+_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE = int(Magic.RESPONSE), int(Magic.FLEX_RESPONSE), int(Magic.SERVER_RESPONSE)
+_REQUEST, _FLEX_REQUEST, _SERVER_REQUEST = int(Magic.REQUEST), int(Magic.FLEX_REQUEST), int(Magic.SERVER_REQUEST)
+_DELETION, _EXPIRATION = int(Opcode.DCP_DELETION), int(Opcode.DCP_EXPIRATION)
+_STREAM_ID, _STREAM_ID_SIZE = STREAM_ID << 4 | 2, 3
+"""Framing extras that hold a stream-id and nothing else: this byte and the number."""
+
+# Columns of 64 bits, then of 8.
+(
+    _EXTRAS_SIZE, _SPECIFIC, _BODY_SIZE, _OPAQUE, _FRAMING_SIZE, _EXTRAS_AT, _KEY_AT, _KEY_SIZE, _VALUE_AT, _VALUE_SIZE, _KIND, _WIDE,
+) = range(12)  # fmt: skip
+_MAGIC, _OPCODE, _DATATYPE, _IS_RESPONSE, _IS_SERVER, _HAS_MAGIC, _IS_DIVIDED, _UNDECLARED, _NARROW = range(9)
+
+
+class HeaderColumns:
+    """Columns of the messages that begin at ``start``, one entry a message; ``data`` holds all of each."""
+
+    def __init__(self, data: Octets, start: Rows) -> None:
+        wide = np.empty((_WIDE, len(start)), np.int64)
+        narrow = np.empty((_NARROW, len(start)), np.uint8)
+        faults = int(read_headers(len(start), data, np.ascontiguousarray(start, np.int64), wide, narrow))
+        flags = narrow.view(np.bool_)
+        self.magic: Octets = narrow[_MAGIC]
+        self.opcode: Octets = narrow[_OPCODE]
+        self.datatype: Octets = narrow[_DATATYPE]
+        self.is_response: Mask = flags[_IS_RESPONSE]
+        self.is_server: Mask = flags[_IS_SERVER]
+        self.has_magic: Mask = flags[_HAS_MAGIC]
+        """False: the first byte starts no message."""
+        self.is_divided: Mask = flags[_IS_DIVIDED]
+        """False: the lengths contradict each other, so there are no sections."""
+        self.has_undeclared_sid: Mask = flags[_UNDECLARED]
+        """As ``annotate.undeclared_stream_id`` describes it: a stream-id of three bytes that the header does not count."""
+        self.extras_size: Rows = wide[_EXTRAS_SIZE]
+        self.specific: Array = wide[_SPECIFIC].view(np.uint64)
+        """Bytes 6-7: vbucket of a request, status of a response."""
+        self.body_size: Rows = wide[_BODY_SIZE]
+        self.opaque: Array = wide[_OPAQUE].view(np.uint64)
+        """The four opaque bytes, big-endian."""
+        self.framing_size: Rows = wide[_FRAMING_SIZE]
+        """Bytes of framing extras, also where the header does not count them."""
+        self.extras_at: Rows = wide[_EXTRAS_AT]
+        self.key = Slices(wide[_KEY_AT], wide[_KEY_SIZE])
+        """With its collection id; none where it is empty."""
+        self.value = Slices(wide[_VALUE_AT], wide[_VALUE_SIZE])
+        self.kind: Rows = wide[_KIND]
+        """Equal for messages of the same side, direction, command, extras length and, of responses, status."""
+        self.is_sound = not faults
+        """All magics, datatypes and lengths are possible, and no stream-id is undeclared."""
+
+
+@kernel("int64(octets, int64[::1], int64[:,::1], uint8[:,::1])")
+def read_headers(data: Octets, start: Ints, wide: Ints, narrow: Octets) -> int:
+    """Fills both tables; returns how many messages have a fault. One step a message."""
+    faults = 0
+    for i in range(len(start)):
+        at = start[i]
+        magic, opcode, extras_size, datatype = int(data[at]), int(data[at + 1]), int(data[at + 4]), int(data[at + 5])
+        key_size, specific, body_size = be16(data, at + 2), be16(data, at + 6), be32(data, at + 8)
+        is_response = magic in (_RESPONSE, _FLEX_RESPONSE, _SERVER_RESPONSE)
+        is_server = magic in (_SERVER_REQUEST, _SERVER_RESPONSE)
+        has_magic = is_response or magic in (_REQUEST, _FLEX_REQUEST, _SERVER_REQUEST)
+        framing_size = 0
+        is_undeclared = False
+        if magic in (_FLEX_REQUEST, _FLEX_RESPONSE):
+            framing_size, key_size = key_size >> 8, key_size & 0xFF
+            if magic == _FLEX_REQUEST and framing_size == 0:
+                may_lack = (opcode == _DELETION and extras_size == 21) or (opcode == _EXPIRATION and extras_size == 20)
+                if may_lack and body_size >= _STREAM_ID_SIZE + extras_size + key_size and data[at + HEADER_SIZE] == _STREAM_ID:
+                    framing_size, is_undeclared = _STREAM_ID_SIZE, True
+        extras_at = at + HEADER_SIZE + framing_size
+        value_size = body_size - framing_size - extras_size - key_size
+        is_divided = has_magic and value_size >= 0
+        if not is_divided or is_undeclared or datatype > 7 or body_size > MAX_BODY:
+            faults += 1
+        narrow[_MAGIC, i] = magic
+        narrow[_OPCODE, i] = opcode
+        narrow[_DATATYPE, i] = datatype
+        narrow[_IS_RESPONSE, i] = 1 if is_response else 0
+        narrow[_IS_SERVER, i] = 1 if is_server else 0
+        narrow[_HAS_MAGIC, i] = 1 if has_magic else 0
+        narrow[_IS_DIVIDED, i] = 1 if is_divided else 0
+        narrow[_UNDECLARED, i] = 1 if is_undeclared else 0
+        wide[_EXTRAS_SIZE, i] = extras_size
+        wide[_SPECIFIC, i] = specific
+        wide[_BODY_SIZE, i] = body_size
+        wide[_OPAQUE, i] = be32(data, at + 12)
+        wide[_FRAMING_SIZE, i] = framing_size
+        wide[_EXTRAS_AT, i] = extras_at
+        wide[_KEY_AT, i] = extras_at + extras_size
+        wide[_KEY_SIZE, i] = key_size if is_divided and key_size > 0 else -1
+        wide[_VALUE_AT, i] = extras_at + extras_size + key_size
+        wide[_VALUE_SIZE, i] = value_size if is_divided else 0
+        kind = (extras_size << 16) | (opcode << 24) | ((1 if is_response else 0) << 32) | ((1 if is_server else 0) << 33)
+        wide[_KIND, i] = kind | specific if is_response else kind
+    return faults
