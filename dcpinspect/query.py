@@ -28,7 +28,6 @@ from dcpinspect.escape import one_line
 from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
-from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.duck import connect
@@ -56,8 +55,6 @@ class Captures:
         """
         self._redactor = redactor
         self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
-        self.has_several = len(paths) > 1
-        """Captures: records of most tables say which they begin in."""
         self.can_repeat = STDIN not in paths
         """Whether there is a second scan: standard input flows by once."""
         self.readings = [self._open()]
@@ -212,8 +209,7 @@ def _records(name: str, captures: Captures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
         yield from captures.records(name, columns).to_batches(SLICE)
 
-    table = CONTRACTS[name].with_file if captures.has_several and name in BY_TABLE else CONTRACTS[name]
-    return ScannedTable(Records(table, {column.name: () for column in table.columns}, 0).arrow().schema, rows)
+    return ScannedTable(Records(CONTRACTS[name], {column.name: () for column in CONTRACTS[name].columns}, 0).arrow().schema, rows)
 
 
 TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, **{name: partial(_records, name) for name in CONTRACTS}}

@@ -112,7 +112,7 @@ class Recording:
         self._ports = _ports(port)
         self._keep = KEEP if keep is None else keep
         self._store: Store | None = None
-        self._filling: Iterator[int] = iter(())
+        self._filling: Iterator[MessageBatch] = iter(())
         self._opened: Reading | None = None  # the last one that was begun
         self._done: Reading | None = None  # one that came to its end
         self._is_closed = False
@@ -230,7 +230,7 @@ class Recording:
             raise
         return store
 
-    def _fill(self, store: Store, reading: Reading) -> Iterator[int]:
+    def _fill(self, store: Store, reading: Reading) -> Iterator[MessageBatch]:
         try:
             with reading:
                 yield from store.fill(reading)

@@ -19,7 +19,6 @@ from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.encode import encode
 from dcpinspect.query import Captures, Query, ScannedTable
 from dcpinspect.reading import Reading
-from dcpinspect.streams.contracts import BY_TABLE
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows, duckdb_sql
@@ -79,15 +78,6 @@ def test_seqnos_are_unsigned_and_sums_exact(tmp_path: Path) -> None:
 def test_rows_keep_the_order_of_the_capture_where_none_is_asked_for() -> None:
     rows = [row["row"] for row in ask("select row from messages where by_seqno % 2 = 1", LARGE)]
     assert rows == sorted(rows) != []
-
-
-@pytest.mark.parametrize("name", list(BY_TABLE))
-def test_of_several_captures_every_record_says_which_it_begins_in(name: str) -> None:
-    found = {row["file"] for row in ask(f"select file from {name}", TOUR, SNAPSHOTS)}  # noqa: S608 - our own names
-    assert found <= {TOUR, SNAPSHOTS}
-    assert found or name == "rollbacks"  # of which these captures have none
-    with pytest.raises(UsageError, match="file"):
-        ask(f"select file from {name}", SNAPSHOTS)  # noqa: S608 - our own names
 
 
 def test_several_captures_are_one_reading() -> None:

@@ -30,6 +30,7 @@ COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 COMMANDS = {
     "read": "Print the messages of captures.",
     "live": "Print the messages on network interfaces as they come.",
+    "tui": "Look through captures in the terminal.",
     "export": "Write the messages of captures to a file.",
     "check": "Say what is wrong, whose fault it is, and what to do.",
     "streams": "Print what was asked of every stream, and what came of it.",

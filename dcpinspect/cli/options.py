@@ -82,6 +82,8 @@ Filter = Annotated[
     ),
 ]
 
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+
 
 def _list_columns(context: typer.Context, text: str | None) -> str | None:
     if text != "" or context.resilient_parsing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,8 +15,6 @@ from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from dcpinspect.cli.output import Output
-    from dcpinspect.reading import Reading
-    from dcpinspect.streams.balance import Balance
     from dcpinspect.tables.records import Records
     from dcpinspect.tables.statistics import Row
 
@@ -45,9 +43,8 @@ def stats(
     """
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
-    from dcpinspect.streams.balance import Balance
+    from dcpinspect.statistics import Statistics
     from dcpinspect.tables.select import Selection
-    from dcpinspect.tables.statistics import MessageStats
 
     format_ = choose_format(format_, output)
     options.refuse_unused(context, format_, USERS)
@@ -64,17 +61,15 @@ def stats(
     is_all = selection == Selection()
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=is_all) as reading:
-        counted, balance = MessageStats(), Balance()
+        counted = Statistics(of_all=is_all)
         with opened(output, format_, captures) as out:
             try:
                 for batch in interrupts.between(reading):
                     counted.feed(batch, selection.rows(batch))
-                    if is_all:
-                        balance.feed(batch)
             finally:  # Ctrl-C: what was read until then
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                rows = [*counted.rows(), *(_of_streams(reading, balance) if is_all else ()), *_of_capture(reading)]
+                rows = counted.rows(reading)
                 if format_ is Format.TEXT:
                     _write_text(rows, out)
                 else:
@@ -83,57 +78,6 @@ def stats(
                     write_records(_records(rows), None, format_, out, guard=csv_guard)
                 out.is_complete = True
         return report(reading, shown=counted.messages)
-
-
-def _of_streams(reading: Reading, balance: Balance) -> Iterator[Row]:
-    """Sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
-    from dcpinspect.protocol.columns import Numbers
-    from dcpinspect.tables.records import Worded
-    from dcpinspect.tables.statistics import distribution
-
-    tables = reading.tables
-    types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
-    assert isinstance(types, Worded)
-    assert isinstance(items, Numbers)
-    for kind, number in sorted((word, number) for number, word in enumerate(types.words)):
-        own = items.values[types.codes == number]
-        if len(own):
-            yield {"section": "snapshots", "name": kind, "count": len(own), "unit": "items", **distribution(own)}
-    names = ("connection", "window_bytes", "outstanding_bytes")
-    for connection, window, outstanding in zip(*(tables.connections.values(name) for name in names), strict=True):
-        if outstanding is not None:
-            yield {"section": "flow", "name": "window", "connection": connection, "bytes": window}
-            greatest = balance.greatest.get(connection, 0)
-            yield {"section": "flow", "name": "most outstanding", "connection": connection, "bytes": greatest, "share": greatest / window}
-
-
-def _of_capture(reading: Reading) -> Iterator[Row]:
-    """What became of packets and bytes; messages of the whole reading, whatever was filtered."""
-    from dcpinspect.render.coverage import interfaces
-
-    coverage = reading.coverage
-    for place, counts in interfaces(reading.capture.files):
-        if counts.dropped is not None or counts.system_dropped is not None:
-            yield {"section": "capture", "name": f"packets dropped at {place}", "count": counts.lost}
-    for name, count in coverage.packets.items():
-        if count:
-            yield {"section": "capture", "name": f"packets {name}", "count": count}
-    from dcpinspect.coverage import OTHER
-
-    own = [one for one in coverage.directions if one.protocol != OTHER]
-    for name, size in (
-        ("captured", sum(one.captured for one in own)),
-        ("decoded", sum(one.decoded for one in own)),
-        ("skipped", sum(sum(one.skipped.values()) for one in own)),
-        ("unfinished", sum(one.unfinished for one in own)),
-        ("not decodable", sum(one.not_decodable for one in own)),
-        ("duplicate", sum(one.duplicate for one in own)),
-        ("late", sum(one.late for one in own)),
-        ("missing", sum(one.missing for one in own)),
-        ("cut off", sum(one.cut for one in own)),
-    ):
-        yield {"section": "capture", "name": name, "bytes": size}
-    yield {"section": "capture", "name": "holes", "count": sum(one.holes for one in own)}
 
 
 def _records(rows: Sequence[Row]) -> Records:

@@ -50,7 +50,7 @@ def timeline(
     width: Annotated[
         int | None, typer.Option("--width", metavar="COLUMNS", help="Draw for lines of this width; without, as the terminal has.")
     ] = None,
-    ascii_: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")] = False,
+    ascii_: options.Ascii = False,
     format_: options.OutputFormat = None,
     output: options.OutputFile = None,
     redact: options.Redact = False,

@@ -32,11 +32,26 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
 
     A byte that the capture does not hold shows as ``··``, one of a credential as ``**``, one that was redacted as ``##``.
     """
-    size = message.size
-    shown = min(size, len(message.data) + _MISSING_SHOWN)
+    cells = ["0x" + cell if cell[0] not in "·*#" else cell for cell in byte_cells(message, limit=limit)]
+    for field in message.fields:
+        if _is_text(field):
+            _letters(cells, field)
+    out = list(_HEAD)
+    for row in range(0, len(cells), 4):
+        width = min(4, len(cells) - row)
+        out.append(f"{row:>8}|" + "".join(f" {cell:<14}|" for cell in cells[row : row + width]))
+        out.append("        " + "+---------------" * width + "+")
+    if len(cells) < message.size:
+        out.append(f"        … {message.size - len(cells)} more bytes")
+    return out
+
+
+def byte_cells(message: Message, *, limit: int | None) -> list[str]:
+    """Each byte of a message, up to ``limit`` bytes into the first longer field, as two characters: hex, or what stands for it."""
+    shown = min(message.size, len(message.data) + _MISSING_SHOWN)
     if limit is not None:
         shown = min([shown, *(field.offset + limit for field in message.fields if field.size > limit and field.offset >= HEADER_SIZE)])
-    cells = [f"0x{byte:02x}" for byte in message.data[:shown]]
+    cells = [f"{byte:02x}" for byte in message.data[:shown]]
     cells += ["··"] * (shown - len(cells))
     for start, end in message.missing:
         _cover(cells, start, end, "··")
@@ -46,16 +61,7 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
                 _cover(cells, part.offset, part.offset + part.size, "##")
             elif part.hidden:
                 _cover(cells, part.offset, part.offset + part.size, "**")
-        if _is_text(field):
-            _letters(cells, field)
-    out = list(_HEAD)
-    for row in range(0, shown, 4):
-        width = min(4, shown - row)
-        out.append(f"{row:>8}|" + "".join(f" {cell:<14}|" for cell in cells[row : row + width]))
-        out.append("        " + "+---------------" * width + "+")
-    if shown < size:
-        out.append(f"        … {size - shown} more bytes")
-    return out
+    return cells
 
 
 def _cover(cells: list[str], start: int, end: int, cover: str) -> None:

@@ -38,10 +38,12 @@ def short_name(name: str) -> str:
 class Lines:
     """Makes the lines of a reading; remembers the first and the last time."""
 
-    def __init__(self, time_format: TimeFormat = "relative", *, width: int | None = None) -> None:
+    def __init__(self, time_format: TimeFormat = "relative", *, width: int | None = None, narrow: int = NARROW) -> None:
+        """``width``: columns of a line; None: as many as it takes. ``narrow``: width below which opaque and size are left out."""
         self._time_format = time_format
         self._width = width
-        self._time_width = 29 if time_format == "absolute" else 10 if width is not None and width < NARROW else 13
+        self._is_narrow = width is not None and width < narrow
+        self._time_width = 29 if time_format == "absolute" else 10 if self._is_narrow else 13
         self._first: int | None = None
         self._last: int | None = None
 
@@ -51,10 +53,6 @@ class Lines:
         if self._is_narrow:
             return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
         return self._clipped(self._wide_heading(time))
-
-    @property
-    def _is_narrow(self) -> bool:
-        return self._width is not None and self._width < NARROW
 
     def _clipped(self, text: str) -> str:
         return (text if self._width is None else clip(text, self._width)).rstrip()

@@ -107,13 +107,13 @@ class Store:
 
     # -- filling: one thread ----------------------------------------------------------------------------
 
-    def fill(self, reading: Reading) -> Iterator[int]:
-        """Reads on to the end; gives the number of rows each time there are more. Raises SpoolError, and what reading raises."""
+    def fill(self, reading: Reading) -> Iterator[MessageBatch]:
+        """Reads on to the end; gives each batch when it is kept. Raises SpoolError, and what reading raises."""
         self._reading = reading
         for batch in reading:
             self._files, self._endpoints = batch.files, batch.endpoints
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
-            yield self.rows
+            yield batch
 
     def keep(self, packets: PacketBatch | None, chunks: Sequence[StreamChunk]) -> None:
         """As ``engine.Keeper``."""

@@ -44,7 +44,7 @@ class Filled:
     def __init__(self, paths: Sequence[Path], *, batch_bytes: int = 1 << 24, keep: int = module.KEEP, find_ports: bool = False) -> None:
         self.store = Store(keep=keep, spool=paths[0].parent)
         with reading(paths, self.store, batch_bytes, find_ports=find_ports) as opened:
-            self.counts = list(self.store.fill(opened))
+            self.counts = [self.store.rows for _ in self.store.fill(opened)]
 
 
 def reading(paths: Sequence[Path], store: Store, batch_bytes: int, *, find_ports: bool = False) -> Reading:

@@ -1,0 +1,1 @@
+"""The terminal UI: one capture, five views of it."""

@@ -1,0 +1,165 @@
+"""A capture that is looked at while it is read: messages, what happened to streams, what is wrong.
+
+One thread reads and writes, the terminal's looks. What is worked out of all messages, tables and findings, is made anew now and then
+while reading, ever more rarely, and once at the end.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.message import Severity
+from dcpinspect.reading import Packets, Reading
+from dcpinspect.statistics import Statistics
+from dcpinspect.store.store import KEEP, Store
+from dcpinspect.streams.tracker import Tables
+from dcpinspect.tables.records import Records
+from dcpinspect.tables.statistics import Row
+
+State = Literal["reading", "done", "stopped", "failed"]
+
+_SHARE = 20
+"""Reading goes on at least so many times longer than working out took, before it is worked out again."""
+_SOON = 0.5
+"""Seconds after which it is worked out for the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What was worked out of the messages up to ``rows``."""
+
+    rows: int = 0
+    tables: Tables | None = None
+    records: Mapping[str, Records] = field(default_factory=dict)
+    """By the names that SQL knows them by."""
+    findings: Sequence[Finding] = ()
+    statistics: Sequence[Row] = ()
+    coverage: Coverage | None = None
+    rows_with: Sequence[int] = ()
+    """Rows that show a finding of error or warning, rising."""
+    of_row: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """Numbers of the findings that a row shows, worst first."""
+
+    def severity(self, row: int) -> Severity | None:
+        """The worst of what a row shows."""
+        numbers = self.of_row.get(row)
+        return self.findings[numbers[0]].severity if numbers else None
+
+    def next_bad(self, row: int, *, back: bool = False) -> int | None:
+        """The next row after (or before) ``row`` that shows an error or a warning."""
+        if back:
+            place = bisect_left(self.rows_with, row) - 1
+            return self.rows_with[place] if place >= 0 else None
+        place = bisect_right(self.rows_with, row)
+        return self.rows_with[place] if place < len(self.rows_with) else None
+
+
+class Inspection:
+    """One capture, read by ``load`` in a thread of its own."""
+
+    def __init__(
+        self,
+        capture: Sequence[str] | Packets,
+        *,
+        extra_ports: Sequence[int] = (),
+        find_ports: bool = False,
+        keep: int = KEEP,
+    ) -> None:
+        """Raises CaptureError when the capture cannot be opened. ``keep``: bytes that are kept of what is live."""
+        self.store = Store(keep=keep)
+        try:
+            self.reading = Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=self.store)
+        except BaseException:
+            self.store.close()
+            raise
+        self.reading.check()
+        self.is_live = self.reading.capture.size is None
+        self.state: State = "reading"
+        self.error = ""
+        """Why reading failed, in one line."""
+        self.results = Results()
+        self._statistics = Statistics()
+        self._is_wanted = threading.Event()
+        self._is_wanted.set()
+        self.started = time.monotonic()
+
+    def close(self) -> None:
+        """Forgets everything; ``load`` has ended by then."""
+        self.store.close()
+
+    @property
+    def files(self) -> Sequence[str]:
+        """Names of the captures."""
+        return [file.name for file in self.reading.capture.files]
+
+    @property
+    def share(self) -> float | None:
+        """How much of the capture was read, 0 to 1; None where nobody knows its size."""
+        size = self.reading.capture.size
+        return min(1.0, self.reading.capture.position / size) if size else None
+
+    @property
+    def speed(self) -> float:
+        """Bytes a second so far."""
+        return self.reading.capture.position / max(time.monotonic() - self.started, 1e-6)
+
+    def stop(self) -> None:
+        """Ask the reading to end with what there is."""
+        self._is_wanted.clear()
+        self.reading.capture.stop()
+
+    def load(self, changed: Callable[[], None]) -> None:
+        """Reads to the end, or until stopped. Runs in a thread; ``changed`` is called from it whenever there is something new."""
+        due = time.monotonic() + _SOON
+        try:
+            with self.reading:
+                for batch in self.store.fill(self.reading):
+                    self._statistics.feed(batch)
+                    changed()
+                    if not self._is_wanted.is_set() and not self.is_live:
+                        break
+                    if time.monotonic() > due:
+                        before = time.monotonic()
+                        self._work_out(is_whole=self.is_live)
+                        due = time.monotonic() + max(_SOON, _SHARE * (time.monotonic() - before))
+                        changed()
+                is_whole = self._is_wanted.is_set() or self.is_live
+                self._work_out(is_whole=is_whole)
+            self.state = "done" if is_whole else "stopped"
+        except DcpInspectError as error:
+            self.error, self.state = str(error), "failed"
+        except OSError as error:
+            self.error, self.state = error.strerror or str(error), "failed"
+        finally:
+            if self.state == "reading":
+                self.error, self.state = "reading ended by a fault of dcpinspect", "failed"
+            changed()
+
+    def _work_out(self, *, is_whole: bool) -> None:
+        records = self.reading.by_name(is_whole=is_whole)
+        findings = self.reading.findings(is_whole=is_whole)
+        of_row: dict[int, list[int]] = {}
+        for number, one in enumerate(findings):
+            for place in one.places:
+                numbers = of_row.setdefault(place.row, [])
+                if not numbers or numbers[-1] != number:
+                    numbers.append(number)
+        bad = sorted(row for row, numbers in of_row.items() if findings[numbers[0]].severity != "note")
+        self.results = Results(
+            self.store.rows,
+            self.reading.tables,
+            records,
+            findings,
+            self._statistics.rows(self.reading),
+            self.reading.coverage,
+            bad,
+            of_row,
+        )

@@ -1,0 +1,86 @@
+"""Every key, once: bindings, the line at the bottom, help, palette and the page of docs are made of this table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+VIEWS = ("packets", "vbuckets", "timeline", "findings", "stats")
+"""In the order of their numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key, or several that do the same."""
+
+    keys: str
+    """As Textual names them, with commas between."""
+    action: str
+    text: str
+    """What it does, for help and palette."""
+    shown: str = ""
+    """How help writes the keys."""
+    short: str = ""
+    """What the line at the bottom says; empty: it is not there."""
+    views: Sequence[str] = VIEWS
+    """Where it does something."""
+
+
+_LISTS = ("packets", "findings")
+
+KEYS = (
+    Key("enter", "open", "go deeper: open, follow the link", "Enter", "Open"),
+    Key("backspace,alt+left", "return", "back to where you came from", "Backspace", "Back"),
+    Key("alt+right", "forward", "forward again", "Alt+→"),
+    Key("escape", "leave", "close what is open; stop what runs; take the filter away", "Esc"),
+    Key("slash", "filter", "filter messages", "/", "Filter", ("packets",)),
+    Key("n", "bad", "next row, vbucket or finding that is an error or a warning", "n", "Next bad"),
+    Key("N", "bad(True)", "the one before", "N"),
+    Key("left_square_bracket", "near(-1)", "the one before of what the view shows: row, stream, evidence", "["),
+    Key("right_square_bracket", "near(1)", "the next one", "]"),
+    Key("left_curly_bracket", "gap(-1)", "the gap before", "{", views=("timeline",)),
+    Key("right_curly_bracket", "gap(1)", "the next gap", "}", "Gap", ("timeline",)),
+    Key("e", "finding", "the finding of this row", "e", "Finding", ("packets", "timeline", "vbuckets")),
+    Key("v", "vbucket", "the timeline of this row's vbucket", "v", "vBucket", _LISTS),
+    Key("equals_sign", "by_this", "filter by the field under the cursor", "=", "Filter by", ("packets", "vbuckets")),
+    Key("ampersand", "by_this('and')", "and also by the field under the cursor", "&", views=("packets",)),
+    Key("exclamation_mark", "by_this('not')", "leave out what is like the field under the cursor", "!", views=("packets",)),
+    Key("d", "display", "show it in the other way", "d", "Display", ("packets", "vbuckets", "timeline")),
+    Key("vertical_line", "layout", "another layout", "|", views=("packets",)),
+    Key("z", "maximize", "the pane as large as the screen, and back", "z", views=("packets",)),
+    Key("m", "mark", "mark the row", "m", "Mark", ("packets",)),
+    Key("apostrophe", "next_mark", "the next mark", "'", views=("packets",)),
+    Key("y", "copy", "copy the value, the line or the finding", "y", "Copy", ("packets", "findings", "timeline")),
+    Key("ctrl+f", "find", "find text, /regex/ or x:hex in the rows that are shown", "Ctrl+F", views=("packets",)),
+    Key("f3", "find_next", "find the next one", "F3", views=("packets",)),
+    Key("colon", "go", "go to a row 1047, frame f988, vb417, vb417@842, time 12.5s, rule", ":", "Go to"),
+    Key("plus", "zoom(1)", "nearer", "+", "Zoom", ("timeline",)),
+    Key("minus", "zoom(-1)", "farther", "-", views=("timeline",)),
+    Key("0", "zoom(0)", "all of it", "0", views=("timeline",)),
+    Key("comma", "neighbour(-1)", "the vbucket before", ",", views=("timeline",)),
+    Key("full_stop", "neighbour(1)", "the next vbucket", ".", "vBucket", ("timeline",)),
+    Key("1", "view('packets')", "the messages", "1"),
+    Key("2", "view('vbuckets')", "all vbuckets at a glance", "2"),
+    Key("3", "view('timeline')", "one vbucket's streams along their seqnos", "3"),
+    Key("4", "view('findings')", "what is wrong", "4"),
+    Key("5", "view('stats')", "what was said how often, how large, how fast", "5"),
+    Key("tab", "app.focus_next", "the next pane", "Tab"),
+    Key("shift+tab", "app.focus_previous", "the pane before", "Shift+Tab"),
+    Key("up,k", "pane('step', -1)", "up", "↑ k"),
+    Key("down,j", "pane('step', 1)", "down", "↓ j"),
+    Key("left,h", "pane('fold')", "left; fold the field", "← h"),
+    Key("right,l", "pane('unfold')", "right; unfold the field", "→ l"),
+    Key("space", "pane('toggle_fold')", "fold or unfold", "Space", views=("packets", "findings")),
+    Key("pageup", "pane('page', -1)", "a screen up", "PgUp"),
+    Key("pagedown", "pane('page', 1)", "a screen down", "PgDn"),
+    Key("home,g", "pane('first')", "to the first", "Home g"),
+    Key("end,G", "pane('last')", "to the last, and on with what comes", "End G"),
+    Key("question_mark", "help", "these keys, and what the glyphs mean", "?", "Help"),
+    Key("q", "quit", "leave", "q", "Quit"),
+)
+"""In the order of help."""
+
+
+def footer(view: str) -> list[tuple[str, str]]:
+    """Key and word of what the line at the bottom shows in a view."""
+    return [(key.shown, key.short) for key in KEYS if key.short and view in key.views]

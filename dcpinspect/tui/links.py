@@ -1,0 +1,89 @@
+"""Where the fields of a message lead: from answer to request, from item to marker, from document to its version before."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.store.store import Store
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.messages import MessageBatch
+
+Link = Literal["request", "answer", "stream", "marker", "previous"]
+
+_EVENTS = frozenset(
+    {
+        Opcode.DCP_MUTATION,
+        Opcode.DCP_DELETION,
+        Opcode.DCP_EXPIRATION,
+        Opcode.DCP_PREPARE,
+        Opcode.DCP_COMMIT,
+        Opcode.DCP_ABORT,
+        Opcode.DCP_SYSTEM_EVENT,
+        Opcode.DCP_SEQNO_ADVANCED,
+    }
+)
+_OF_STREAMS = _EVENTS | {Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_STREAM_END, Opcode.DCP_OSO_SNAPSHOT}
+
+WORDS: dict[Link, str] = {
+    "request": "the request",
+    "answer": "the answer",
+    "stream": "the stream request",
+    "marker": "the snapshot marker",
+    "previous": "the version before",
+}
+"""What each leads to."""
+
+
+def links_of(batch: MessageBatch) -> dict[str, str]:
+    """What the fields of the one message of a batch lead to, by the path of the field."""
+    decoded = batch.decoded
+    opcode = int(decoded.opcode[0])
+    if decoded.is_response[0]:
+        return {"opaque": "request"} if batch.request_row.at(0) is not None else {}
+    found: dict[str, str] = {"opaque": "stream" if opcode in _OF_STREAMS else "answer"}
+    if opcode in _EVENTS:
+        found["by_seqno"] = "marker"
+        if batch.key_of(0) is not None:
+            found["key"] = found["key/logical_key"] = "previous"
+    return found
+
+
+def target(store: Store, row: int, link: str) -> int | None:
+    """The row that a link of a row leads to; None where the capture does not have it. Looks through the whole store."""
+    batch = store.messages([row])
+    if link == "request":
+        return batch.request_row.at(0)
+    if link == "answer":
+        return _first(store, f"request_row = {row}")
+    where = f"connection = {int(batch.connection[0])} and row < {row}"
+    vbucket = batch.vbucket.at(0)
+    if vbucket is not None:
+        where += f" and vbucket = {vbucket}"
+    if link == "stream":
+        where += f" and name = 'dcp_stream_req' and side = 'request' and opaque = {int(batch.decoded.opaque[0])}"
+    elif link == "marker":
+        sid = batch.decoded.sid.at(0)
+        where += " and name in ('dcp_snapshot_marker', 'dcp_oso_snapshot')" + (f" and sid = {sid}" if sid is not None else "")
+    else:
+        key = batch.key_of(0)
+        assert key is not None, "only messages with a key lead to the version before"
+        where += f" and key_bytes = x'{key.hex()}'"
+        collection = batch.decoded.collection_id.at(0)
+        if collection is not None:
+            where += f" and collection_id = {collection}"
+    return _last(store, where)
+
+
+def _matching(store: Store, where: str) -> list[int]:
+    rows: list[int] = store.matching(FilterRows(parse_filter(where))).tolist()
+    return rows
+
+
+def _first(store: Store, where: str) -> int | None:
+    return next(iter(_matching(store, where)), None)
+
+
+def _last(store: Store, where: str) -> int | None:
+    return next(reversed(_matching(store, where)), None)

@@ -1,0 +1,271 @@
+"""The list of messages: any of millions drawn from the store when it comes into view."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import ClassVar
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.render.lines import Lines
+from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.row_index import RowIndex
+from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.theme import Glyphs
+
+PAGE = 64
+"""Rows that are looked up at once."""
+PAGES = 64
+"""Pages that are remembered."""
+GUTTER = 3
+NARROW = 140
+"""Columns below which summaries have more room than opaque and size, which the fields below show."""
+
+
+class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
+    """Messages, a line each; the cursor stands on a row, not on a line."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "packets--cursor",
+        "packets--error",
+        "packets--warning",
+        "packets--note",
+        "packets--mark",
+        "packets--outside",
+        "packets--server",
+    }
+
+    follow: reactive[bool] = reactive(False)
+
+    class Moved(Message):
+        """The cursor came to another row."""
+
+        def __init__(self, row: int) -> None:
+            super().__init__()
+            self.row = row
+
+    class Opened(Message):
+        """Enter, or a click on the row of the cursor."""
+
+        def __init__(self, row: int) -> None:
+            super().__init__()
+            self.row = row
+
+    def __init__(self, inspection: Inspection, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._inspection = inspection
+        self._glyphs = glyphs
+        self.index = RowIndex()
+        self.row = 0
+        """The row of the cursor; 0 while there is none."""
+        self.guest = 0
+        """A row that is shown although the filter hides it; 0 for none."""
+        self.marks: set[int] = set()
+        self._lines = Lines(width=80)
+        self._pages: OrderedDict[int, list[tuple[int, str]]] = OrderedDict()
+
+    # -- what is shown ------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.index) + bool(self.guest)
+
+    @property
+    def heading(self) -> str:
+        """What stands in which column."""
+        return " " * GUTTER + self._lines.heading()
+
+    def show(self, index: RowIndex) -> None:
+        """Another set of rows; the cursor stays on its row, or goes to the one after it."""
+        self.index = index
+        self.guest = 0
+        self.refill()
+        if self.row and len(self.index) and not self.index.has(self.row):
+            self.move_to(min(self.index.place(self.row), len(self.index) - 1))
+        elif self.row and len(self.index):
+            self._bring(self.place_of(self.row), is_centred=True)
+
+    def refill(self) -> None:
+        """The rows are others than before."""
+        self._pages.clear()
+        self._resize()
+        self.refresh()
+
+    def grown(self) -> None:
+        """There are more rows at the end."""
+        before = int(self.virtual_size.height)
+        for page in [page for page in self._pages if (page + 1) * PAGE > before - 1]:
+            del self._pages[page]
+        self._resize()
+        if not self.row and len(self.index):
+            self.move_to(0)
+        if self.follow and len(self):
+            self.move_to(len(self) - 1)
+        top = int(self.scroll_offset.y)
+        if before < top + self.size.height:
+            self.refresh()
+
+    def _resize(self) -> None:
+        self.virtual_size = Size(self.size.width, len(self))
+
+    def place_of(self, row: int) -> int:
+        """The line of a row, the guest among them."""
+        place = self.index.place(row)
+        return place + (1 if self.guest and self.guest < row else 0)
+
+    def row_at(self, place: int) -> int:
+        """The row of a line."""
+        if self.guest:
+            of_guest = self.index.place(self.guest)
+            if place == of_guest:
+                return self.guest
+            place -= place > of_guest
+        return self.index.row(place)
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    def move_to(self, place: int) -> None:
+        """The cursor goes to a line."""
+        if len(self):
+            self._go(self.row_at(min(max(place, 0), len(self) - 1)), is_centred=False)
+
+    def jump_to(self, row: int) -> None:
+        """The cursor goes to a row, which is shown even if the filter hides it."""
+        if not self.index.has(row):
+            self.guest = row
+            self.refill()
+        self._go(row, is_centred=True)
+
+    def _go(self, row: int, *, is_centred: bool) -> None:
+        if row != self.row:
+            self.row = row
+            if self.guest and row != self.guest:
+                self.guest = 0
+                self.refill()
+            self.post_message(self.Moved(row))
+        self._bring(self.place_of(row), is_centred=is_centred)
+        self.refresh()
+
+    def _bring(self, place: int, *, is_centred: bool) -> None:
+        height = max(self.size.height, 1)
+        top = int(self.scroll_offset.y)
+        if top <= place < top + height:
+            return
+        target = place - height // 2 if is_centred or abs(place - top) > 2 * height else place if place < top else place - height + 1
+        self.scroll_to(y=max(0, target), animate=False, immediate=True)
+
+    def step(self, lines: int) -> None:
+        """The cursor moves by so many lines."""
+        if len(self):
+            here = self.place_of(self.row) if self.row else 0
+            self.follow = False
+            self.move_to(here + lines)
+
+    def action_step(self, lines: int) -> None:
+        """As ``step``, for keys."""
+        self.step(lines)
+
+    def action_page(self, pages: int) -> None:
+        """A screen on, or back."""
+        self.step(pages * max(1, self.size.height - 1))
+
+    def action_first(self) -> None:
+        """To the first row."""
+        self.follow = False
+        self.move_to(0)
+
+    def action_last(self) -> None:
+        """To the last row, and on with what comes."""
+        self.move_to(len(self) - 1)
+        self.follow = self._inspection.state == "reading"
+
+    def action_open(self) -> None:
+        """Deeper into the row."""
+        if self.row:
+            self.post_message(self.Opened(self.row))
+
+    def on_click(self, event: events.Click) -> None:
+        """The first click selects, the second opens."""
+        place = int(self.scroll_offset.y) + event.y
+        if place < len(self):
+            row = self.row_at(place)
+            if row == self.row:
+                self.action_open()
+            else:
+                self.follow = False
+                self.move_to(place)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        """Lines are made for the width."""
+        self._lines = Lines(width=max(20, self.size.width - GUTTER), narrow=NARROW)
+        self.refill()
+        if self.row:
+            self._bring(self.place_of(self.row), is_centred=False)
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is in view."""
+        place = int(self.scroll_offset.y) + y
+        base = self.rich_style
+        if place >= len(self):
+            return Strip.blank(self.size.width, base)
+        row, text = self._line(place)
+        severity = self._inspection.results.severity(row)
+        style = base
+        if row == self.guest:
+            style += self.get_component_rich_style("packets--outside", partial=True)
+        is_cursor = row == self.row
+        if is_cursor:
+            style += self.get_component_rich_style("packets--cursor", partial=True)
+        glyph_style = style
+        if severity is not None:
+            glyph_style = style + Style(color=self.get_component_rich_style(f"packets--{severity}", partial=True).color, bold=True)
+        mark = self._glyphs.mark if row in self.marks else " "
+        pieces: list[Piece] = [
+            (self._glyphs.cursor if is_cursor else " ", style),
+            (self._glyphs.of(severity), glyph_style),
+            (mark, style + self.get_component_rich_style("packets--mark", partial=True)),
+            (text, style),
+        ]
+        return strip(pieces, self.size.width, style)
+
+    def _line(self, place: int) -> tuple[int, str]:
+        number, offset = divmod(place, PAGE)
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = self._page(number)
+            while len(self._pages) > PAGES:
+                self._pages.popitem(last=False)
+        else:
+            self._pages.move_to_end(number)
+        return page[offset] if offset < len(page) else (0, "")
+
+    def _page(self, number: int) -> list[tuple[int, str]]:
+        rows = [self.row_at(place) for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))]
+        if self._inspection.reading.first_time_ns is not None:
+            self._lines.start_at(self._inspection.reading.first_time_ns)
+        try:
+            batch = self._inspection.store.messages(rows)
+            return [(row, self._lines.line(batch, index)) for index, row in enumerate(rows)]
+        except (DcpInspectError, IndexError, OSError) as error:  # the file was changed, or a live ring dropped them
+            return [(row, f"{row:>9} {error}") for row in rows]
+
+    def text_of(self, row: int) -> str:
+        """The line of a row as text, for copying and finding."""
+        return self._line(self.place_of(row))[1]
+
+    def region_of_cursor(self) -> Region:
+        """Where the cursor is on the screen."""
+        return Region(0, self.place_of(self.row) - int(self.scroll_offset.y), self.size.width, 1)

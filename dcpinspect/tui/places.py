@@ -1,0 +1,49 @@
+"""What is typed to go somewhere: a row, a frame, a vbucket and seqno, a time, a rule."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import clip, escape
+from dcpinspect.findings.checker import RULES
+from dcpinspect.suggest import did_you_mean
+
+FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, or a rule"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to go: one of them is given, or a vbucket with a seqno."""
+
+    row: int | None = None
+    frame: int | None = None
+    vbucket: int | None = None
+    seqno: int | None = None
+    time_ns: int | None = None
+    """Since 1970."""
+    rule: str | None = None
+
+
+def parse_place(text: str, first_ns: int) -> Target:
+    """``first_ns``: time of the first packet, from which ``12.5s`` counts. Raises UsageError."""
+    word = text.strip().lower().replace(",", "").replace("_", "")
+    if re.fullmatch(r"\d{1,18}", word, re.ASCII):
+        return Target(row=int(word))
+    if match := re.fullmatch(r"f(\d{1,18})", word, re.ASCII):
+        return Target(frame=int(match[1]))
+    if match := re.fullmatch(r"vb?(\d{1,5})(?:@(\d{1,20}))?", word, re.ASCII):
+        return Target(vbucket=int(match[1]), seqno=int(match[2]) if match[2] else None)
+    if match := re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?s", word, re.ASCII):
+        return Target(time_ns=first_ns + int(match[1]) * 10**9 + int((match[2] or "0").ljust(9, "0")))
+    if match := re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", word, re.ASCII):
+        hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+        if hour > 23 or minute > 59 or second > 59:
+            raise UsageError(f"{escape(word)} is no time of day")
+        day = datetime.fromtimestamp(first_ns // 10**9, UTC).replace(hour=hour, minute=minute, second=second)
+        return Target(time_ns=int(day.timestamp()) * 10**9 + int((match[4] or "0").ljust(9, "0")))
+    if text.strip() in RULES:
+        return Target(rule=text.strip())
+    raise UsageError(f"{clip(escape(text.strip()), 30)}: give {FORMS}{did_you_mean(text.strip(), RULES)}")

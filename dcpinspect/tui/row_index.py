@@ -1,0 +1,74 @@
+"""Which rows a list shows: all there are, or those that a filter let through."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.uint32 | np.uint64]
+
+
+class RowIndex:
+    """Rows in rising order, by their place in the list. Grows at its end, loses at its beginning, never changes in between."""
+
+    def __init__(self, *, is_filtered: bool = False) -> None:
+        """Without a filter the index is a range and takes no memory."""
+        self.is_filtered = is_filtered
+        self._first, self._last = 1, 0  # without a filter
+        self._pieces: list[Rows] = []
+        self._joined: Rows = np.empty(0, np.uint32)
+        self.scanned = 0
+        """The last row that the filter has seen."""
+
+    def __len__(self) -> int:
+        return len(self._rows) if self.is_filtered else max(0, self._last - self._first + 1)
+
+    @property
+    def _rows(self) -> Rows:
+        if self._pieces:
+            self._joined = np.concatenate([self._joined, *self._pieces])
+            self._pieces = []
+        return self._joined
+
+    def grow(self, first: int, last: int) -> None:
+        """There are rows ``first`` to ``last`` now; of an index without a filter."""
+        self._first, self._last = first, last
+        self.scanned = last
+
+    def append(self, rows: Rows, scanned: int) -> None:
+        """The filter has seen the rows up to ``scanned`` and let ``rows`` through."""
+        if len(rows):
+            self._pieces.append(rows)
+        self.scanned = scanned
+
+    def drop(self, first: int) -> None:
+        """Rows before ``first`` are not kept any more."""
+        if self.is_filtered:
+            rows = self._rows
+            self._joined = rows[int(np.searchsorted(rows, first)) :]
+        else:
+            self._first = max(self._first, first)
+
+    def rows(self, start: int, stop: int) -> npt.NDArray[np.int64]:
+        """The rows at places ``start`` up to ``stop``."""
+        if self.is_filtered:
+            return self._rows[start:stop].astype(np.int64)
+        return np.arange(self._first + start, min(self._first + stop, self._last + 1), dtype=np.int64)
+
+    def row(self, place: int) -> int:
+        """The row at a place. Raises IndexError."""
+        if not 0 <= place < len(self):
+            msg = f"place {place} of {len(self)}"
+            raise IndexError(msg)
+        return int(self._rows[place]) if self.is_filtered else self._first + place
+
+    def place(self, row: int) -> int:
+        """Where a row is, or would be: the first place whose row is not below it."""
+        if self.is_filtered:
+            return int(np.searchsorted(self._rows, row))
+        return min(max(row - self._first, 0), len(self))
+
+    def has(self, row: int) -> bool:
+        """Whether the list shows a row."""
+        place = self.place(row)
+        return place < len(self) and self.row(place) == row

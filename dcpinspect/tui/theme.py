@@ -1,0 +1,63 @@
+"""Glyphs, in Unicode and in ASCII; colours are those of Textual's themes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
+from dcpinspect.escape import cells
+from dcpinspect.protocol.message import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """What is drawn beside text."""
+
+    error: str = "✖"
+    warning: str = "!"
+    note: str = "·"
+    cursor: str = "▌"
+    mark: str = "●"
+    folded: str = "▸"
+    open: str = "▾"
+    link: str = "↗"
+    missing: str = "··"
+    blocks: str = "▁▂▃▄▅▆▇█"
+    silent: str = "·"
+    rolled_back: str = "R"
+
+    def of(self, severity: Severity | None) -> str:
+        """Of a finding; a blank where there is none."""
+        return " " if severity is None else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs("E", "W", "n", ">", "*", "+", "-", "->", "..", "12345678", ".", "R")
+
+_DRAWN = str.maketrans(
+    {
+        **dict.fromkeys("─━▁▔", "-"),
+        **dict.fromkeys("│┃▏▕▎▊", "|"),
+        **dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼", "+"),
+        **dict.fromkeys("▂▃▄▅▆▇█", "#"),
+        **{"•": "*", "…": ".", "–": "-", "·": "-", "→": ">", "←": "<", "↑": "^", "↓": "v", "×": "x"},
+    }
+)
+
+
+class AsciiOnly(LineFilter):
+    """Frames, bars and dashes as ASCII; what is left, such as keys in other scripts, as question marks, a column each."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """As Textual asks, for every line."""
+        del background
+        return [
+            segment if segment.text.isascii() else Segment(_ascii(segment.text), segment.style, segment.control) for segment in segments
+        ]
+
+
+def _ascii(text: str) -> str:
+    return "".join(one if one.isascii() else "?" * cells(one) for one in text.translate(_DRAWN))

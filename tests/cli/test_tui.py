@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import sys
+
+import pexpect
+import pytest
+
+from dcpinspect.cli.main import main
+from tests.tui.screens import SAMPLES
+
+
+def test_without_a_terminal_it_says_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tui", str(SAMPLES / "rollback.pcap")]) == 2
+    said = capsys.readouterr().err
+    assert "must be a terminal" in said
+    assert said.count("\n") == 1
+
+
+def test_it_starts_shows_and_leaves_in_a_real_terminal() -> None:
+    command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap")]
+    terminal = pexpect.spawn(command[0], command[1:], dimensions=(36, 120), encoding="utf-8", timeout=60)
+    terminal.expect("mirror/7.6")
+    terminal.send("4")
+    terminal.expect("Public reports|Found when")
+    terminal.send("q")
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 0
+    assert "\x1b[?1049l" in terminal.before, "the screen that was there before comes back"
+
+
+def test_a_capture_that_is_none_is_said_before_the_screen_changes() -> None:
+    command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "README.md")]
+    terminal = pexpect.spawn(command[0], command[1:], encoding="utf-8", timeout=60)
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 2
+    assert "\x1b[?1049h" not in terminal.before
+    assert "README.md" in terminal.before

@@ -1,0 +1,70 @@
+"""The terminal UI without a terminal: a capture is opened, keys are pressed, the screen is read as text."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from textual.pilot import Pilot
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.inspection import Inspection
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+WIDE, NARROW = (120, 36), (80, 24)
+
+Keys = Pilot[None]
+Scene = Callable[[InspectApp, Keys], Awaitable[None]]
+_PATIENCE = 3000
+
+
+def play(capture: Path | str, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
+    """Opens a capture (a sample by its name), waits until it is read, and plays a scene."""
+    path = SAMPLES / capture if isinstance(capture, str) else capture
+    asyncio.run(_play(InspectApp(Inspection([str(path)]), **options), scene, size))
+
+
+async def _play(app: InspectApp, scene: Scene, size: tuple[int, int]) -> None:
+    try:
+        async with app.run_test(size=size) as pilot:
+            await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
+            await settled(app, pilot)
+            await scene(app, pilot)
+    finally:
+        app.close()
+
+
+async def until(pilot: Keys, condition: Callable[[], bool]) -> None:
+    """Waits for something that a thread or a timer brings."""
+    for _ in range(_PATIENCE):
+        if condition():
+            return
+        await pilot.pause(0.01)
+    msg = "what was waited for never came"
+    raise AssertionError(msg)
+
+
+async def settled(app: InspectApp, pilot: Keys) -> None:
+    """Waits until nothing runs behind, and what is shown is what is known."""
+    await pilot.pause()
+    await until(pilot, lambda: app.is_at_rest)
+    await pilot.pause()
+
+
+async def press(app: InspectApp, pilot: Keys, *keys: str) -> None:
+    """Presses keys, each when the one before has taken effect."""
+    for key in keys:
+        await pilot.press(key)
+        await settled(app, pilot)
+
+
+def screen(app: InspectApp) -> str:
+    """What is shown, as lines of text."""
+    width, height = app.size
+    console = Console(width=width, height=height, file=io.StringIO(), record=True, force_terminal=True, legacy_windows=False)
+    console.print(app.screen._compositor.render_update(full=True))  # the one call of Textual's own parts
+    return "\n".join(line.rstrip() for line in console.export_text(styles=False).splitlines()) + "\n"

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from dcpinspect.tui.app import InspectApp
+from tests.tui.screens import Keys, play, press, screen, settled
+
+
+def test_both_forms_hold_every_byte() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.to_row(109)
+        await settled(app, pilot)
+        data = app.inspection.store.bytes_of(109)
+        pane = app.packets.bytes
+        for _ in range(2):
+            text = "".join(pane.render_line(line).text for line in range(pane.size.height))
+            shown = -(-len(data) // pane.columns) <= pane.size.height
+            for start in range(0, len(data) if shown else pane.size.height * pane.columns, pane.columns):
+                piece = data[start : start + pane.columns]
+                assert (" | 0x" if pane.form == "grid" else " ").join(f"{byte:02x}" for byte in piece) in text.replace("]", "|").replace(
+                    "[", "|"
+                )
+            await press(app, pilot, "d")
+        assert pane.form == "grid"
+
+    play("rollback.pcap", scene, (160, 60))
+
+
+def test_what_a_hole_took_is_dots() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        rows = [row for row in range(1, app.inspection.store.rows + 1) if len(app.inspection.store.messages([row]).missing.row)]
+        app.to_row(rows[0])
+        await settled(app, pilot)
+        start = app.inspection.store.annotate(rows[0]).missing[0][0]
+        app.packets.bytes.scroll_to(y=start // 4, animate=False, immediate=True)
+        await settled(app, pilot)
+        assert "··" in screen(app)
+
+    play("capture-loss.pcap", scene)

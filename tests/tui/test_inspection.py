@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.errors import CaptureError
+from dcpinspect.reading import Reading
+from dcpinspect.tui.inspection import Inspection, Results
+from tests.tui.screens import SAMPLES
+
+
+def loaded(path: Path) -> Inspection:
+    inspection = Inspection([str(path)])
+    inspection.load(lambda: None)
+    return inspection
+
+
+def test_it_ends_with_what_check_and_streams_say() -> None:
+    inspection = loaded(SAMPLES / "rollback.pcap")
+    with Reading([str(SAMPLES / "rollback.pcap")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        findings, tables = reading.findings(), reading.by_name()
+    results = inspection.results
+    assert inspection.state == "done"
+    assert inspection.share == 1.0
+    assert results.findings == findings
+    assert {name: table.records() for name, table in results.records.items()} == {name: table.records() for name, table in tables.items()}
+    inspection.close()
+
+
+def test_bad_rows_are_walked_in_both_directions() -> None:
+    inspection = loaded(SAMPLES / "rollback.pcap")
+    results = inspection.results
+    rows, row = [], 0
+    while (found := results.next_bad(row)) is not None:
+        rows.append(row := found)
+    assert rows == list(results.rows_with) != []
+    assert all(results.severity(row) in ("error", "warning") for row in rows)
+    assert results.next_bad(rows[1], back=True) == rows[0]
+    assert results.next_bad(rows[0], back=True) is None
+    inspection.close()
+
+
+def test_nothing_is_known_before_reading() -> None:
+    assert Results().severity(1) is None
+    assert Results().next_bad(0) is None
+
+
+def test_what_is_stopped_keeps_what_was_read() -> None:
+    inspection = Inspection([str(SAMPLES / "large.pcapng.gz")])
+    inspection.load(inspection.stop)
+    assert inspection.state == "stopped"
+    assert 0 < inspection.results.rows == inspection.store.rows
+    inspection.close()
+
+
+def test_a_file_that_is_no_capture_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"no capture")
+    with pytest.raises(CaptureError):
+        Inspection([str(tmp_path / "a")])
+
+
+def test_a_file_that_changes_behind_it_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes((SAMPLES / "rollback.pcap").read_bytes())
+    inspection = loaded(path)
+    path.unlink()
+    with pytest.raises((CaptureError, OSError)):
+        inspection.store.messages([1])
+    inspection.close()

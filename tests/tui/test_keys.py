@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.keys import KEYS, VIEWS, footer
+
+
+def test_a_key_means_one_thing() -> None:
+    names = Counter(name for key in KEYS for name in key.keys.split(","))
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_terminals_and_multiplexers_keep_theirs() -> None:
+    taken = {"ctrl+b", "ctrl+a", "ctrl+s", "ctrl+i", "ctrl+m", "ctrl+h", "shift+enter"}
+    assert not taken & {name for key in KEYS for name in key.keys.split(",")}
+
+
+def test_alt_and_function_keys_are_never_the_only_way() -> None:
+    only = [key.action for key in KEYS if all(name.startswith(("alt+", "f")) and name != "full_stop" for name in key.keys.split(","))]
+    assert only == ["forward", "find_next"], "both are in the palette, too"
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.keys)
+def test_every_action_is_there(key: object) -> None:
+    action = key.action.partition("(")[0].removeprefix("app.")  # type: ignore[attr-defined]
+    assert hasattr(InspectApp, f"action_{action}")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_says_how_to_get_help(view: str) -> None:
+    assert ("?", "Help") in footer(view)

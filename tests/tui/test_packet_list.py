@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpinspect.tui.app import InspectApp
+from tests.builders import Conversation, mutation, pcap, recorded
+from tests.tui.screens import NARROW, Keys, play, press, screen, settled
+
+HOSTILE = [b"\x1b]0;title\x07", b"\x1b[31mred", b"[red]markup[/]", "\u202egnp".encode(), b"x" * 5000, "漢字́".encode(), b"\xff\xfe"]
+
+
+def test_hostile_keys_are_shown_and_steer_nothing(tmp_path: Path) -> None:
+    one = Conversation()
+    one.handshake()
+    for number, key in enumerate(HOSTILE, 1):
+        one.stream(False, mutation(number, key=key[:250]), ack_every=0)
+    path = tmp_path / "hostile.pcap"
+    path.write_bytes(pcap(recorded(one.segments)))
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for _ in HOSTILE:
+            await press(app, pilot, "down")
+            for widget in (app.packets.list, app.packets.fields, app.packets.bytes):
+                for line in range(widget.size.height):
+                    made = widget.render_line(line)
+                    assert made.cell_length == widget.size.width
+                    assert made.text.isprintable()
+        shown = screen(app)
+        assert r"\x1b]0;title\x07" in shown
+        assert "[red]markup[/]" in shown
+
+    play(path, scene)
+
+
+def test_the_cursor_stays_on_its_row_when_the_filter_changes() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.to_row(100)
+        await settled(app, pilot)
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+        assert app.packets.list.row == 100
+        app.bar.apply("")
+        await settled(app, pilot)
+        assert app.packets.list.row == 100
+        top = int(app.packets.list.scroll_offset.y)
+        assert top <= app.packets.list.place_of(100) < top + app.packets.list.size.height
+
+    play("rollback.pcap", scene, NARROW)
+
+
+def test_the_list_ends_where_it_ends() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "end")
+        assert app.packets.list.row == 161
+        await press(app, pilot, "down", "pagedown")
+        assert app.packets.list.row == 161
+        await press(app, pilot, "home", "up", "pageup")
+        assert app.packets.list.row == 1
+
+    play("rollback.pcap", scene)

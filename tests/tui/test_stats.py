@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from dcpinspect.tui.app import InspectApp
+from tests.tui.screens import Keys, play, press, screen
+
+
+def test_it_says_what_stats_says_and_scrolls() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "5")
+        assert "dcp_mutation" in screen(app)
+        before = app.stats.scroll_offset.y
+        await press(app, pilot, "end")
+        assert app.stats.scroll_offset.y > before
+        assert "packets read" in screen(app) or "captured" in screen(app)
+
+    play("rollback.pcap", scene)
