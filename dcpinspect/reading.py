@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem, open_capture
+from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.engine import Engine, Found, Keeper
 from dcpinspect.tables.messages import MessageBatch
@@ -195,7 +195,12 @@ class Reading:
         return self._delivered(self._decoded(self._framed()))
 
     def ahead(self) -> Generator[MessageBatch, None, None]:
-        """As iterating, for all processors: threads make the next batches meanwhile. Close it unless it came to its end."""
+        """As iterating, for all processors: threads make the next batches meanwhile. Close it unless it came to its end.
+
+        Without threads where there is but one batch, or where packets are waited for.
+        """
+        if (self.capture.size or 0) <= BATCH_BYTES:
+            return iter(self)
         framed = self._framed()  # a keeper is asked what it keeps when messages are seen, so it sees no packets of later ones before
         return self._delivered(ahead(self._decoded(framed if self._has_keeper else ahead(framed))))
 

@@ -7,9 +7,11 @@ from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
+from threading import enumerate as enumerate_threads
 
 import pytest
 
+from dcpinspect import reading as reading_module
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading, ahead
@@ -98,7 +100,8 @@ def test_an_error_while_reading_ahead_reaches_the_caller() -> None:
 
 
 @pytest.mark.parametrize("port", [11210, 9999])
-def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, port: int) -> None:
+def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    monkeypatch.setattr(reading_module, "BATCH_BYTES", 0)
     path = tmp_path / "crowd.pcap"
     with path.open("wb") as file:
         file.writelines(crowd(KINDS, 300, closed=True, port=port))
@@ -111,6 +114,14 @@ def test_a_reading_ahead_gives_the_same_rows(tmp_path: Path, port: int) -> None:
             assert reading.messages == sum(len(batch) for batch in batches)
             assert reading.first_time_ns is not None
     assert found[0] == found[1]
+
+
+def test_one_batch_is_read_without_threads(tmp_path: Path) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=builders.mutation())
+    before = set(enumerate_threads())
+    with Reading([str(path)]) as reading, closing(reading.ahead()) as batches:
+        assert len(next(batches)) == 1
+        assert set(enumerate_threads()) == before
 
 
 def lacking() -> list[Recorded]:

@@ -98,7 +98,7 @@ def check(
         reading.check(wanted, redactor=redactor)
         with opened(output, chosen, captures) as out:
             try:
-                with closing(reading.ahead() if reading.capture.size is not None else iter(reading)) as batches:
+                with closing(reading.ahead()) as batches:
                     for _ in interrupts.between(batches):
                         pass
             finally:  # Ctrl-C: what was found until then
