@@ -153,6 +153,7 @@ class Checker:
         collector = self._collector.copy()
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
         collector.soften("marker-overlap", context.replicas)
+        collector.drop("marker-overlap", context.blind)
         if is_whole:
             for occurrence in (*self._pairing.findings(context, coverage), *self._acknowledged.findings(context, coverage)):
                 collector.add(occurrence)

@@ -169,6 +169,14 @@ class Collector:
             if key[0] == rule and (key[2], key[3]) in places and heap.first.severity == "warning":
                 self._heaps[key] = replace(heap, first=replace(heap.first, severity="note"))
 
+    def drop(self, rule: str, connections: Collection[int]) -> None:
+        """Drops a rule's warnings on these connections."""
+        self._heaps = {
+            key: heap
+            for key, heap in self._heaps.items()
+            if key[0] != rule or key[2] not in connections or heap.first.severity != "warning"
+        }
+
     def findings(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
     ) -> list[Finding]:

@@ -117,7 +117,7 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
     if session.open_status not in (None, Status.SUCCESS):
         assert session.open_status is not None
         name = status_name(session.open_status)
-        message = f"DCP open {session.name}: {name}, {status_meaning(session.open_status)}"
+        message = f"DCP open{'' if session.name is None else f' {session.name}'}: {name}, {status_meaning(session.open_status)}"
         yield _of("open-refused", link.number, message, *_known(places, session.open_row), cause=name.replace("_", "-"))
     for key, control in session.controls.items():
         if control.status not in (None, "success"):

@@ -18,7 +18,7 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tracker import Tracker, replica_streams
+from dcpinspect.streams.tracker import Tracker, blind_connections, replica_streams
 from dcpinspect.tables.messages import DIRECTIONS
 
 Table = npt.NDArray[np.int64]
@@ -177,6 +177,11 @@ class Context:
         """Connection and vbucket of streams whose server said that it has the vbucket as a replica."""
         found = replica_streams(self.streams, self.tracker.conversation.sessions, self.by_number)
         return frozenset((int(connection), int(vbucket)) for connection, vbucket in self.streams[found][:, [s.S_CONNECTION, s.S_VBUCKET]])
+
+    @cached_property
+    def blind(self) -> frozenset[int]:
+        """Connections of whose consumer something was not captured, what it asked about its vbuckets perhaps."""
+        return frozenset(np.flatnonzero(blind_connections(self.tracker.state.connections, self.by_number)).tolist())
 
     def known_up_to(self, link: Link, direction: int) -> int:
         """Up to which row everything is known that was said in a direction of a connection: until the message before its first loss."""

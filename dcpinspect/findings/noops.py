@@ -95,11 +95,26 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is
             yield _of("noop-unanswered", severity, message, [context.said(link.number, peer[at:])], 1, until)
     told = kept.unanswered.told
     for event in told:
+        other = event[n.T_OTHER + s.AT_ROW] or None
+        if _may_be_lost(context, link, 1 - peer[n.P_PRODUCER], event[n.T_PLACE + s.AT_ROW], other):
+            continue
         places = [context.said(link.number, event[n.T_PLACE :])]
         if event[n.T_OTHER]:
             places.append(context.said(link.number, event[n.T_OTHER :], of_consumer=True))
         message = f"noop {_hex(event[n.T_A])} unanswered for {duration(event[n.T_TIME] / 1e9)}"
         yield _of("noop-unanswered", "warning", message, places, _times(event, told, kept.unanswered.count))
+
+
+def _may_be_lost(context: Context, link: Link, direction: int, first: int, last: int | None) -> bool:
+    """Whether what a side said between two rows, or from the first on, may be in what was lost, perhaps known only later."""
+    if link.lost_at_end[direction] is not None:
+        spoke = int(context.tracker.state.connections[link.number, s.C_LAST_ROW + direction])
+        if last is None or spoke < last:
+            return True
+    losses = context.tracker.state.rows(s.N_LOSSES)
+    mine = losses[(losses[:, s.L_CONNECTION] == link.number) & (losses[:, s.L_DIRECTION] == direction)]
+    inside = mine[:, s.L_AFTER_ROW] > first
+    return bool((inside if last is None else inside & (mine[:, s.L_BEFORE_ROW] < last)).any())
 
 
 def _overlaps(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:

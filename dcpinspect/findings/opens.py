@@ -13,6 +13,7 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import News, text
 from dcpinspect.tables.messages import MessageBatch
@@ -31,7 +32,7 @@ RULES = (
         "session",
         "warning",
         "a connection that is open for DCP is opened again",
-        "a first open that failed",
+        "a first open that failed; after a hole",
         "the server answers EINVAL; use one connection for one DCP name",
     ),
     Rule(
@@ -140,6 +141,8 @@ class Opens:
             first = next((one for one in known if one.status == Status.SUCCESS), None)
             for again in known[known.index(first) + 1 :] if first is not None else []:
                 assert first is not None
+                if _is_lost_between(context, first.place, again.place):
+                    continue  # the connection between the two addresses may be another by then
                 yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
 
     def clashes(self, context: Context) -> Iterator[tuple[Occurrence, int | None]]:
@@ -155,6 +158,13 @@ class Opens:
             if held and held[-1][1].number != link.number:
                 yield _clash(opened, link, *held[-1])
             others[:] = [*held, (opened, link)]
+
+
+def _is_lost_between(context: Context, first: Place, again: Place) -> bool:
+    """Whether something of the side that opens was lost between two of its messages."""
+    losses = context.tracker.state.rows(s.N_LOSSES)
+    mine = losses[(losses[:, s.L_CONNECTION] == first.connection) & (losses[:, s.L_DIRECTION] == CLIENT)]
+    return bool(((mine[:, s.L_AFTER_ROW] > first.row) & (mine[:, s.L_BEFORE_ROW] < again.row)).any())
 
 
 def _holds(link: Link, when: int) -> bool:

@@ -48,6 +48,7 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
     last: dict[tuple[str, int, int], int] = {}
+    earlier: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     last_of_host: dict[tuple[str, int, int], int] = {}
     blind = _blind(connections, clients, links)
     taken = (streams[:, s.S_ANSWER] == w.A_ACCEPTED) | (streams[:, s.S_SEEN] > 0)
@@ -60,6 +61,8 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
         key = (client.name, int(stream[s.S_VBUCKET]), int(stream[s.S_SID]))
         before = last.get(key)
         last[key] = number
+        if before is not None:
+            earlier[key].append(before)
         of_host = client.host, *key[1:]
         if not client.is_named and last_of_host.get(of_host) != before:
             before = None  # the stream that any other client of the host had since may have been this one's
@@ -70,6 +73,8 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
         if not old[s.S_HAS_POSITION] or old[s.S_POSITION] >= stream[s.S_START] or old[s.S_IN_OSO] >= 0:
             continue
         time_ns = int(stream[s.S_OPENED + s.AT_TIME])
+        if _received_meanwhile(streams, earlier[key][:-1], old):
+            continue
         if not _is_whole(old, connections, links) or not _is_over(old, time_ns, links):
             continue
         # between the two the client may have received more on a connection of which something is missing
@@ -91,6 +96,11 @@ def _blind(connections: Table, clients: Mapping[int, Client], links: Mapping[int
         if lost or not link.has_handshake:
             found[client.name if client.is_named else client.host].append(link)
     return found
+
+
+def _received_meanwhile(streams: Table, others: list[int], old: Table) -> bool:
+    """Whether one of the streams that began before ``old`` went on beside it, as they may to another node."""
+    return bool((streams[others, s.S_LATEST + s.AT_TIME] > old[s.S_OPENED + s.AT_TIME]).any()) if others else False
 
 
 def _is_whole(stream: Table, connections: Table, links: Mapping[int, Link]) -> bool:

@@ -76,6 +76,10 @@ def on_request(
     c, x = messages[s.M_CONNECTION, i], messages[s.M_EXTRA, i]
     if connections[c, s.C_PRODUCER] < 0:
         connections[c, s.C_PRODUCER] = 1 - messages[s.M_DIRECTION, i]
+    is_cut = messages[s.M_SID, i] < -1
+    if is_cut:
+        messages[s.M_SID, i] = -1
+        connections[c, s.C_ORPHANS] += 1  # for all that is known, the stream of an id that nobody was seen to ask for
     k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
     late = is_late(i, messages, connections)
     r = find_orphan(i, messages, orphans) if late else -1
@@ -91,6 +95,8 @@ def on_request(
         keys[k, s.K_PENDING] = st
         if late:
             streams[st, s.S_LOSSES] = -1  # its answer may have been lost
+    if is_cut:
+        streams[st, s.S_ORPHANS] = -1  # whose stream-id nobody knows is always in doubt
     copy_place(messages, i, streams, st, s.S_OPENED)
     for part in range(8):
         streams[st, s.S_START + part] = extras[x, part]
@@ -279,7 +285,8 @@ def take_answer(
     leave(k, keys, connections, streams, snapshots)
     keys[k, s.K_LIVE] = st
     streams[st, s.S_LOSSES] = losses_of(c, connections)
-    streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
+    if streams[st, s.S_ORPHANS] >= 0:
+        streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
     accept(st, i, messages, streams)
 
 

@@ -350,10 +350,13 @@ def _object(raw: bytes) -> dict[str, Any] | None:
 
 
 def stream_request_values(batch: MessageBatch, rows: Rows, conversation: Conversation) -> tuple[Rows, Rows]:
-    """(number of the value or -1, stream-id or -1) of these stream requests."""
-    numbers, sids = np.full(len(rows), -1, dtype=np.int64), np.full(len(rows), -1, dtype=np.int64)
-    for place in np.flatnonzero(batch.decoded.value.size[rows] > 0).tolist():
-        numbers[place], sids[place] = conversation.filter_of(_value(batch, int(rows[place])))
+    """(number of the value or -1, stream-id, -1 for none or -2 where the capture lacks part of the value) of these stream requests."""
+    numbers = np.full(len(rows), -1, dtype=np.int64)
+    has_value = batch.decoded.value.size[rows] > 0
+    sids: Rows = np.where(np.isin(rows, batch.missing.row) & has_value, -2, -1)  # what comes before the value is there
+    for place in np.flatnonzero(has_value).tolist():
+        numbers[place], sid = conversation.filter_of(_value(batch, int(rows[place])))
+        sids[place] = sid if sid >= 0 else sids[place]
     return numbers, sids
 
 

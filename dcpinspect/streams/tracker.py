@@ -165,7 +165,8 @@ class Tracker:
         for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
         replicas = replica_streams(streams, sessions, by_number)
-        known = (state.connections[:, s.C_KNOWN] == 1) & (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0)
+        blind = blind_connections(state.connections, by_number)
+        known = (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0) & ~blind
         snapshot_states = states(
             snapshots,
             is_over=is_over(streams, ends),
@@ -176,9 +177,7 @@ class Tracker:
         return Tables(
             connections=connection_records(links, sessions, state.connections, flows, of_connection),
             streams=stream_table,
-            snapshots=snapshot_records(
-                snapshots, streams, snapshot_states, _blind(state.connections, by_number)[streams[:, s.S_CONNECTION]]
-            ),
+            snapshots=snapshot_records(snapshots, streams, snapshot_states, blind[streams[:, s.S_CONNECTION]]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
@@ -290,7 +289,7 @@ def _with_high_seqnos(ends: Ends, streams: Table, clients: dict[int, str], high_
     return ends
 
 
-def _blind(connections: Table, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+def blind_connections(connections: Table, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
     """Connections, by number, of whose consumer something was not captured."""
     found = np.zeros(len(connections), dtype=np.bool_)
     for link in links.values():

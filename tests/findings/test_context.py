@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from dcpinspect.engine import Engine
 from dcpinspect.findings.context import Context
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
-from tests.streams.told import Told, opened, packets
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened, packets, tables
 
 
 def context(*talks: Told) -> Context:
@@ -72,3 +75,36 @@ def test_another_capture_says_nothing_of_a_connection() -> None:
     assert Context(found.tracker, [link, apart]).until_ns(link) == link.last_ns
     across = replace(apart, first_ns=link.last_ns - 1)
     assert Context(found.tracker, [link, across]).until_ns(link) == across.last_ns
+
+
+def merging(*flags: str, asks: bool = False, lost: bool = False) -> Told:
+    """A snapshot from disk that goes on from memory with an overlapping marker."""
+    talk = opened()
+    if asks:
+        talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
+    if lost:
+        with talk.lost():
+            talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
+    stream = talk.stream(7, flags=flags)
+    stream.snapshot(0, 10, "disk", "checkpoint")
+    stream.mutation(5, "a")
+    stream.snapshot(6, 12, "memory")
+    stream.mutation(6, "b")
+    for _ in range(4):
+        talk.noop()
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("talk", "state", "severities"),
+    [
+        (merging(), "incomplete", ["warning"]),
+        (merging(asks=True), "continued", ["note"]),
+        (merging(lost=True), "unknown", []),
+        (merging("active-only", lost=True), "unknown", ["error"]),
+    ],
+    ids=["active", "replica", "perhaps a replica", "asked for the active one alone"],
+)
+def test_who_merges_snapshots(talk: Told, state: str, severities: list[str]) -> None:
+    assert tables(talk).snapshots[0]["state"] == state
+    assert [one.severity for one in findings(talk) if one.rule == "marker-overlap"] == severities

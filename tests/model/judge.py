@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from tests.model.blame import unfounded
 from tests.model.claims import Claims
 from tests.model.compare import all_differences
 from tests.model.dice import Dice, shrunk
@@ -12,11 +13,13 @@ from tests.model.expect import Tables
 from tests.model.facts import Heard
 from tests.model.packets import laid
 from tests.model.play import play
-from tests.model.reading import Capture, begun, cut, disordered, lossy, read, whole
+from tests.model.reading import Capture, begun, cut, disordered, doubled, lossy, one_sided, read, snapped, whole
 from tests.model.tape import START_NS, Said
 
-DAMAGES = ("whole", "in pieces", "disordered", "cut", "begun", "lossy")
-"""What can become of a capture. Up to "cut" nothing is missing before its end, and the tables have to be exact."""
+COMPLETE = ("whole", "in pieces", "disordered", "doubled", "cut")
+"""What can become of a capture, so that nothing is missing before its end: the tables have to be exact."""
+DAMAGED = ("begun", "lossy", "one-sided", "snaplen")
+"""And so that something is: the tables must not say what is not so."""
 
 
 def truth(capture: Capture, heard: Sequence[Heard]) -> Tables:
@@ -27,7 +30,7 @@ def truth(capture: Capture, heard: Sequence[Heard]) -> Tables:
 
 def conversation(damage: str, choices: Sequence[int]) -> Capture:
     """The whole capture of the conversation with these choices."""
-    tape = play(Dice(choices=choices), tells_opaques_apart=DAMAGES.index(damage) > DAMAGES.index("cut"))
+    tape = play(Dice(choices=choices), tells_opaques_apart=damage in DAMAGED)
     return whole(tape, laid(tape))
 
 
@@ -36,6 +39,12 @@ def damaged(capture: Capture, damage: str, rng: random.Random) -> Capture:
     count = len(capture.places)
     if damage == "disordered":
         return disordered(capture, rng)
+    if damage == "doubled":
+        return doubled(capture)
+    if damage == "one-sided":
+        return one_sided(capture, rng.randrange(2))
+    if damage == "snaplen":
+        return snapped(capture, rng.choice([66, 80, 96, 128, 200, 400]))
     if damage == "cut":
         return cut(capture, rng.randrange(1, count))
     if damage == "begun":
@@ -56,11 +65,11 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     left = damaged(capture, damage, rng)
     sizes = [rng.randrange(1, 40) for _ in range(100)] if damage == "in pieces" else []
     found = read(left, sizes, remembers=damage == "in pieces")
-    if DAMAGES.index(damage) <= DAMAGES.index("cut"):
-        return left, all_differences(truth(left, found.heard), found.tables)
+    if damage in COMPLETE:
+        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found)
     heard = read(capture).heard
     rows: dict[Said, int] = {one.said: one.row for one in heard}
-    return left, Claims(truth(capture, heard), rows, left, found).wrong
+    return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found)
 
 
 def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = "") -> str | None:

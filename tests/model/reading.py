@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from dcpinspect.engine import Engine
+from dcpinspect.findings.checker import Checker
+from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.elsewhere import Shown
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import FIN, RST, SYN
-from tests.damage import PORT, Packet, batches, retimed
+from tests.damage import PORT, Packet, batches
 from tests.model.facts import End, Heard, Record
 from tests.model.packets import Laid
 from tests.model.tape import Said, Tape
@@ -27,11 +30,15 @@ class Capture:
     tape: Tape
     laid: Laid
     places: Sequence[int]
+    snaplen: int = 1 << 18
+    """Bytes that it has of a packet, at most."""
 
     @property
     def packets(self) -> list[Packet]:
-        """In the order in which they were captured, at the times of the whole capture's."""
-        return retimed([self.laid.packets[place] for place in self.places])
+        """In the order in which they were captured, none before the one before it."""
+        packets = [self.laid.packets[place] for place in self.places]
+        times = accumulate((packet.time_ns for packet in packets), max)
+        return [replace(packet.cut(self.snaplen), time_ns=time_ns) for packet, time_ns in zip(packets, times, strict=True)]
 
     @property
     def ends(self) -> dict[int, End]:
@@ -66,6 +73,8 @@ class Read:
     """Index on the tape of each connection that was met."""
     tables: dict[str, list[Record]]
     """The records of each table, by its name."""
+    findings: list[Finding]
+    """What is wrong with it, by the package."""
 
 
 _LATEST_NS = 20_000_000
@@ -91,12 +100,14 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
     ``remembers``: as from a pipe; else the events by which streams are compared are read again.
     """
     engine, tracker = Engine(["model.pcap"], ports=(PORT,)), Tracker(remembers=remembers)
+    checker = Checker(tracker)
     found: list[_Found] = []
     for part in (*batches(capture.packets, sizes), None):
         batch = engine.finish() if part is None else engine.feed(part)
         if batch is None:
             continue
         tracker.feed(batch)
+        checker.take(batch)
         columns = (batch.connection, batch.direction, batch.stream_offset, batch.row, batch.time_ns)
         for index, (connection, direction, offset, row, time_ns) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
             data = batch.bytes_of(index)
@@ -105,7 +116,7 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
     if not remembers:
         tracker.compare(lambda wanted: _again(capture, Shown(wanted)))
     tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
-    return Read(_recognised(capture, found, known), known, tables)
+    return Read(_recognised(capture, found, known), known, tables, checker.findings(engine.links, engine.coverage))
 
 
 def _again(capture: Capture, shown: Shown) -> Shown:
@@ -176,6 +187,21 @@ def begun(capture: Capture, place: int) -> Capture:
 def lossy(capture: Capture, lost: Container[int]) -> Capture:
     """Without some packets."""
     return Capture(capture.tape, capture.laid, [place for place in capture.places if place not in lost])
+
+
+def one_sided(capture: Capture, direction: int) -> Capture:
+    """Only what one side sent: 0 the client, 1 the server."""
+    return Capture(capture.tape, capture.laid, [place for place in capture.places if capture.laid.packets[place].flow[2] == direction])
+
+
+def snapped(capture: Capture, snaplen: int) -> Capture:
+    """With the beginning of each packet."""
+    return Capture(capture.tape, capture.laid, capture.places, snaplen)
+
+
+def doubled(capture: Capture) -> Capture:
+    """Each packet as it passed two interfaces of the machine, one after the other."""
+    return Capture(capture.tape, capture.laid, [place for place in capture.places for _ in (0, 1)])
 
 
 def disordered(capture: Capture, rng: random.Random) -> Capture:

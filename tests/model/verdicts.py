@@ -26,6 +26,7 @@ def finish(tables: Tables) -> None:
         stream.record["first_seqno"], stream.record["last_seqno"] = _extremes(stream)
         for snapshot in stream.snapshots:
             snapshot.record["first_seqno"], snapshot.record["last_seqno"] = _extremes(snapshot)
+        _forgive_resuming(tables, stream)
     _compare_streams(tables)
     for stream in tables.streams:
         stream.record["verdict"] = _verdict(tables, stream)
@@ -33,6 +34,16 @@ def finish(tables: Tables) -> None:
         stream.verdicts = {word for one in blind for word in (one.values if isinstance(one, OneOf) else [one])}
     for connection in tables.connections:
         _finish_connection(tables, connection)
+
+
+def _forgive_resuming(tables: Tables, stream: Stream) -> None:
+    """What lies between is no gap where the client was sent more by another node at the same time."""
+    mine = [one for one in tables.streams if (one.client, one.vbucket, one.sid) == (stream.client, stream.vbucket, stream.sid)]
+    taken = [one for one in mine[: mine.index(stream)] if one.record["answer"] == "accepted"]
+    if taken and any(one.last_heard_ns > taken[-1].request.time_ns for one in taken[:-1]):
+        kept = [gap for gap in stream.gaps if gap["cause"] != "resumed"]
+        stream.record["gaps"] -= len(stream.gaps) - len(kept)
+        stream.gaps = kept
 
 
 def _extremes(of: Stream | Snapshot) -> tuple[OneOf, OneOf]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -79,6 +81,22 @@ def test_a_client_that_did_not_say_who_it_is_may_have_received_more_on_another_c
     received(other, 9).end("state-changed")
     meanwhile = sorted([*packets(talk), *packets(other)], key=lambda packet: packet.time_ns)
     assert Seen(meanwhile).gaps == []
+
+
+@pytest.mark.parametrize(("seconds", "found"), [(0, [(2, 3, 10, "resumed")]), (5, [])])
+def test_what_another_node_sent_at_the_same_time_is_not_left_out(seconds: float, found: list[Gap]) -> None:
+    beside = opened()
+    stream = beside.stream(7)
+    stream.snapshot(0, 12, "memory")
+    beside.wait(seconds)
+    stream.mutation(9, "k")
+    talk = opened(port=50_001)
+    talk.wait(1)
+    received(talk, 3).end("state-changed")
+    talk.wait(9)
+    talk.stream(7, start=9)
+    seen = Seen(sorted([*packets(beside), *packets(talk)], key=lambda packet: packet.time_ns))
+    assert [(gap["connection"], gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps if gap["stream"] == 2] == found
 
 
 def test_resuming_at_or_below_what_was_received_leaves_nothing_out() -> None:

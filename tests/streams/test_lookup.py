@@ -8,7 +8,7 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.lookup import find_key, refill_slots
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened, tables
+from tests.streams.told import Seen, Told, opened, packets, tables
 
 
 def test_streams_of_different_vbuckets_and_ids_are_apart() -> None:
@@ -292,3 +292,14 @@ def test_requests_that_are_read_late_are_those_of_the_streams_that_followed_them
     found = sorted(late(talk), key=lambda one: str(one[0]))
     assert [(start, answer, items) for start, answer, items, _ in found] == [(3, "accepted", 0), (4, "accepted", 0), (5, "accepted", 3)]
     assert found[2][3] == "caught-up"
+
+
+def test_streams_whose_ids_a_snaplen_cut_off_accuse_nobody() -> None:
+    talk = opened(enable_stream_id="true")
+    for sid in (1, 2):
+        stream = talk.stream(7, value={"collections": ["0"], "sid": sid})
+        stream.snapshot(0, 1, "memory")
+        stream.mutation(1, "a")
+    seen = Seen([packet.cut(130) for packet in packets(talk)])
+    assert seen.anomalies == []
+    assert sorted((record["sid"] or 0, record["items"]) for record in seen.streams)[-2:] == [(1, 1), (2, 1)]

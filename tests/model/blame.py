@@ -1,0 +1,117 @@
+"""What a check may find fault with in a legal conversation: what is reported to somebody although all kept to the protocol.
+
+A server that refuses, rolls back or ends a stream for a reason of its own is told of as a warning, though nobody did wrong. Of
+anything else there is nothing to say but notes; and each of these must point at a message that says so.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from dcpinspect.findings.finding import Finding
+from tests.model.expect import COUNTED, EVENTS
+from tests.model.reading import Read
+from tests.model.tape import Closed, Said, Tape
+
+ROLLBACK, KEY_EEXISTS = 0x23, 2
+
+
+def _refuses(name: str, *statuses: int) -> Callable[[Said], bool]:
+    def says_so(said: Said) -> bool:
+        status = said.parts.get("status", 0)
+        return said.name == name and said.side == "response" and (status in statuses if statuses else status not in (0, ROLLBACK))
+
+    return says_so
+
+
+def _ends(said: Said) -> bool:
+    return said.name == "dcp_stream_end" and said.parts["end_reason"] in ("too-slow", "backfill-failed", "rollback", "lost-privileges")
+
+
+ACCOUNTS: Mapping[str, Callable[[Said], bool]] = {
+    "stream-refused": _refuses("dcp_stream_req"),
+    "duplicate-stream-request": _refuses("dcp_stream_req", KEY_EEXISTS),
+    "rollback": _refuses("dcp_stream_req", ROLLBACK),
+    "open-refused": _refuses("dcp_open"),
+    "stream-end-reason": _ends,
+}
+"""By rule, whether a message accounts for a finding that is worse than a note."""
+
+
+COMES_NO_MORE: Mapping[str, Collection[str]] = {
+    "orphaned-vbucket": ("dcp_stream_req",),
+    "rollback-not-followed": ("dcp_stream_req",),
+    "stream-end-missing": ("dcp_stream_end",),
+    "server-owes-seqno": EVENTS,
+}
+"""By rule, what never came after the messages that a finding points at: clients forget and servers idle in these conversations."""
+
+NEEDS_NO_ANSWER = COUNTED | {"dcp_buffer_acknowledgement", "dcp_seqno_acknowledged"}
+
+
+def answers(tape: Tape) -> dict[Said, Said | None]:
+    """The answer of every request that needs one; None where none came."""
+    waiting: dict[tuple[object, ...], list[Said]] = defaultdict(list)
+    found: dict[Said, Said | None] = {}
+    for said in tape.said:
+        if said.side == "response":
+            asked = waiting[said.connection, not said.to_server, said.name, said.parts["opaque"]]
+            if asked:
+                found[asked.pop(0)] = said
+        elif said.name not in NEEDS_NO_ANSWER:
+            waiting[said.connection, said.to_server, said.name, said.parts["opaque"]].append(said)
+            found[said] = None
+    return found
+
+
+def unfounded(tape: Tape, found: Read) -> list[str]:
+    """Findings worse than a note for which nothing that was said accounts."""
+    by_row = {one.row: one.said for one in found.heard}
+    answered = answers(tape)
+    out = []
+    for finding in found.findings:
+        if finding.severity != "note":
+            said = [by_row[place.row] for place in finding.places if place.row in by_row]
+            if finding.places and not said and finding.rule in ACCOUNTS:
+                continue  # without a SYN, and too little of it read to know which connection of its addresses this is
+            if not finding.places:  # of the connection
+                said = [one.said for one in found.heard if one.said.connection == found.connections[finding.connections[0] - 1]]
+            is_absence = finding.rule in COMES_NO_MORE and _is_absent(tape, said, finding)
+            if not is_absence and not _is_accounted_for(tape, finding, said, answered):
+                rows = [place.row for place in finding.places]
+                out.append(f"check {finding.rule}: {finding.severity} {finding.where}: {finding.message} rows={rows}")
+    return out
+
+
+def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answered: Mapping[Said, Said | None]) -> bool:
+    """Whether one of the messages that a finding points at, or the answer to it, says what it says."""
+    if finding.rule == "closed-before-stream-end":
+        return any(
+            one.connection in {each.connection for each in said} and one.by == "client" for one in tape.entries if isinstance(one, Closed)
+        )
+    if finding.rule == "rollback-loop":
+        told = [one for one, answer in answered.items() if answer is not None and ACCOUNTS["rollback"](answer)]
+        return any(Counter(one.parts["vbucket"] for one in told)[vbucket] >= 2 for vbucket in finding.vbuckets)
+    if finding.rule == "missing-response":
+        return any(one in answered and answered[one] is None for one in said)
+    accounts = ACCOUNTS.get(finding.rule)
+    return accounts is not None and any(accounts(one) for each in said for one in (each, answered.get(each)) if one is not None)
+
+
+def _is_absent(tape: Tape, pointed: Sequence[Said], finding: Finding) -> bool:
+    """Whether the client, or its server, had nothing more to say of the vbucket of what a finding points at first."""
+    if not pointed or not finding.vbuckets:
+        return False
+    offender = pointed[0]
+    names = {one.connection: one.parts["key"].split(":")[0] for one in tape.said if one.name == "dcp_open" and one.side == "request"}
+    own = names.get(offender.connection)
+    is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
+    later = (
+        one
+        for one in tape.said
+        if one.time_ns > offender.time_ns and (one.connection == offender.connection if is_servers else names.get(one.connection) == own)
+    )
+    missing = COMES_NO_MORE[finding.rule]
+    asked = {(one.name, one.parts.get("vbucket")) for one in later if one.side == "request"}
+    return any(not any((name, vbucket) in asked for name in missing) for vbucket in finding.vbuckets)
