@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -73,12 +74,14 @@ def _measured(row: Mapping[str, Any], measure: str) -> int:
     return int(row[_NAMES.get(measure, measure)] or 0)
 
 
+def base(values: npt.NDArray[np.int64]) -> float:
+    """How many times more each eighth of a cell stands for: 4, or as many as the greatest needs to fit."""
+    return max(4.0, math.pow(max(1, int(values.max(initial=0))), 1 / 7))
+
+
 def heights(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Eighths of a cell, on a logarithmic scale: 1 for 1, 8 for the greatest; 0 for 0."""
-    top = max(1, int(values.max(initial=0)))
-    if top == 1:
-        return np.where(values > 0, 8, 0)
-    scaled = 1 + np.floor(7 * np.log2(np.maximum(values, 1)) / np.log2(top) + 1e-9).astype(np.int64)
+    """Eighths of a cell, on a logarithmic scale: 1 for 1, 2 for 4, 3 for 16, and so on to 8; 0 for 0."""
+    scaled = 1 + np.floor(np.log(np.maximum(values, 1)) / np.log(base(values)) + 1e-9).astype(np.int64)
     return np.where(values > 0, np.clip(scaled, 1, 8), 0)
 
 
@@ -229,11 +232,20 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def legend(self) -> str:
         """What heights and glyphs mean."""
-        top = int(self._values.max(initial=0))
-        blocks = self._glyphs.blocks
-        scale = f"{self.measure}: {blocks[0]} 1 … {blocks[-1]} {top:,}" if top else f"{self.measure}: none"
+        top, step = int(self._heights.max(initial=0)), base(self._values)
+        marks = "  ".join(f"{self._glyphs.blocks[eighth]} {_short(step**eighth)}" for eighth in range(top))
+        scale = f"{self.measure}: {marks or 'none'}"
         signs = f"{self._glyphs.error} {self._glyphs.warning} worst finding   {self._glyphs.rolled_back} rolled back"
         return f"{scale}   {self._glyphs.silent} opened, none   blank not asked for   {signs}"
+
+
+def _short(number: float) -> str:
+    """A number in few letters: 1k, 4M."""
+    for unit in ("", "k", "M", "G", "T", "P"):
+        if number < 1024 or unit == "P":
+            return f"{number:.0f}{unit}"
+        number /= 1024
+    raise AssertionError
 
 
 def about(number: int, rows: Sequence[Mapping[str, Any]]) -> Text:
