@@ -172,7 +172,7 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
         column = numbers.get(name)
         lacks = wanted if column is None else wanted & ~_valid(column.valid, len(batch))
         if lacks.any():
-            kind[lacks] = np.where(kind[lacks] >= s.END, s.UNREADABLE, 0)
+            kind[lacks] = _UNREADABLE[kind[lacks]]
     markers = (kind == s.MARKER) & ~decoded.extras_fit
     kind[markers] = s.UNREADABLE
     missing = batch.missing
@@ -186,12 +186,15 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     headless = np.unique(missing.row[missing.start < framing_end])
     headless = headless[kind[headless] >= s.END]
     hit = hit[kind[hit] > 0]
-    kind[hit] = np.where(kind[hit] >= s.END, s.UNREADABLE, 0)
+    kind[hit] = _UNREADABLE[kind[hit]]
     kind[headless] = 0
     return kind, headless
 
 
 _SEQNO_KINDS = np.arange(s.EVENT, s.SEQNO_ADVANCED + 1)
+_UNREADABLE = np.where(np.arange(s.KINDS) >= s.END, s.UNREADABLE, 0)
+"""What a message of each kind becomes where its extras cannot be read: 0 where nothing goes on without them."""
+_UNREADABLE[[s.ACK, s.UNREADABLE_ACK]] = s.UNREADABLE_ACK
 _NEEDED = {
     "by_seqno": _SEQNO_KINDS,
     "start_seqno": np.array([s.REQUEST]),

@@ -302,7 +302,7 @@ def follow_flow(said: Ints, view: Ints, ways: Ints, waiting: Ints, events: Ints)
     count = 0
     for i in range(said.shape[1]):
         kind = said[D_KIND, i]
-        if kind == s.FACT or kind == s.ACK or s.END <= kind <= s.UNREADABLE:
+        if kind == s.FACT or kind == s.ACK or kind == s.UNREADABLE_ACK or s.END <= kind <= s.UNREADABLE:
             if said[D_BALANCE, i] == s.LEAST or (kind != s.FACT and view[V_IS_ON] == 0):
                 view[V_IS_ON] = 0
                 view[V_OVERRUN] = 0
@@ -370,7 +370,7 @@ class FlowControl:
         self._has_window[connection[is_window & (messages[s.M_WINDOW] > 0)]] = True
         producer = state.connections[:, s.C_PRODUCER]
         is_from_producer = messages[s.M_DIRECTION] == producer[connection]
-        acks = (kind == s.ACK) & ~is_from_producer
+        acks = ((kind == s.ACK) | (kind == s.UNREADABLE_ACK)) & ~is_from_producer
         self._take_unasked(messages, np.flatnonzero(acks & (messages[s.M_WINDOW] == 0)), state)
         if not self._has_window[connection].any():
             return

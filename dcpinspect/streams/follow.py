@@ -381,11 +381,14 @@ def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
         connections[c, column] = x
         if column == s.C_WINDOW:
             say_balance(c, i, messages, connections)
-    elif kind == s.ACK:
+    elif kind == s.ACK or kind == s.UNREADABLE_ACK:
         if connections[c, s.C_PRODUCER] < 0:
             connections[c, s.C_PRODUCER] = 1 - d
         if connections[c, s.C_PRODUCER] != d:
-            connections[c, s.C_ACKED] += x
+            if kind == s.ACK:
+                connections[c, s.C_ACKED] += x
+            else:
+                connections[c, s.C_IS_BASED] = 0
             say_balance(c, i, messages, connections)
     elif kind == s.NOOP:
         connections[c, s.C_NOOPS] += 1

@@ -39,11 +39,11 @@ IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 lost, from its answer on; its request was captured."""
 
 (
-    LOST, FACT, REQUEST, ANSWER, CLOSE, CLOSE_ANSWER, ACK, NOOP, NOOP_ANSWER, MARKER_ANSWER, SEQNO_ACK,
+    LOST, FACT, REQUEST, ANSWER, CLOSE, CLOSE_ANSWER, ACK, UNREADABLE_ACK, NOOP, NOOP_ANSWER, MARKER_ANSWER, SEQNO_ACK,
     END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE, UNREADABLE, KINDS,
-) = range(1, 26)  # fmt: skip
+) = range(1, 27)  # fmt: skip
 """Kinds of messages. From END on: messages of the producer, which flow control counts. LOST is no message: bytes before the next one of
-its direction could not be read."""
+its direction could not be read. UNREADABLE_ACK: of so many bytes that nobody knows how many."""
 
 EXTRA = 10
 X_START, X_END, X_UUID, X_SNAPSHOT_START, X_SNAPSHOT_END, X_FLAGS, X_FORM, X_FILTER = range(8)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import RULES, Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.tracker import Tracker
-from tests.damage import PORT, batches
+from tests.damage import PORT, Packet, batches
 from tests.streams.told import Told, packets
 
 
-def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = RULES) -> list[Finding]:
+def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = RULES, snaplen: int = 1 << 18) -> list[Finding]:
     """What is wrong with conversations, one after the other."""
+    return found_in([packet.cut(snaplen) for packet in packets(*talks)], sizes, rules)
+
+
+def found_in(captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = RULES) -> list[Finding]:
+    """What is wrong with these packets."""
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
     checker = Checker(tracker, rules)
-    for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:
+    for batch in [*(engine.feed(part) for part in batches(captured, list(sizes))), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
             checker.take(batch)
