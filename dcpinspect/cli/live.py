@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,7 @@ from dcpinspect.cli.output import Output
 from dcpinspect.cli.read import show
 from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import complain
+from dcpinspect.cli.tui import explore, is_terminal
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
@@ -34,6 +35,7 @@ def live(
         float | None, typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after so long, instead of at Ctrl-C.")
     ] = None,
     buffer: Annotated[int, typer.Option("--buffer", metavar="MIB", min=1, max=2047, help="Kernel memory for packets that wait.")] = 64,
+    tui: Annotated[bool, typer.Option("--tui", help="Look through them in the terminal while they come.")] = False,
     **choices: Any,  # show's
 ) -> int:
     """Print the messages on network interfaces as they come, until Ctrl-C."""
@@ -44,11 +46,37 @@ def live(
         raise UsageError("-i: name an interface, or any for all of them; --list-interfaces says what there is")
     if write == "-":
         raise UsageError("--write -: standard output has the messages; name a file")
+    if tui:
+        options.refuse_others(context, "--tui", ("tui", "interface", "write", "duration", "buffer", "filter_", "port"))
+        return _explore(context, _Interfaces(interface, write, duration, buffer), port=choices["port"], filter_=choices["filter_"])
     if write is not None and write == choices["output"]:
         raise UsageError("--write and --output name the same file")
     if write is not None and (choices["redact"] or choices["redact_salt"] is not None):
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
     return show(context, _Interfaces(interface, write, duration, buffer), **choices)
+
+
+def _explore(context: typer.Context, source: _Interfaces, *, port: list[str] | None, filter_: str | None) -> int:
+    """The terminal UI of what comes; what was captured is said when it has ended."""
+    if not is_terminal():
+        raise UsageError("--tui: standard input and output must be a terminal; without it the messages are printed")
+    extra_ports, find_ports = options.ports(port)
+    notices: list[str] = []
+    capture = source.capture(extra_ports, find_ports=find_ports, tell=notices.append)
+    with source.recorded():
+        status = explore(
+            context,
+            capture,
+            extra_ports=extra_ports,
+            find_ports=find_ports,
+            filter_=filter_,
+            is_saved=bool(source.captures),
+            notices=notices,
+        )
+    for notice in notices:
+        complain(notice)
+    complain(source.captured())
+    return status
 
 
 def _list_interfaces() -> None:
@@ -76,36 +104,43 @@ class _Interfaces:
         self._buffer_mib = buffer_mib
         self._capture: LiveCapture
 
-    @contextmanager
-    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
-        """Until Ctrl-C, the end of the time, or of the interfaces."""
+    def capture(self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]) -> LiveCapture:
+        """The interfaces, opened. ``tell`` takes a line for the user."""
         from dcpinspect.capture.live import MIB, LiveCapture
         from dcpinspect.kernel import make_no_machine_code
-        from dcpinspect.reading import Reading
-        from dcpinspect.transport.connections import DEFAULT_PORTS
         from dcpinspect.transport.headers import HeaderParser
 
         make_no_machine_code()  # packets would be lost meanwhile
-        ports = None if find_ports else sorted({*DEFAULT_PORTS, *extra_ports})
+        ports = None if find_ports else _ports(extra_ports)
         self._capture = LiveCapture(
             self._names,
             ports,
             keep=HeaderParser(tuple(ports or ())).kept,
-            tell=complain,
+            tell=tell,
             duration_s=self._duration_s,
             buffer_bytes=self._buffer_mib * MIB,
         )
+        return self._capture
+
+    @contextmanager
+    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
+        """Until Ctrl-C, the end of the time, or of the interfaces."""
+        from dcpinspect.reading import Reading
+
+        capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
         with (
-            Reading(self._capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
-            interrupts.stopping(self._capture.stop),
-            self._recorded(),
+            Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
+            interrupts.stopping(capture.stop),
+            self.recorded(),
         ):
             where = ", ".join(map(escape, self._names))
-            complain(f"{where}: capturing {'all ports' if ports is None else 'ports ' + ', '.join(map(str, ports))}; Ctrl-C ends it")
+            ports = "all ports" if find_ports else f"ports {', '.join(map(str, _ports(extra_ports)))}"
+            complain(f"{where}: capturing {ports}; Ctrl-C ends it")
             yield reading
 
     @contextmanager
-    def _recorded(self) -> Iterator[None]:
+    def recorded(self) -> Iterator[None]:
+        """What is captured meanwhile also goes to the file, if there is to be one."""
         if self._record is None:
             yield
             return
@@ -120,10 +155,19 @@ class _Interfaces:
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """What was captured and what was not, then as for files."""
+        complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
+        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+
+    def captured(self) -> str:
+        """How many packets came, and how many did not."""
         capture = self._capture
         dropped = (
             "the system does not say how many were dropped" if capture.dropped is None else f"{capture.dropped:,} dropped by the kernel"
         )
-        names = escape(capture.files[0].name)
-        complain(f"{names}: {capture.packets:,} packets captured, {dropped}; {reading.messages:,} messages, {shown:,} shown")
-        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+        return f"{escape(capture.files[0].name)}: {capture.packets:,} packets captured, {dropped}"
+
+
+def _ports(extra: Sequence[int]) -> list[int]:
+    from dcpinspect.transport.connections import DEFAULT_PORTS
+
+    return sorted({*DEFAULT_PORTS, *extra})

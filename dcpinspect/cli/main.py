@@ -187,6 +187,7 @@ def _run(arguments: list[str]) -> int:
         from typer.completion import shell_complete  # deferred: for a shell that completes a line
 
         return shell_complete(group, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
+    arguments = _with_command(arguments)
     # typer's own main() would turn a closed pipe into status 1, which here means "findings".
     try:
         with group.make_context(PROGRAM, arguments) as context:
@@ -194,6 +195,20 @@ def _run(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     return status if isinstance(status, int) else 0
+
+
+def _with_command(arguments: list[str]) -> list[str]:
+    """A capture alone, in a terminal, is looked through."""
+    first = arguments[0]
+    if first in COMMANDS or not os.path.isfile(first):
+        return arguments
+    from dcpinspect.cli.tui import is_terminal  # deferred, as every command
+
+    if not is_terminal():
+        raise UsageError(
+            f"{escape(first)}: a capture needs a command without a terminal: 'dcpinspect read' prints messages, 'check' what is wrong"
+        )
+    return ["tui", *arguments]
 
 
 def _explain(error: typer.TyperException) -> str:

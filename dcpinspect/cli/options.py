@@ -146,6 +146,13 @@ def refuse_unused(context: typer.Context, format_: str, users: Mapping[str, Sequ
             raise UsageError(f"{_spelling(context, option)}: {format_} does not use it; it is for --format {one_of}")
 
 
+def refuse_others(context: typer.Context, flag: str, users: Sequence[str]) -> None:
+    """Raise UsageError for an option that was typed and that ``flag`` does nothing with; ``users``: the parameters that it does."""
+    for option in context.command.params:
+        if option.name not in users and is_typed(context, option.name or ""):
+            raise UsageError(f"{_spelling(context, option)}: {flag} does not use it; leave one of them out")
+
+
 def refuse_with_columns(context: typer.Context, others: Sequence[str]) -> None:
     """Raise UsageError where ``--columns`` was typed together with one of the ``others``, which say how whole messages are shown."""
     for option in context.command.params:

@@ -1,32 +1,80 @@
-"""``dcpinspect tui``: the terminal UI."""
+"""``dcpinspect tui``: the terminal UI; of files, of what is still being written, and for ``live --tui`` of interfaces."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dcpinspect.cli import options
+from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
+
+if TYPE_CHECKING:
+    from dcpinspect.reading import Packets
+
+STDIN = "-"
+"""Name of standard input among captures."""
+CRASHED = 70
+"""Exit status after a fault of the program itself, as sysexits.h has it."""
 
 
 def tui(
     context: typer.Context,
     captures: options.Captures,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what another program is still writing to the capture.")] = False,
     filter_: options.Filter = None,
     ascii_: options.Ascii = False,
     port: options.Port = None,
 ) -> int:
     """Look through captures in the terminal: messages and their bytes, every vbucket, timelines, findings."""
-    if not (sys.stdout.isatty() and sys.stdin.isatty()):
+    if not is_terminal(with_keys=STDIN not in captures):
         raise UsageError("tui: standard input and output must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong")
+    if len(captures) > 1 and (follow or STDIN in captures):
+        what = STDIN if STDIN in captures else "--follow"
+        raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
     extra_ports, find_ports = options.ports(port)
+    from dcpinspect.capture.open import open_capture  # deferred: --help and completion do without
+
+    # What comes through a pipe is followed, too, so that looking can end before it does.
+    is_piped = len(captures) == 1 and os.path.exists(captures[0]) and not (os.path.isfile(captures[0]) or os.path.isdir(captures[0]))
+    capture = open_capture(captures, follow=follow or is_piped or STDIN in captures)
+    with _keys_of_terminal() if STDIN in captures else _as_it_is():
+        return explore(
+            context, capture, extra_ports=extra_ports, find_ports=find_ports, filter_=filter_, ascii_=ascii_, is_saved=STDIN not in captures
+        )
+
+
+def is_terminal(*, with_keys: bool = True) -> bool:
+    """Whether there is a terminal to draw on, and, unless they come from elsewhere, for the keys."""
+    return all(stream.isatty() for stream in (sys.stdout, sys.stderr, *([sys.stdin] if with_keys else [])))
+
+
+def explore(
+    context: typer.Context,
+    capture: Packets,
+    *,
+    extra_ports: Sequence[int],
+    find_ports: bool,
+    filter_: str | None = None,
+    ascii_: bool = False,
+    is_saved: bool = True,
+    notices: Sequence[str] = (),
+) -> int:
+    """Opens the terminal UI on packets and waits for its end. ``notices``: lines for the user, which may still be added to.
+
+    ``is_saved``: the packets are in a file, so that leaving loses nothing.
+    """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.inspection import Inspection
 
-    inspection = Inspection(captures, extra_ports=extra_ports, find_ports=find_ports)
+    inspection = Inspection(capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices)
     app = InspectApp(
         inspection,
         is_ascii=ascii_ or os.environ.get("TERM") == "linux",
@@ -34,7 +82,60 @@ def tui(
         filter_text=filter_ or "",
     )
     try:
-        app.run()
+        with _leaving_at_signals(app.exit):
+            app.run()
     finally:
         app.close()
-    return app.return_code or 0
+    if app.crash is None:
+        return app.return_code or 0
+    complain(f"a fault of dcpinspect ended the terminal UI; please send its log, which holds nothing of the capture: {_log(app.crash)}")
+    return CRASHED
+
+
+@contextmanager
+def _leaving_at_signals(leave: object) -> Iterator[None]:
+    """A signal that ends the program ends the UI, which gives the terminal back."""
+    assert callable(leave)
+    numbers = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
+    before = {number: signal.signal(number, lambda *_: leave()) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _keys_of_terminal() -> Iterator[None]:
+    """Keys come from the terminal while standard input is the capture. Raises UsageError where there is no terminal."""
+    before = sys.__stdin__
+    try:
+        keys = open("/dev/tty", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise UsageError(f"-: there is no terminal to take keys from ({error.strerror}); 'dcpinspect read -' prints messages") from error
+    sys.__stdin__ = keys  # type: ignore[misc] # where Textual takes the terminal from
+    try:
+        yield
+    finally:
+        sys.__stdin__ = before  # type: ignore[misc]
+        keys.close()
+
+
+def _log(crash: BaseException) -> str:
+    """Writes what happened to a file; its name. Of the capture it has nothing: a traceback without values."""
+    import platform
+    import tempfile
+    import traceback
+
+    from dcpinspect import __version__
+
+    lines = traceback.StackSummary.extract(traceback.walk_tb(crash.__traceback__)).format()
+    with tempfile.NamedTemporaryFile("w", prefix="dcpinspect-", suffix=".log", encoding="utf-8", delete=False) as file:
+        file.write(f"dcpinspect {__version__}, Python {platform.python_version()}, {platform.platform()}\n{''.join(lines)}")
+        file.write(f"{type(crash).__name__}\n")
+    return file.name

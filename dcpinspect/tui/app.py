@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.text import Text
 from textual import on, work
 from textual.app import App, ComposeResult, SystemCommand
@@ -32,7 +34,7 @@ from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui import findings as found
 from dcpinspect.tui import theme, vbucket_grid
-from dcpinspect.tui.dialogs import Help, Prompt
+from dcpinspect.tui.dialogs import Help, Prompt, Question
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.findings import FindingList
@@ -108,6 +110,9 @@ class InspectApp(App[None]):
         self._searched = ""
         self._is_stopping_search = threading.Event()
         self._said = ""
+        self._notices = 0
+        self.crash: Exception | None = None
+        """The fault that ended the application."""
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes every line before it is drawn."""
@@ -142,6 +147,12 @@ class InspectApp(App[None]):
         self.draw_frame()
         if self._first_filter:
             self.bar.apply(self._first_filter)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A fault of ours is kept for who started the application, in place of Textual's pages about it, which hold what is on the wire."""
+        self.crash = self.crash or error
+        self.error_console = Console(file=io.StringIO())
+        super()._handle_exception(error)
 
     def close(self) -> None:
         """Ends reading, which ends its thread; after the application has."""
@@ -181,6 +192,9 @@ class InspectApp(App[None]):
             self._scan(self.filter, self.packets.list.index)
         if self._shown_results is not self.inspection.results:
             self._show_results()
+        if len(self.inspection.notices) > self._notices:
+            self._notices = len(self.inspection.notices)
+            self.say(self.inspection.notices[-1])
         self.draw_frame()
 
     def _show_results(self) -> None:
@@ -768,6 +782,14 @@ class InspectApp(App[None]):
         if text:
             self.copy_to_clipboard(text)
             self.say(f"copied {clip(text.splitlines()[0], 60)}")
+
+    async def action_quit(self) -> None:
+        """Leaves; asks before what is nowhere else is gone."""
+        if self.inspection.is_saved or not self.inspection.store.rows:
+            self.exit()
+        elif not isinstance(self.screen, Question):
+            what = f"{self.inspection.store.rows:,} messages are in no file, and gone when you leave"
+            self.push_screen(Question(what, "leave"), lambda is_wanted: self.exit() if is_wanted else None)
 
     def action_help(self) -> None:
         """Keys and glyphs."""

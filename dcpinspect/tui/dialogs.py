@@ -60,3 +60,23 @@ class Prompt(ModalScreen[str | None]):
     def _done(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value)
+
+
+class Question(ModalScreen[bool]):
+    """Whether to do what cannot be undone."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual's way
+        Binding("escape,n", "dismiss(False)", "No"),
+        Binding("y,enter,q", "dismiss(True)", "Yes"),
+    ]
+
+    def __init__(self, what: str, deed: str) -> None:
+        super().__init__()
+        self._what = what
+        self._deed = deed
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        with Vertical(id="prompt"):
+            yield Static(Text(self._what))
+            yield Static(Text(f"y or q: {self._deed}   Esc: stay", "bold"))

@@ -72,8 +72,15 @@ class Inspection:
         extra_ports: Sequence[int] = (),
         find_ports: bool = False,
         keep: int = KEEP,
+        is_saved: bool = True,
+        notices: Sequence[str] = (),
     ) -> None:
-        """Raises CaptureError when the capture cannot be opened. ``keep``: bytes that are kept of what is live."""
+        """Raises CaptureError when the capture cannot be opened. ``keep``: bytes that are kept of what is live.
+
+        ``is_saved``: the packets are in a file. ``notices``: lines for the user, which grow while reading.
+        """
+        self.is_saved = is_saved
+        self.notices = notices
         self.store = Store(keep=keep)
         try:
             self.reading = Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=self.store)
@@ -118,7 +125,17 @@ class Inspection:
 
     def load(self, changed: Callable[[], None]) -> None:
         """Reads to the end, or until stopped. Runs in a thread; ``changed`` is called from it whenever there is something new."""
-        due = time.monotonic() + _SOON
+        due, seen = time.monotonic() + _SOON, 0
+
+        def look() -> None:
+            nonlocal due, seen
+            if time.monotonic() > due and self.store.rows != seen:
+                before, seen = time.monotonic(), self.store.rows
+                self._work_out(is_whole=self.is_live)
+                due = time.monotonic() + max(_SOON, _SHARE * (time.monotonic() - before))
+                changed()
+
+        self.reading.on_pause = look  # what came last before a pause is not to wait for what comes after
         try:
             with self.reading:
                 for batch in self.store.fill(self.reading):
@@ -126,11 +143,7 @@ class Inspection:
                     changed()
                     if not self._is_wanted.is_set() and not self.is_live:
                         break
-                    if time.monotonic() > due:
-                        before = time.monotonic()
-                        self._work_out(is_whole=self.is_live)
-                        due = time.monotonic() + max(_SOON, _SHARE * (time.monotonic() - before))
-                        changed()
+                    look()
                 is_whole = self._is_wanted.is_set() or self.is_live
                 self._work_out(is_whole=is_whole)
             self.state = "done" if is_whole else "stopped"

@@ -1,0 +1,108 @@
+"""The terminal UI in a real terminal, from opening it to the shell that was there before."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.peers.network import NEEDS_ROOT, namespaces
+from tests.peers.stories import STORIES
+from tests.tui.screens import SAMPLES
+from tests.tui.tmux import shell, typed
+
+pytestmark = pytest.mark.requires("tmux")
+ROLLBACK = str(SAMPLES / "rollback.pcap")
+
+
+def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path) -> None:
+    with shell(tmp_path) as terminal:
+        typed(terminal, [ROLLBACK], behind="; echo left with $?; stty -a")
+        terminal.wait("1 Packets", "161 messages", "HELLO", "Enter Open")
+        for width, height in ((80, 24), (200, 50), (120, 36)):
+            terminal.resize(width, height)
+            for key, there in (("2", "384"), ("3", "vb"), ("4", "rollback"), ("5", "dcp_mutation"), ("1", "mutation")):
+                terminal.press(key)
+                assert len(terminal.wait(there, "Enter Open").splitlines()) == height
+        terminal.press("q")
+        seen = terminal.wait("left with 0", "icanon", "ready$ ")
+        assert "1 Packets" not in seen, "the screen from before is back"
+        assert re.search(r"[^-]icanon.*[^-]echo\b", seen, re.DOTALL), "lines are edited and echoed again"
+
+
+def test_what_is_still_written_is_followed(tmp_path: Path) -> None:
+    whole = Path(ROLLBACK).read_bytes()
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes(whole[: len(whole) // 2])
+    with shell(tmp_path) as terminal:
+        typed(terminal, ["tui", "--follow", str(growing)], behind="; echo left with $?")
+        seen = terminal.wait("live", "messages")
+        assert "161 messages" not in seen
+        terminal.press("G")
+        with growing.open("ab") as file:
+            file.write(whole[len(whole) // 2 :])
+        terminal.wait("161 messages", "161 of 161")
+        terminal.press("q")
+        terminal.wait("left with 0")
+
+
+def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Path) -> None:
+    with shell(tmp_path) as terminal:
+        typed(terminal, ["tui", "-"], before=f"(cat {ROLLBACK}; sleep 100) | ", behind="; echo left with $?; kill %%")
+        terminal.wait("161 messages", "HELLO", "live")
+        terminal.press("q")
+        terminal.wait("161 messages are in no file")
+        terminal.press("Escape")
+        terminal.wait("1 Packets")
+        terminal.press("4")
+        terminal.wait("Found when")
+        terminal.press("q")
+        terminal.wait("are in no file")
+        terminal.press("q")
+        terminal.press("C-c")
+        terminal.wait("ready$ ")
+
+
+def test_a_fault_gives_the_terminal_back_and_names_a_log(tmp_path: Path) -> None:
+    broken = tmp_path / "sitecustomize.py"
+    broken.write_text(
+        "import dcpinspect.tui.stats as s\ndef fail(*_, **__): raise RuntimeError('sec' + 'ret')\ns.StatsView.show = fail\n", "utf-8"
+    )
+    with shell(tmp_path) as terminal:
+        typed(terminal, [ROLLBACK], before=f"TMPDIR={tmp_path} PYTHONPATH={tmp_path} ", behind="; echo left with $?")
+        seen = terminal.wait("left with 70")
+        assert "Traceback" not in seen
+        assert "a fault of dcpinspect ended the terminal UI" in seen
+    (log,) = tmp_path.glob("dcpinspect-*.log")
+    text = log.read_text("utf-8")
+    assert "RuntimeError" in text
+    assert "in fail" in text
+    assert "secret" not in text
+
+
+@NEEDS_ROOT
+def test_messages_on_an_interface_come_while_they_are_looked_at(tmp_path: Path) -> None:
+    from tests.cli.test_live import told
+
+    with namespaces("livetui") as (namespace,), shell(tmp_path) as terminal:
+        typed(terminal, ["live", "-i", "lo", "--tui"], before=f"ip netns exec {namespace} ", behind="; echo left with $?")
+        terminal.wait("live", "0 messages")
+        said = told(STORIES["snapshots"](), namespace)
+        count = sum(len(talk.c2s) + len(talk.s2c) for talk in said)
+        terminal.wait(f"{count:,} messages")
+        terminal.press("q")
+        terminal.wait("are in no file")
+        terminal.press("y")
+        terminal.wait("packets captured, 0 dropped by the kernel", "left with 0")
+
+
+def test_without_a_terminal_a_capture_alone_says_what_to_use(capfd: pytest.CaptureFixture[str]) -> None:
+    from dcpinspect.cli.main import main
+
+    assert shutil.which("tmux")
+    assert main([ROLLBACK]) == 2
+    said = capfd.readouterr().err
+    assert "'dcpinspect read' prints messages" in said
+    assert said.count("\n") == 1
