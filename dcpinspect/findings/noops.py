@@ -38,7 +38,7 @@ RULES = (
         "noop",
         "warning",
         "a noop is answered with another opaque",
-        "after a hole, or the beginning of the capture, until a noop and its answer agree; two noops without answer",
+        "after a hole, or a capture's beginning inside the connection, until a noop and its answer agree; two noops without answer",
         "repeat the opaque's four bytes as they are: the server takes the noop for unanswered and disconnects after its timeout",
         reports=("gocbcore 5518977",),
     ),

@@ -211,6 +211,8 @@ class Noops:
         for number in numbers:
             session = sessions.get(number) or Session()
             interval = noop_interval(session)
+            if not self.peers[number, P_LIMIT]:  # it is new
+                self.peers[number, P_IS_SURE] = state.connections[number, s.C_KNOWN]
             self.peers[number, P_LIMIT] = noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
             self.peers[number, P_SILENCE] = silence_ns(interval) if is_known and interval is not None else NEVER

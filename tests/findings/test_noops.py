@@ -11,6 +11,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.noops import RULES
 from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings
+from tests.peers.script import Side
 from tests.streams.told import Told, opened
 
 NOOPS = [rule.id for rule in RULES]
@@ -197,6 +198,32 @@ def test_an_answer_with_another_opaque_is_told_once() -> None:
     assert (found.rule, found.severity) == ("noop-opaque", "warning")
     assert found.message == "noop 0x81969800 answered with opaque 0x00989681"
     assert [place.direction for place in found.places] == ["c2s", "s2c"]
+
+
+@pytest.mark.parametrize("sizes", [None, [1] * 100])
+def test_a_client_that_never_answers_with_the_right_opaque(sizes: list[int] | None) -> None:
+    talk = nooping()
+    for opaque in (0x81969800, 0x82969800):
+        talk.wait(20)
+        ask(talk, opaque)
+        answer(talk, 0x00989681)
+    go_on(talk, 6)
+    (found,) = check(talk, sizes=sizes)
+    assert (found.rule, found.count) == ("noop-opaque", 2)
+
+
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_a_first_answer_after_a_hole(side: Side) -> None:
+    """A noop, or an answer, may be in it."""
+    talk = nooping()
+    with talk.lost():
+        talk.send(side, encode("dcp_noop", opaque=8) if side == "server" else encode("dcp_get_failover_log", opaque=8))
+    talk.failover_log(7, [(1, 0)])
+    ask(talk, 9)
+    answer(talk, 8)
+    answer(talk, 9)
+    go_on(talk, 6)
+    assert check(talk) == []
 
 
 def test_an_answer_to_a_noop_that_may_be_in_a_hole() -> None:
