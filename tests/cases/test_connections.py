@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from tests.cases.told import Case
 from tests.peers.script import text
@@ -18,6 +19,50 @@ def test_12_noops_have_to_be_on_before_the_first_stream(tmp_path: Path) -> None:
     assert case.accusations == ["noop-required"]
     assert case.shows("noop-required") == ["stream_req", "stream_req answer"]
     assert "enable_noop" in case.finding("noop-required").next
+
+
+def test_12_a_noop_answered_with_another_opaque(tmp_path: Path) -> None:
+    """gocbcore 5518977: the server disconnects after every interval, although each noop is answered."""
+    talk = nooped()
+    talk.send("server", encode("dcp_noop", opaque=0x11))
+    talk.answer("dcp_noop", 0x11000000, by="client")
+    talk.wait(20)
+    talk.close("server")
+    case = Case(tmp_path, talk)
+    found = case.finding("noop-opaque")
+    assert case.accusations == ["noop-opaque"]
+    assert found.message == "noop 0x00000011 answered with opaque 0x11000000"
+    assert case.shows("noop-opaque") == ["noop answer", "noop"]
+    assert found.next.startswith("repeat the opaque's four bytes as they are")
+    (told,) = case.tables.connections.records()
+    assert told["closed_by"] == "server"
+
+
+def test_12_a_noop_that_is_not_answered(tmp_path: Path) -> None:
+    """couchbaselabs/dcp-documentation#35: a client that is busy with data has no time for noops."""
+    talk = nooped()
+    talk.noop()
+    talk.wait(20)
+    talk.send("server", encode("dcp_noop", opaque=0x11))
+    talk.wait(20)
+    talk.close("server")
+    case = Case(tmp_path, talk)
+    found = case.finding("noop-unanswered")
+    assert case.accusations == ["noop-unanswered"]
+    assert found.severity == "error"
+    assert found.message == "noop 0x00000011 unanswered for 20.0 s, then the producer closed the connection"
+    assert case.shows("noop-unanswered") == ["noop"]
+    assert found.next.startswith("answer noops at once")
+
+
+def nooped() -> Told:
+    """A client that reads a vbucket and is about to be asked whether it is there."""
+    talk = opened(enable_noop="true", set_noop_interval="20")
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "k")
+    talk.wait(20)
+    return talk
 
 
 def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
