@@ -19,7 +19,7 @@ STEPS = {
     "lint": ["-m", "ruff", "check"],
     "types": ["-m", "mypy"],
     "imports": ["-c", _IMPORTS],
-    "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "--cov", "--cov-report=term:skip-covered"],
+    "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q"],
 }
 
 
