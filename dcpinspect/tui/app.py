@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 from textual import on, work
@@ -23,6 +26,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import cells, clip, escape
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.render.lines import Lines
 from dcpinspect.render.timeline import ASCII as ASCII_LANES
 from dcpinspect.render.timeline import LETTERS, legend
@@ -35,6 +39,7 @@ from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui import findings as found
 from dcpinspect.tui import theme, vbucket_grid
 from dcpinspect.tui.dialogs import Help, Prompt, Question
+from dcpinspect.tui.export import NAMES, export, refuse
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.findings import FindingList
@@ -109,6 +114,7 @@ class InspectApp(App[None]):
         self._is_scanning = False
         self._searched = ""
         self._is_stopping_search = threading.Event()
+        self._is_exporting = threading.Event()
         self._said = ""
         self._notices = 0
         self.crash: Exception | None = None
@@ -258,12 +264,14 @@ class InspectApp(App[None]):
 
     def _draw_keys(self, width: int) -> None:
         text = Text(" ")
-        for key, word in footer(self.view):
-            piece = f"{key} {word}  "
-            if text.cell_len + cells(piece) > width:
-                break
+        *pairs, last = sorted(footer(self.view), key=lambda pair: pair[0] == "?")  # there is always room for the key that tells the others
+        room = width - cells(f"{last[0]} {last[1]}")
+        fitting = [sum(cells(f"{key} {word}  ") for key, word in pairs[: count + 1]) < room for count in range(len(pairs))]
+        for key, word in pairs[: sum(fitting)]:
             text.append(f"{key} ", "bold")
             text.append(f"{word}  ")
+        text.append(f"{last[0]} ", "bold")
+        text.append(last[1])
         self._keys.update(text)
 
     def say(self, text: str) -> None:
@@ -490,7 +498,9 @@ class InspectApp(App[None]):
     def action_leave(self) -> None:
         """Closes, stops, or clears: what comes first."""
         self._is_stopping_search.set()
-        if self.bar.is_typing:
+        if self._is_exporting.is_set():
+            self._is_exporting.clear()
+        elif self.bar.is_typing:
             self.packets.list.focus()
         elif self.inspection.state == "reading":
             self.inspection.stop()
@@ -782,6 +792,56 @@ class InspectApp(App[None]):
         if text:
             self.copy_to_clipboard(text)
             self.say(f"copied {clip(text.splitlines()[0], 60)}")
+
+    def action_export(self) -> None:
+        """To a file that is named."""
+        marks, index = self.packets.list.marks, self.packets.list.index
+        rows = np.array(sorted(marks), np.int64) if marks else index.rows(0, len(index))
+        if not len(rows):
+            self.say("there is nothing to export: no row is shown")
+            return
+        what = f"export the {len(rows):,} {'marked' if marks else 'shown'} messages to the file"
+        self.push_screen(Prompt(what, hint=f"a name that ends in {', '.join(NAMES)}"), lambda path: self._named(path, rows))
+
+    def _named(self, path: str | None, rows: Rows) -> None:
+        if not path or not path.strip():
+            return
+        path = os.path.expanduser(path.strip())
+        try:
+            refuse(path, self.inspection)
+        except UsageError as error:
+            self.say(str(error))
+            return
+        self._is_exporting.set()
+        self._export(path, rows)
+
+    @work(thread=True, group="export", exclusive=True)
+    def _export(self, path: str, rows: Rows) -> None:
+        due = 0.0
+
+        def tell(share: float) -> None:
+            nonlocal due
+            if not self._is_exporting.is_set():
+                raise UsageError("stopped: nothing was written")
+            if time.monotonic() > due:
+                due = time.monotonic() + BEAT
+                self.call_from_thread(self.say, f"exporting {share:.0%} to {escape(path)} · Esc stops")
+
+        try:
+            export(path, self.inspection, rows, tell)
+        except (DcpInspectError, OSError) as error:
+            said = str(error)
+        else:
+            said = f"{len(rows):,} messages are in {escape(path)}"
+        if self.is_running:
+            self.call_from_thread(self.say, said)
+        self._is_exporting.clear()
+
+    def exit(self, *arguments: Any, **options: Any) -> None:
+        """As Textual's; what runs behind ends."""
+        self._is_exporting.clear()
+        self._is_stopping_search.set()
+        super().exit(*arguments, **options)
 
     async def action_quit(self) -> None:
         """Leaves; asks before what is nowhere else is gone."""

@@ -51,6 +51,7 @@ KEYS = (
     Key("m", "mark", "mark the row", "m", "Mark", ("packets",)),
     Key("apostrophe", "next_mark", "the next mark", "'", views=("packets",)),
     Key("y", "copy", "copy the value, the line or the finding", "y", "Copy", ("packets", "findings", "timeline")),
+    Key("x", "export", "export the marked messages, or those that are shown, to a file", "x", "Export", ("packets",)),
     Key("ctrl+f", "find", "find text, /regex/ or x:hex in the rows that are shown", "Ctrl+F", views=("packets",)),
     Key("f3", "find_next", "find the next one", "F3", views=("packets",)),
     Key("colon", "go", "go to a row 1047, frame f988, vb417, vb417@842, time 12.5s, rule", ":", "Go to"),

@@ -1,0 +1,116 @@
+"""Messages, or their packets, to a file of the form that its name says; it appears when it is complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.export.atomic import AtomicFile
+from dcpinspect.export.columnar import ColumnarFile
+from dcpinspect.export.csv_rows import CsvRows
+from dcpinspect.export.formats import ARROW_STREAM, SUFFIXES, Format
+from dcpinspect.export.json import JsonArray
+from dcpinspect.export.json_rows import JsonRows
+from dcpinspect.export.subset import Subset
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.reading import Reading
+from dcpinspect.render.lines import Lines
+from dcpinspect.store.store import Store
+from dcpinspect.tables.arrow import arrow_schema, record_batch
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.tui.inspection import Inspection
+
+PACKETS = ".pcapng"
+NAMES = (PACKETS, *SUFFIXES)
+"""What the name of a file may end in."""
+PAGE = 4096
+"""Messages that are in memory at once."""
+
+Tell = Callable[[float], None]
+"""Takes how much is done, 0 to 1, and may raise to end it."""
+
+
+def refuse(path: str, inspection: Inspection) -> None:
+    """Raises UsageError for a file that nothing can be exported to, saying what can."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in NAMES:
+        raise UsageError(f"{escape(path)}: its name says no format; end it in {', '.join(NAMES)}")
+    if os.path.lexists(path):
+        raise UsageError(f"{escape(path)}: is there already; name another file")
+    if suffix == PACKETS and not all(os.path.isfile(name) for name in inspection.files):
+        raise UsageError(
+            f"{escape(path)}: packets that come once only are recorded with 'live -w FILE'; messages can be had in other formats"
+        )
+
+
+def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:
+    """Writes these rows, which rise. There is no file when it raises: UsageError, OutputError, what ``tell`` and the store raise."""
+    refuse(path, inspection)
+    file = AtomicFile(path)
+    try:
+        suffix = os.path.splitext(path)[1].lower()
+        if suffix == PACKETS:
+            _packets(file, inspection, rows, tell)
+        else:
+            _messages(file, SUFFIXES[suffix], inspection.store, rows, tell)
+        file.commit()
+    finally:
+        file.discard()
+
+
+def _pages(store: Store, rows: Rows, tell: Tell) -> Iterator[tuple[MessageBatch, Rows]]:
+    for start in range(0, len(rows), PAGE):
+        tell(start / len(rows))
+        batch = store.messages(rows[start : start + PAGE])
+        yield batch, np.arange(len(batch.row), dtype=np.int64)
+
+
+def _messages(file: AtomicFile, format_: Format, store: Store, rows: Rows, tell: Tell) -> None:
+    pages = _pages(store, rows, tell)
+    if format_.is_binary:
+        columns = [column.name for column in COLUMNS]
+        table = ColumnarFile(file, arrow_schema(columns), format_, is_stream=file.path.endswith(ARROW_STREAM))
+        for batch, here in pages:
+            table.write(record_batch(batch, here, columns))
+        table.close()
+    elif format_ is Format.CSV:
+        cells = CsvRows()
+        file.write(cells.heading())
+        for batch, here in pages:
+            file.write(cells.text(batch, here))
+    elif format_ is Format.TEXT:
+        lines = Lines()
+        file.write(f"{lines.heading()}\n".encode())
+        for batch, here in pages:
+            file.write("".join(f"{lines.line(batch, index)}\n" for index in here.tolist()).encode())
+    elif format_ is Format.NDJSON:
+        objects = JsonRows(fields=True, values="full", after=b"\n")
+        for batch, here in pages:
+            for piece in objects.pieces(batch, here):
+                file.write(piece)
+    else:
+        array, elements = JsonArray(), JsonRows(fields=True, values="full", before=JsonArray.BEFORE)
+        for batch, here in pages:
+            for piece in elements.pieces(batch, here):
+                file.write(array.add(piece))
+        file.write(array.end())
+
+
+def _packets(file: AtomicFile, inspection: Inspection, rows: Rows, tell: Tell) -> None:
+    """The captures are read once more: nobody has kept which packets a message came in."""
+    last = int(rows[-1]) if len(rows) else 0
+    with Subset() as subset, Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading:
+        subset.follow(reading)
+        size = 2 * (reading.capture.size or 1)
+        for batch in reading if last else ():
+            tell(min(1.0, reading.capture.position / size))
+            first = int(batch.row[0])
+            subset.choose(batch, rows[np.searchsorted(rows, first) : np.searchsorted(rows, int(batch.row[-1]), "right")] - first)
+            if int(batch.row[-1]) >= last:
+                break
+        subset.write(file, check=lambda: tell(min(1.0, 0.5 + subset.position / size)))

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from textual.widgets import Input
+
+from dcpinspect.errors import UsageError
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.export import export
+from dcpinspect.tui.inspection import Inspection
+from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
+
+CAPTURE = SAMPLES / "rollback.pcap"
+ROWS = [3, 7, 99, 161]
+
+
+@pytest.fixture(scope="module")
+def inspection() -> Inspection:
+    one = Inspection([str(CAPTURE)])
+    one.load(lambda: None)
+    return one
+
+
+def arrow_rows(path: Path) -> list[int]:
+    with pa.ipc.open_file(path) as file:
+        return [int(row) for row in file.read_all()["row"].to_pylist()]
+
+
+READERS: dict[str, Callable[[Path], list[int]]] = {
+    "a.ndjson": lambda path: [json.loads(line)["row"] for line in path.read_text("utf-8").splitlines()],
+    "a.json": lambda path: [one["row"] for one in json.loads(path.read_bytes())],
+    "a.csv": lambda path: [int(one["row"]) for one in csv.DictReader(path.read_text("utf-8").splitlines())],
+    "a.txt": lambda path: [int(line.split()[0]) for line in path.read_text("utf-8").splitlines()[1:]],
+    "a.parquet": lambda path: [int(row) for row in pq.read_table(path)["row"].to_pylist()],
+    "a.ARROW": arrow_rows,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_each_format_has_the_rows(name: str, tmp_path: Path, inspection: Inspection) -> None:
+    export(str(tmp_path / name), inspection, np.array(ROWS), lambda _: None)
+    assert READERS[name](tmp_path / name) == ROWS
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_packets_are_those_of_the_messages(tmp_path: Path, inspection: Inspection) -> None:
+    path = tmp_path / "some.pcapng"
+    export(str(path), inspection, np.array(ROWS), lambda _: None)
+    some = Inspection([str(path)])
+    some.load(lambda: None)
+    wanted = [inspection.store.bytes_of(row) for row in ROWS]
+    found = [some.store.bytes_of(row) for row in range(1, some.store.rows + 1)]
+    some.close()
+    assert set(wanted) <= set(found)
+    assert len(found) < 161
+
+
+def test_what_is_stopped_or_refused_leaves_nothing(tmp_path: Path, inspection: Inspection) -> None:
+    def stop(_: float) -> None:
+        raise UsageError("stopped")
+
+    there = tmp_path / "there.csv"
+    there.write_text("mine", "utf-8")
+    for name, tell, said in (
+        ("a.ndjson", stop, "stopped"),
+        ("a.pcapng", stop, "stopped"),
+        ("a.docx", print, "end it in .pcapng"),
+        ("there.csv", print, "is there already"),
+        ("no/folder.csv", print, "cannot be written"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            export(str(tmp_path / name), inspection, np.array(ROWS), tell)
+    assert [path.name for path in tmp_path.iterdir()] == ["there.csv"]
+    assert there.read_text("utf-8") == "mine"
+
+
+def test_what_is_marked_or_else_shown_goes_to_the_file_that_is_named(tmp_path: Path) -> None:
+    async def named(app: InspectApp, pilot: Keys, name: str) -> None:
+        await press(app, pilot, "x")
+        app.screen.query_one(Input).value = f"{tmp_path}/{name}"
+        await press(app, pilot, "enter")
+
+    async def saved(app: InspectApp, pilot: Keys, name: str) -> list[int]:
+        await named(app, pilot, name)
+        assert f"messages are in {tmp_path}/{name}"[:60] in screen(app)
+        return READERS["a.ndjson"](tmp_path / name)
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+        assert await saved(app, pilot, "s.ndjson") == app.packets.list.index.rows(0, 999).tolist()
+        await press(app, pilot, "home", "m")
+        assert await saved(app, pilot, "m.ndjson") == [app.packets.list.row]
+        await named(app, pilot, "m.ndjson")
+        assert "is there already" in screen(app)
+
+    play(CAPTURE, scene)
