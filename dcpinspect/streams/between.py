@@ -111,8 +111,8 @@ def _is_whole(stream: Table, connections: Table, links: Mapping[int, Link]) -> b
 
 
 def _is_over(stream: Table, time_ns: int, links: Mapping[int, Link]) -> bool:
-    """Whether a stream had ended, or its connection had, by a time."""
+    """Whether a stream had ended, or its connection had, by a time; of one that just vanished, nobody knows what came last."""
     if stream[s.S_STATE] in (w.ENDED, w.DRAINING):
         return bool(stream[s.S_FINISHED + s.AT_TIME] <= time_ns)
     link = links.get(int(stream[s.S_CONNECTION]))
-    return link is not None and bool(link.closed) and link.closed_ns <= time_ns
+    return link is not None and link.closed in ("fin", "rst") and link.closed_ns <= time_ns

@@ -18,7 +18,8 @@ V_IS_OUTSIDE: the request names collections, and not this one."""
 H_STREAM, H_KEY, H_ROW, H_SNAPSHOT, H_SEQNO, H_CAS, H_PREPARED, H_AT, _, _, _, ENTRY = range(12)
 """Entries. H_KEY: a hash; OF_STREAM and below for the stream itself and for collections. H_ROW: of the latest event. H_SNAPSHOT: of the
 latest change; of a collection, what became of it. H_PREPARED: seqno of the prepare that is pending; LEAST for none. Seqnos, H_CAS biased;
-of the stream itself, H_CAS is the uid of its manifest. H_AT: place of the event that H_SEQNO or H_CAS is of."""
+of the stream itself, H_CAS is the uid of its manifest, and H_PREPARED the latest prepare of whose key the capture lacks some. H_AT: place
+of the event that H_SEQNO or H_CAS is of."""
 OF_STREAM, OF_COLLECTION = -2, -3
 NEW, BEGUN, OVER, TOLD = range(-1, 3)
 
@@ -133,6 +134,7 @@ def on_completion(
     h: int,
     i: int,
     prepared: int,
+    keyless: int,
     is_certain: int,
     messages: Ints,
     entries: Ints,
@@ -142,7 +144,8 @@ def on_completion(
     anomalies: Ints,
     counts: Ints,
 ) -> None:
-    """Event ``i`` commits or aborts the prepare of a seqno, of the key of entry ``h``. ``is_certain``: nothing of its stream was lost."""
+    """Event ``i`` commits or aborts the prepare of a seqno, of the key of entry ``h``. ``keyless``: the latest prepare whose key is
+    not known. ``is_certain``: nothing of its stream was lost."""
     if entries[h, H_PREPARED] == prepared:
         entries[h, H_PREPARED] = s.LEAST
         return
@@ -150,7 +153,7 @@ def on_completion(
     if not is_certain or n < 0 or snapshots[n, s.N_FLAGS] & (MEMORY | DISK) != MEMORY:
         return
     # what the client had before, and what came from disk, need not have shown the prepare
-    is_covered = prepared <= streams[st, s.S_START] or prepared <= snapshots[n, s.N_DISK_END]
+    is_covered = prepared <= streams[st, s.S_START] or prepared <= snapshots[n, s.N_DISK_END] or prepared <= keyless
     if not is_covered and streams[st, s.S_FLAGS] & FROM_LATEST == 0 and remembers_all(st, streams, marks):
         tell(w.COMMIT_WITHOUT_PREPARE, i, -1, messages[s.M_SEQNO, i], prepared, messages, entries, anomalies, counts)
 
@@ -251,12 +254,17 @@ def follow_keys(
             h = entry_of(st, OF_COLLECTION - collection, row, seed, slots, entries, marks)
             on_collection(h, i, collection, messages, entries, marks, streams, snapshots, anomalies, counts)
         if events[V_KEY, e] < 0:
+            if kind == s.PREPARE:
+                h = entry_of(st, OF_STREAM, row, seed, slots, entries, marks)
+                entries[h, H_PREPARED] = max(entries[h, H_PREPARED], messages[s.M_SEQNO, i])
             continue
         h = entry_of(st, events[V_KEY, e], row, seed, slots, entries, marks)
         if kind == s.PREPARE:
             entries[h, H_PREPARED] = messages[s.M_SEQNO, i]
         elif kind != s.EVENT:
-            on_completion(h, i, events[V_PREPARED, e], is_certain, messages, entries, marks, streams, snapshots, anomalies, counts)
+            of = entry_of(st, OF_STREAM, row, seed, slots, entries, marks)
+            prepares = events[V_PREPARED, e], entries[of, H_PREPARED]
+            on_completion(h, i, prepares[0], prepares[1], is_certain, messages, entries, marks, streams, snapshots, anomalies, counts)
         if kind == s.EVENT or kind == s.COMMIT:
             on_change(h, i, events[V_CAS, e], is_ordered, messages, entries, snapshots, anomalies, counts)
     return int(events.shape[1])

@@ -89,16 +89,19 @@ def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
         forget_open(c, peers)
         peers[c, P_IS_SURE] = 0
         return count
-    if peers[c, P_OLDER] and time_ns - peers[c, P_OLDER + s.AT_TIME] > patience(c, peers):
+    is_held_back = peers[c, P_OLDER] and peers[c, P_CONSUMER_TIME] < peers[c, P_OLDER + s.AT_TIME]  # the answers may be read later
+    if peers[c, P_OLDER] and not is_held_back and time_ns - peers[c, P_OLDER + s.AT_TIME] > patience(c, peers):
         waited = time_ns - peers[c, P_OLDER + s.AT_TIME]
         count = tell(UNANSWERED, c, waited, peers[c, P_OLDER_OPAQUE], 0, peers, P_OLDER, said, i, -1, events, count)
         for part in range(s.PLACE):
             events[count - 1, T_OTHER + part] = 0
     peers[c, P_IS_DOUBLE] = 1 if peers[c, P_OPEN] else 0
     for part in range(s.PLACE):
-        peers[c, P_OLDER + part] = peers[c, P_OPEN + part]
+        if not is_held_back:
+            peers[c, P_OLDER + part] = peers[c, P_OPEN + part]
         peers[c, P_OPEN + part] = said[D_PLACE + part, i]
-    peers[c, P_OLDER_OPAQUE] = peers[c, P_OPEN_OPAQUE]
+    if not is_held_back:
+        peers[c, P_OLDER_OPAQUE] = peers[c, P_OPEN_OPAQUE]
     peers[c, P_OPEN_OPAQUE] = said[D_OPAQUE, i]
     return count
 
@@ -110,8 +113,8 @@ def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     at, is_wrong = P_OPEN, False
     if peers[c, P_OLDER] and peers[c, P_OLDER_OPAQUE] == opaque:
         at = P_OLDER
-    elif peers[c, P_OPEN] == 0:
-        return count
+    elif peers[c, P_OPEN] == 0 or (peers[c, P_OPEN_OPAQUE] != opaque and time_ns < peers[c, P_OPEN + s.AT_TIME]):
+        return count  # it answers one before
     elif peers[c, P_OPEN_OPAQUE] != opaque:
         if peers[c, P_OLDER]:
             return count  # nobody knows which of the two it answers

@@ -190,7 +190,7 @@ def on_seqno(
         if streams[st, s.S_POSITION_BY] == s.BY_EVENT and n >= 0 and streams[st, s.S_POSITION_IN] == n:
             flags |= s.G_BOTH_EVENTS
         is_unmarked = streams[st, s.S_POSITION_BY] == s.BY_EVENT and streams[st, s.S_POSITION_IN] < 0
-        has_lost = not is_known or losses_of(streams[st, s.S_CONNECTION], connections) > 0
+        has_lost = not is_known or losses_of(streams[st, s.S_CONNECTION], connections) > 0 or streams[st, s.S_UNREADABLE] > 0
         if (n < 0 and suspended) or (is_unmarked and has_lost):
             flags |= s.G_NO_MARKER
         if streams[st, s.S_POSITION_BY] == s.BY_START:

@@ -146,7 +146,10 @@ class Conversation:
         """Takes what a batch says, and returns what the kernel needs to know of it, in row order."""
         decoded = batch.decoded
         whole = readable(batch)
-        rows = np.flatnonzero(_SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic & whole)
+        is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
+        rows = np.flatnonzero(is_said & whole)
+        is_vague = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
+        vague: list[Fact] = [(row, s.C_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
         facts: list[Fact] = []
         self.news = []
         for row in rows.tolist():
@@ -164,7 +167,7 @@ class Conversation:
             if opcode in _NEWS:
                 told = session.features if opcode == Opcode.HELLO and status is not None else asked
                 self.news.append(News(row, connection, opcode, status, told))
-        return facts
+        return sorted(facts + vague)
 
     def filter_of(self, value: bytes) -> tuple[int, int]:
         """(number among ``filters``, stream-id or -1) of a stream request's value."""

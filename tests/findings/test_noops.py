@@ -131,6 +131,17 @@ def test_an_answer_that_may_be_in_a_hole_at_the_end() -> None:
     assert check(talk) == []
 
 
+def test_a_consumer_that_says_nothing_to_any_of_several() -> None:
+    talk = nooping()
+    for opaque in (7, 8, 9):
+        ask(talk, opaque)
+        talk.wait(25)
+    go_on(talk, 1)
+    assert sorted(told(talk)) == [("noop-overlap", "warning"), ("noop-unanswered", "warning")]
+    (found,) = [one for one in check(talk) if one.rule == "noop-unanswered"]
+    assert found.count == 2  # the first and the last: of those between them no answer can be told from theirs
+
+
 # -- noop-overlap -------------------------------------------------------------------------------------------------------------------------
 
 

@@ -65,8 +65,13 @@ def answers(tape: Tape) -> dict[Said, Said | None]:
     return found
 
 
-def unfounded(tape: Tape, found: Read) -> list[str]:
-    """Findings worse than a note for which nothing that was said accounts."""
+def unfounded(tape: Tape, found: Read, ends: Collection[int] | None = None) -> list[str]:
+    """Findings worse than a note for which nothing that was said accounts.
+
+    ``ends``: connections whose end is in the capture, None for all that have one. Where the end is missing without a trace, a reading
+    sees a connection on which nobody says anything any more.
+    """
+    vanished = {one.connection for one in tape.entries if isinstance(one, Closed) and ends is not None and one.connection not in ends}
     by_row = {one.row: one.said for one in found.heard}
     answered = answers(tape)
     out = []
@@ -78,6 +83,8 @@ def unfounded(tape: Tape, found: Read) -> list[str]:
             if not finding.places:  # of the connection
                 said = [one.said for one in found.heard if one.said.connection == found.connections[finding.connections[0] - 1]]
             is_absence = finding.rule in COMES_NO_MORE and _is_absent(tape, said, finding)
+            if finding.rule == "silent-connection" and len(finding.places) == 1:  # up to the end of the capture
+                is_absence = bool(said) and said[0].connection in vanished
             if not is_absence and not _is_accounted_for(tape, finding, said, answered):
                 rows = [place.row for place in finding.places]
                 out.append(f"check {finding.rule}: {finding.severity} {finding.where}: {finding.message} rows={rows}")
@@ -87,9 +94,8 @@ def unfounded(tape: Tape, found: Read) -> list[str]:
 def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answered: Mapping[Said, Said | None]) -> bool:
     """Whether one of the messages that a finding points at, or the answer to it, says what it says."""
     if finding.rule == "closed-before-stream-end":
-        return any(
-            one.connection in {each.connection for each in said} and one.by == "client" for one in tape.entries if isinstance(one, Closed)
-        )
+        asked = {(one.connection, one.to_server) for one in said if one.name == "dcp_stream_req" and one.side == "request"}
+        return any((one.connection, one.by == "client") in asked for one in tape.entries if isinstance(one, Closed) and one.by)
     if finding.rule == "rollback-loop":
         told = [one for one, answer in answered.items() if answer is not None and ACCOUNTS["rollback"](answer)]
         return any(Counter(one.parts["vbucket"] for one in told)[vbucket] >= 2 for vbucket in finding.vbuckets)
@@ -103,10 +109,11 @@ def _is_absent(tape: Tape, pointed: Sequence[Said], finding: Finding) -> bool:
     """Whether the client, or its server, had nothing more to say of the vbucket of what a finding points at first."""
     if not pointed or not finding.vbuckets:
         return False
-    offender = pointed[0]
+    is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
+    # what a server has may be told on another connection; what it sent last was sent later
+    offender = max(pointed, key=lambda one: one.time_ns) if is_servers else pointed[0]
     names = {one.connection: one.parts["key"].split(":")[0] for one in tape.said if one.name == "dcp_open" and one.side == "request"}
     own = names.get(offender.connection)
-    is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
     later = (
         one
         for one in tape.said

@@ -66,10 +66,10 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     sizes = [rng.randrange(1, 40) for _ in range(100)] if damage == "in pieces" else []
     found = read(left, sizes, remembers=damage == "in pieces")
     if damage in COMPLETE:
-        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found)
+        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, left.ends)
     heard = read(capture).heard
     rows: dict[Said, int] = {one.said: one.row for one in heard}
-    return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found)
+    return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found, left.ends)
 
 
 def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = "") -> str | None:

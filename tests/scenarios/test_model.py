@@ -118,6 +118,24 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
     assert wrong is None, wrong
 
 
+@pytest.mark.parametrize(
+    ("damage", "seed"),
+    [
+        ("begun", 64),
+        ("doubled", 120),
+        ("lossy", 42),
+        ("lossy", 1288),
+        ("lossy", 1443),
+        ("snaplen", 72),
+        ("snaplen", 78),
+        ("snaplen", 81),
+    ],
+)
+def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:
+    wrong = complaint(damage, seed, times=3 if damage in DAMAGED else 1)
+    assert wrong is None, wrong
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 3000, 100))
 @pytest.mark.parametrize("damage", [*COMPLETE, *DAMAGED])

@@ -54,6 +54,14 @@ def test_the_same_client_resumes_on_another_connection() -> None:
     assert gaps(one, other) == [(2, 3, 10, "resumed")]
 
 
+def test_what_a_connection_brought_before_it_vanished_nobody_knows() -> None:
+    """Its addresses serve another one: what came last may be missing without a trace."""
+    one, other = opened(), opened()
+    received(one, 3)
+    other.stream(7, start=9)
+    assert gaps(one, other) == []
+
+
 def test_another_client_resumes_where_it_likes() -> None:
     one, other = opened("kafka:1"), opened("spark:1", port=50_001)
     received(one, 3)

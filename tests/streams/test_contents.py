@@ -133,6 +133,20 @@ def test_prepares_that_the_stream_need_not_have_shown(kind: str) -> None:
     assert "commit-without-prepare" not in tables(talk).anomalies
 
 
+def test_a_prepare_of_whose_key_the_capture_lacks_some_is_that_of_any_commit_behind_it() -> None:
+    talk, stream = started()
+    before = len(packets(talk))
+    stream.prepare(4, "k" * 200, {})
+    after = len(packets(talk))
+    stream.commit(4, 9, "k" * 200)
+    captured = packets(talk)
+    captured[before:after] = [packet.cut(180) for packet in captured[before:after]]
+    assert Seen(captured).anomalies == []
+    stream.commit(6, 10, "l")
+    captured += packets(talk)[len(captured) :]
+    assert Seen(captured).anomalies == ["commit-without-prepare"]
+
+
 def changed(stream: Stream, *changes: tuple[int, int]) -> None:
     for seqno, cas in changes:
         stream.snapshot(seqno, seqno, "memory")
