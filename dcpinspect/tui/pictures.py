@@ -1,0 +1,136 @@
+"""``docs/tui.md`` and its pictures: the views as they are, and the table of keys from ``keys.KEYS``.
+
+``python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`` writes the page and ``docs/pictures/tui-*.svg``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.keys import KEYS, VIEWS
+
+SIZE = (120, 36)
+_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A view of the tour: what it is, and the keys that lead there from the scene before."""
+
+    name: str
+    title: str
+    text: str
+    keys: Sequence[str]
+
+
+TOUR = (
+    Scene(
+        "packets",
+        "1 Packets",
+        "Every message a line; below it the fields of the one under the cursor, as the specification draws them, and its bytes. Field and"
+        " bytes are linked: moving in one lights the other, so does a click. `↗` is a link that `Enter` follows: request and answer, item"
+        " and snapshot marker, the item before. `n` goes to the next message with an error or a warning, `e` to what is found of it, `/`"
+        " filters in SQL with completion, `=` filters by the field under the cursor, `Ctrl+F` finds text, `/regex/` or `x:80 57`.",
+        ("n",),
+    ),
+    Scene(
+        "vbuckets",
+        "2 vBuckets",
+        "All 1,024 vbuckets at a glance, a cell each, higher for more messages on a logarithmic scale; a finding takes the cell. `d` shows"
+        " another measure, `n` goes to the next vbucket with an error or a warning, `Enter` opens its timeline.",
+        ("2", "n"),
+    ),
+    Scene(
+        "timeline",
+        "3 Timeline",
+        "The streams of one vbucket along their seqnos: requests, snapshots, density of items, gaps by cause, events. The line below says"
+        " what is under the cursor. `[` and `]` walk the events, `{` and `}` the gaps, `+` and `-` zoom, `,` and `.` go to the"
+        " neighbours; `Enter` opens the message.",
+        ("enter", "right_square_bracket"),
+    ),
+    Scene(
+        "findings",
+        "4 Findings",
+        "What is wrong, worst first, with the evidence, when it is no error, and what to do. `Enter` goes to the message and the very field"
+        " that shows it, `Backspace` comes back; `]` chooses the next evidence.",
+        ("4", "n"),
+    ),
+    Scene(
+        "stats",
+        "5 Stats",
+        "Messages by command and status, sizes, times of answers, throughput, flow control, and what the capture lacks.",
+        ("5",),
+    ),
+)
+
+
+def page() -> Iterator[str]:
+    """The lines of docs/tui.md."""
+    yield "# The terminal UI"
+    yield ""
+    yield "`dcpinspect tui CAPTURE…`, in a terminal also `dcpinspect CAPTURE`, looks through captures while they are still being read;"
+    yield "`tui --follow FILE`, `tui -` and `live -i IFACE --tui` look at what is still coming: [live.md](live.md). `--filter` begins with"
+    yield "a filter, `--ascii` draws with ASCII characters only, and `NO_COLOR` is respected: no state is told by colour alone. Pictures"
+    yield "and keys of this page are made from the program by `python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`."
+    for scene in TOUR:
+        yield from ("", f"## {scene.title}", "", scene.text, "", f"![{scene.title}](pictures/tui-{scene.name}.svg)")
+    yield from ("", "## Out of it", "")
+    yield "`x` writes the marked messages (`m`), or else those that are shown, to a file of the form that its name says: `.pcapng` has"
+    yield "their packets, `.ndjson`, `.json`, `.csv`, `.txt`, `.parquet` and `.arrow` the messages. It appears when it is complete, and"
+    yield "never replaces another. `y` copies through the terminal (OSC 52). Should a fault of the program end it, the terminal is given"
+    yield "back and a line names the log, which holds nothing of the capture."
+    yield from ("", "## Keys", "", "| key | does | where |", "|---|---|---|")
+    for key in KEYS:
+        where = "everywhere" if tuple(key.views) == VIEWS else ", ".join(key.views)
+        yield f"| {_cell(key.shown)} | {_cell(key.text)} | {where} |"
+    yield "| Ctrl+P | every action by name | everywhere |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+async def draw(capture: str, scenes: Sequence[Scene] = TOUR) -> dict[str, str]:
+    """The pictures, as SVG, by the names of the scenes."""
+    app = InspectApp(Inspection([capture]))
+    pictures = {}
+    try:
+        async with app.run_test(size=SIZE) as pilot:
+            await _settled(app, pilot)
+            for scene in scenes:
+                for key in scene.keys:
+                    await pilot.press(key)
+                    await _settled(app, pilot)
+                # The fonts that Rich would load from elsewhere are not needed: any monospaced one does.
+                pictures[scene.name] = _FONTS.sub("", app.export_screenshot(title=f"dcpinspect {Path(capture).name}"))
+    finally:
+        app.close()
+    return pictures
+
+
+async def _settled(app: InspectApp, pilot: Pilot[None]) -> None:
+    await pilot.pause()
+    while app.inspection.state == "reading" or not app.is_at_rest:
+        await pilot.pause(0.01)
+    await pilot.pause()
+
+
+def write(capture: str, folder: Path) -> None:
+    """Writes the page and its pictures."""
+    (folder / "pictures").mkdir(exist_ok=True)
+    for name, picture in asyncio.run(draw(capture)).items():
+        (folder / "pictures" / f"tui-{name}.svg").write_text(picture, "utf-8")
+    (folder / "tui.md").write_text("".join(f"{line}\n" for line in page()), "utf-8")
+
+
+if __name__ == "__main__":
+    write(sys.argv[1], Path(sys.argv[2]))
