@@ -118,15 +118,16 @@ class Reading:
         self.tracker = Tracker(remembers=not self._is_repeatable)
 
     def check(self, rules: Iterable[str] | None = None, *, redactor: Redactor | None = None) -> None:
-        """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted, not all.
+        """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted; else all but
+        those of the family lint.
 
         ``redactor``: replaces what findings say of documents.
         """
-        from dcpinspect.findings.checker import RULES, Checker  # deferred, as above
+        from dcpinspect.findings.checker import ORDINARY, Checker  # deferred, as above
 
         self.track()
         assert self.tracker is not None
-        self.checker = Checker(self.tracker, RULES if rules is None else rules)
+        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules)
         self._redactor = redactor
 
     def __enter__(self) -> Self:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 SARIF = "sarif"
+LINT = "lint"
+"""The family of rules that have to be asked for."""
 CheckFormat = Literal["text", "json", "ndjson", "csv", "parquet", "arrow", "sarif"]
 """Those of all commands, and SARIF."""
 FOUND = 1
@@ -52,6 +54,9 @@ def check(
         list[str] | None,
         typer.Option("--family", metavar="FAMILY", help="Only rules of this family, and those of --rule; may be repeated."),
     ] = None,
+    lint: Annotated[
+        bool, typer.Option("--lint", help="Hold connections against what is recommended to clients, too: the rules of the family lint.")
+    ] = False,
     no_rule: Annotated[list[str] | None, typer.Option("--no-rule", metavar="RULE", help="Not this rule; may be repeated.")] = None,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
     format_: Annotated[
@@ -87,7 +92,7 @@ def check(
     redactor = options.redactor(redact, redact_salt)
     if write is not None and redactor is not None:
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
-    wanted = _rules(rule, family, no_rule)
+    wanted = _rules(rule, family, no_rule, lint=lint)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
         packets = stack.enter_context(EvidenceFile(write, captures, output=output, around=around)) if write is not None else None
@@ -109,22 +114,28 @@ def check(
                 if is_sarif:
                     _put_sarif(out, found, [RULES[one] for one in wanted], reading, is_whole=is_whole)
                 else:
-                    _put(out, found, chosen, reading, guard=csv_guard)
+                    _put(out, found, chosen, reading, guard=csv_guard, lint=lint and is_whole)
                 if packets is not None:
                     packets.write(found, reading)
         status = report(reading, stats=stats)
         return FOUND if _fails(found, fail_on) and status != UsageError.exit_status else status
 
 
-def _put(out: Output, found: Sequence[Finding], format_: Format, reading: Reading, *, guard: bool) -> None:
+def _put(out: Output, found: Sequence[Finding], format_: Format, reading: Reading, *, guard: bool, lint: bool) -> None:
     from dcpinspect.cli.tables import write_records
     from dcpinspect.findings.checker import RULES
     from dcpinspect.findings.record import finding_records
     from dcpinspect.render.findings import report_lines
+    from dcpinspect.render.lint import lint_lines
 
     files = [file.name for file in reading.capture.files]
     if format_ is Format.TEXT:
-        out.put("".join(f"{line}\n" for line in report_lines(found, files, out.painter())))
+        lines = list(report_lines(found, files, out.painter()))
+        if lint:
+            assert reading.checker is not None
+            links = reading.engine.links
+            lines += lint_lines(reading.checker.verdicts(links), links, out.painter())
+        out.put("".join(f"{line}\n" for line in lines))
         out.is_complete = True
     else:
         write_records(finding_records(found, RULES, files), None, format_, out, guard=guard)
@@ -145,7 +156,7 @@ def _fails(found: Sequence[Finding], fail_on: FailOn) -> bool:
     return fail_on is not FailOn.NEVER and any(SEVERITIES.index(one.severity) <= SEVERITIES.index(fail_on.value) for one in found)
 
 
-def _rules(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None) -> list[str]:
+def _rules(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
     """Ids of the rules that are asked for. Raises UsageError."""
     from dcpinspect.findings.checker import RULES
 
@@ -157,11 +168,18 @@ def _rules(rule: list[str] | None, family: list[str] | None, no_rule: list[str] 
                     f"; there are {', '.join(known)}" if known is families else "; docs/rules.md has all"
                 )
                 raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
+    for option, value in (*(("--rule", one) for one in rule or ()), *(("--family", one) for one in family or ())):
+        if not lint and LINT in (value, RULES[value].family if option == "--rule" else None):
+            raise UsageError(f"{option} {value}: what is recommended to clients is only asked with --lint; add --lint")
     chosen = [
         one.id
         for one in RULES.values()
-        if (one.id in (rule or ()) or one.family in (family or ()) or not (rule or family)) and one.id not in (no_rule or ())
+        if (lint or one.family != LINT)
+        and (one.id in (rule or ()) or one.family in (family or ()) or not (rule or family))
+        and one.id not in (no_rule or ())
     ]
     if not chosen:
         raise UsageError("--no-rule: no rule is left to check; take one of them back")
+    if lint and not any(RULES[one].family == LINT for one in chosen):
+        raise UsageError("--lint: none of its rules is among those that were chosen; add --family lint")
     return chosen

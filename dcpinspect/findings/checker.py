@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dcpinspect.findings import (
     flow,
     gaps,
     history,
+    lint,
     markers,
     negotiation,
     noops,
@@ -60,10 +61,14 @@ RULES: Mapping[str, Rule] = {
         flow,
         noops,
         connections,
+        lint,
     )
     for rule in module.RULES
 }
 """Every rule by its id."""
+
+ORDINARY: Sequence[str] = tuple(rule.id for rule in RULES.values() if rule.family != "lint")
+"""Those that are asked unless somebody chooses: a client that leaves recommendations out does nothing wrong."""
 
 SILENCES: Mapping[str, Collection[str]] = {
     "bad-stream-range": ("stream-refused",),
@@ -98,13 +103,13 @@ _SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKE
 class Checker:
     """Finds what is wrong in the batches that a tracker is fed with."""
 
-    def __init__(self, tracker: Tracker, rules: Iterable[str] = RULES) -> None:
+    def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY) -> None:
         """``rules``: ids of those that are wanted."""
         wanted = set(rules)
         self._tracker = tracker
         if wanted & order.OF_CONTENTS:
             tracker.contents = Contents()
-        if any(rule.id in wanted for rule in flow.RULES):
+        if "lint-ack-pace" in wanted or any(rule.id in wanted for rule in flow.RULES):
             tracker.flow = FlowControl()
         if any(rule.id in wanted for rule in noops.RULES):
             tracker.noops = Noops()
@@ -188,4 +193,16 @@ class Checker:
         explained = {closed for _, closed in clashes if closed is not None}
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
             collector.add(occurrence)
+        for verdict in self._verdicts(context) if is_whole else ():
+            if verdict.says == "FAIL":
+                collector.add(verdict.occurrence)
         return collector.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart)
+
+    def verdicts(self, links: list[Link]) -> list[lint.Verdict]:
+        """What the rules of the family lint say of each connection, whatever it is; none where they are not wanted."""
+        return self._verdicts(Context(self._tracker, links))
+
+    def _verdicts(self, context: Context) -> list[lint.Verdict]:
+        if not any(rule.id in self._rules for rule in lint.RULES):
+            return []
+        return [one for one in lint.verdicts(context, self._places, self._tracker.flow) if one.rule in self._rules]

@@ -35,7 +35,10 @@ def rules_page() -> Iterator[str]:
         rules = [rule for rule in RULES.values() if rule.family == family]
         if not rules:
             continue
-        yield from ("", f"## {family}", "", "| rule | severity | found when | not when | what to do |", "|---|---|---|---|---|")
+        yield from ("", f"## {family}", "")
+        if family == "lint":
+            yield from ("What is recommended to clients; only asked with `dcpinspect check --lint`.", "")
+        yield from ("| rule | severity | found when | not when | what to do |", "|---|---|---|---|---|")
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""
             yield f'| <a id="{rule.id}"></a>`{rule.id}` | {rule.severity} | {rule.fires}{reports} | {rule.unless} | {rule.next} |'

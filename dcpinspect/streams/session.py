@@ -46,6 +46,8 @@ _SESSION[
         Opcode.COLLECTIONS_GET_MANIFEST,
     ]
 ] = True
+_ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
+"""What clients are expected to say on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
 _KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
@@ -71,13 +73,23 @@ class Session:
     features: tuple[str, ...] | None = None
     """Granted by HELLO; None: not known."""
     hello_row: int = 0
+    hello_asked_row: int = 0
+    """Row of the first HELLO's request."""
     bucket: str | None = None
     name: str | None = None
+    name_size: int = 0
+    """Bytes of the name."""
     open_flags: int | None = None
     open_row: int = 0
     open_status: int | None = None
     """Status of the answer to the open that counts: the first that succeeded, else the last one."""
     controls: dict[str, Control] = field(default_factory=dict)
+    accepted: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Row of the first request for every key and value that was accepted."""
+    high_seqnos_asked: At | None = None
+    """Where the first request for the newest seqnos of all vbuckets was."""
+    is_cut: bool = False
+    """The capture lacks a part of what was asked, or has more settings than are remembered."""
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
     active: Listing | None = None
     """Vbuckets that the server listed as active, newest list."""
@@ -150,6 +162,8 @@ class Conversation:
         rows = np.flatnonzero(is_said & whole)
         is_vague = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
         vague: list[Fact] = [(row, s.C_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
+        for row in np.flatnonzero(is_said & ~whole & np.isin(decoded.opcode, _ASKS)).tolist():
+            self.of(int(batch.connection[row])).is_cut = True
         facts: list[Fact] = []
         self.news = []
         for row in rows.tolist():
@@ -194,12 +208,13 @@ class Conversation:
         number = int(batch.row[row])
         if opcode == Opcode.HELLO:
             session.agent = _agent(_key(batch, row))
+            session.hello_asked_row = session.hello_asked_row or number
         elif opcode == Opcode.DCP_OPEN:
             if session.open_status == Status.SUCCESS:
                 return
             flags = batch.number("flags", row)
             session.name, session.open_flags, session.open_row = text(_key(batch, row)), flags, number
-            session.open_status = None
+            session.name_size, session.open_status = int(batch.decoded.key.size[row]), None
             if flags is not None:
                 direction = int(batch.direction[row])
                 facts.append((row, s.C_PRODUCER, 1 - direction if flags & PRODUCER_FLAG else direction))
@@ -214,10 +229,13 @@ class Conversation:
                     session.controls[key] = Control(value, None, number)
                 if session.open_flags is None:
                     facts.append((row, s.C_PRODUCER, 1 - int(batch.direction[row])))
+            else:
+                session.is_cut = True
         elif opcode == Opcode.DCP_SYSTEM_EVENT:
             if batch.decoded.fits[row] and session.manifest.is_news(_told(batch, row)):
                 session.manifest.take_event(batch.annotate(row))
         elif opcode == Opcode.GET_ALL_VB_SEQNOS:
+            session.high_seqnos_asked = session.high_seqnos_asked or _at(batch, row)
             _wait(session, number, (batch.number("state", row), batch.number("collection_id", row)))
 
     def _answer(self, batch: MessageBatch, row: int, opcode: int, session: Session, asked: Any, facts: list[Fact]) -> None:
@@ -238,6 +256,10 @@ class Conversation:
             if good or before is None or before.status != "success":
                 session.controls[key] = Control(value, status_name(status), int(batch.request_row.values[row]))
             if good:
+                if len(session.accepted) < _MOST:
+                    session.accepted.setdefault((key, value), int(batch.request_row.values[row]))
+                else:
+                    session.is_cut = True
                 facts += [(row, column, number) for column, number in _effect(key, value)]
         elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
             log = FailoverLog(_value(batch, row), _at(batch, row))

@@ -54,12 +54,46 @@ def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> No
         (["--rule", "rolback"], "--rule rolback: no rule has this name; did you mean rollback"),
         (["--family", "streams"], "--family streams: no family has this name; did you mean stream?"),
         (["--family", "xyz"], "--family xyz: no family has this name; there are wire, session, stream,"),
+        (["--family", "lint"], "--family lint: what is recommended to clients is only asked with --lint; add --lint"),
+        (["--rule", "lint-noop"], "--rule lint-noop: what is recommended to clients is only asked with --lint; add --lint"),
+        (["--lint", "--family", "wire"], "--lint: none of its rules is among those that were chosen; add --family lint"),
         (["--no-rule", "x"], "--no-rule x: no rule has this name; docs/rules.md has all\n"),
     ],
 )
 def test_what_is_no_rule_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
+
+
+def test_lint_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", TOUR, "--fail-on", "never", "-f", "ndjson"]) == 0
+    without = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert main(["check", TOUR, "--lint", "--fail-on", "never", "-f", "ndjson"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["family"] for one in found} - {one["family"] for one in without} == {"lint"}
+    assert [one for one in found if one["family"] != "lint"] == without
+    for record in found:
+        jsonschema.validate(record, table_schema(FINDINGS))
+    assert main(["check", TOUR, "--lint", "--family", "lint", "--fail-on", "never", "-f", "sarif"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert len(run["results"]) == len(found) - len(without)
+
+
+def test_lint_has_a_table_for_each_connection_that_was_opened(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", TOUR, "--lint", "--rule", "lint-noop", "--rule", "lint-noop-interval"]) == 0
+    tables = capsys.readouterr().out.partition("\n\nlint of ")[2].split("\n\nlint of ")
+    assert [table.splitlines()[0] for table in tables[:2]] == [
+        "connection 2, 10.11.0.1:50001 to 10.11.0.2:11210: 2 PASS, 0 FAIL, 0 NA",
+        "connection 3, [fd11::1]:50002 to [fd11::2]:11210: 1 PASS, 1 FAIL, 0 NA",
+    ]
+    assert tables[1].splitlines()[1:] == [
+        "    PASS  lint-noop           enable_noop is true (row 244)",
+        "    FAIL  lint-noop-interval  set_noop_interval is not set although noops are on (row 240)",
+    ]
+    assert main(["check", str(SAMPLES / "midstream.pcap"), "--lint", "--family", "lint"]) == 0
+    assert "lint: no connection to speak of" in capsys.readouterr().out
+    assert main(["check", TOUR, "--fail-on", "never"]) == 0
+    assert "lint" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["--format", "sarif"], ["-o", "found.sarif"], ["-o", "found.json", "-f", "sarif"]])

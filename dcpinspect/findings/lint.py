@@ -1,0 +1,227 @@
+"""Rules about how a client uses DCP, held against what the protocol's documentation recommends to every client.
+
+They are only asked when that is wanted, since a client that leaves a recommendation out breaks nothing. Each connection whose open was
+captured gets one verdict by every rule: it does as recommended, it does not, or the rule does not apply, be it that the connection has
+no use for it or that what decides may be in what the capture lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.recommended import CHECKS, Facts, Says, Talk
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.flow import FlowControl
+
+_UNKNOWN = "what may be in what the capture lacks"
+_UNUSED = "connections on which nothing is streamed"
+
+RULES = (
+    Rule(
+        "lint-name",
+        "lint",
+        "warning",
+        "the name of a connection is not of the form service:unique, has more than 200 bytes, or was another connection's before",
+        "names that other servers or buckets know",
+        "name connections service:unique, with a part that is never used again, such as a counter or a time",
+    ),
+    Rule(
+        "lint-hello",
+        "lint",
+        "warning",
+        "a connection is opened without a HELLO before",
+        _UNKNOWN,
+        "send HELLO first: it tells the agent, and values are compressed and collections streamed only if it asks for them",
+    ),
+    Rule(
+        "lint-noop",
+        "lint",
+        "warning",
+        "streams are asked for before enable_noop is true",
+        f"{_UNKNOWN}; {_UNUSED}",
+        "set enable_noop to true right after the open: without noops, a dead connection goes unnoticed",
+    ),
+    Rule(
+        "lint-noop-interval",
+        "lint",
+        "warning",
+        "enable_noop is true and set_noop_interval is not set",
+        f"{_UNKNOWN}; noops are off",
+        "set set_noop_interval as well (120 s are recommended), so that both sides agree",
+    ),
+    Rule(
+        "lint-flow-control",
+        "lint",
+        "warning",
+        "connection_buffer_size is not set, or is 0",
+        f"{_UNKNOWN}; replication between nodes; {_UNUSED}",
+        "set connection_buffer_size: without, a slow client has to buffer all that the producer sends",
+    ),
+    Rule(
+        "lint-ack-pace",
+        "lint",
+        "warning",
+        "acknowledgements are of less than 1 % of the window on average, or (a note) one comes when more than half of it is used",
+        "less than four acknowledgements; flow control off, or unknown",
+        "acknowledge after 50 KB or 20 % of the window, whichever comes first",
+        ("too-often", "late"),
+    ),
+    Rule(
+        "lint-cursor-dropping",
+        "lint",
+        "warning",
+        "supports_cursor_dropping is not true",
+        f"{_UNKNOWN}; {_UNUSED}",
+        "set supports_cursor_dropping to true: a slow client then costs a backfill, and not the memory of the node",
+    ),
+    Rule(
+        "lint-high-seqnos",
+        "lint",
+        "note",
+        "a vbucket is asked for from 0 before the newest seqnos of all vbuckets were",
+        f"{_UNKNOWN}; they were asked for on another connection of the host; nothing is asked for from 0",
+        "ask GET_ALL_VB_SEQNOS first: it tells which vbuckets the node has and up to where they go",
+    ),
+    Rule(
+        "lint-failover-log",
+        "lint",
+        "warning",
+        "a client that is told to roll back to a seqno above 0 asks again from 0",
+        f"{_UNKNOWN}; no rollback to a seqno above 0",
+        "resume at the rollback seqno, with the uuid of the failover log's branch there: from 0, everything is sent again",
+    ),
+    Rule(
+        "lint-resume-range",
+        "lint",
+        "warning",
+        "a client goes on in the middle of a snapshot and gives its start seqno as both ends of the snapshot",
+        f"{_UNKNOWN}; the snapshot was complete; no stream is resumed",
+        "keep the range of the snapshot with the seqno, and give both: a rollback may go unnoticed otherwise",
+    ),
+    Rule(
+        "lint-stream-end-on-close",
+        "lint",
+        "note",
+        "a stream is closed and send_stream_end_on_client_close_stream is not true",
+        f"{_UNKNOWN}; no stream is closed",
+        "set send_stream_end_on_client_close_stream to true: the stream's end then tells that nothing more comes",
+    ),
+    Rule(
+        "lint-active-only",
+        "lint",
+        "note",
+        "streams are asked for with neither the flag for active vbuckets only nor the one to go up to the latest seqno",
+        f"{_UNKNOWN}; {_UNUSED}",
+        "set flag 0x10 (active vbucket only): the server then refuses instead of streaming from a replica",
+    ),
+    Rule(
+        "lint-expiry",
+        "lint",
+        "note",
+        "enable_expiry_opcode is not true",
+        f"{_UNKNOWN}; {_UNUSED}",
+        "set enable_expiry_opcode to true if the client has to tell documents that expired from those that were deleted",
+    ),
+    Rule(
+        "lint-flatbuffers",
+        "lint",
+        "note",
+        "collections are on and flatbuffers_system_events is not true",
+        f"{_UNKNOWN}; collections off or unknown; {_UNUSED}",
+        "set flatbuffers_system_events to true: changes of collections are told then, not only their begin and end",
+    ),
+    Rule(
+        "lint-purge-seqno",
+        "lint",
+        "note",
+        "streams are resumed and max_marker_version is not 2.2, or no request gives the purge_seqno that a marker told",
+        f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
+        "set max_marker_version to 2.2 and give purge_seqno when resuming: it saves rollbacks",
+    ),
+    Rule(
+        "lint-oso-mode",
+        "lint",
+        "note",
+        "enable_out_of_order_snapshots is plain true",
+        "out-of-order snapshots are off",
+        "set it to true_with_seqno_advanced: the server then tells up to where the snapshot went",
+    ),
+    Rule(
+        "lint-manifest-uid",
+        "lint",
+        "note",
+        "collections are on and a stream is resumed without the uid of the manifest",
+        f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
+        "keep the manifest uid of system events and give it as uid when resuming",
+    ),
+    Rule(
+        "lint-compression",
+        "lint",
+        "note",
+        "Snappy was not granted, or force_value_compression is not true",
+        f"{_UNKNOWN}; values are left out by the open; {_UNUSED}",
+        "ask for Snappy in HELLO and set force_value_compression to true if bandwidth counts",
+    ),
+    Rule(
+        "lint-v7-status",
+        "lint",
+        "note",
+        "v7_dcp_status_codes is not true",
+        f"{_UNKNOWN}; {_UNUSED}",
+        "set v7_dcp_status_codes to true: unknown streams and wrong opaques then have statuses of their own",
+    ),
+    Rule(
+        "lint-connections",
+        "lint",
+        "warning",
+        "a client has more than one DCP connection to a bucket of one node at a time",
+        "an older connection on which nothing more was said",
+        "use one connection with many streams: many connections do not scale",
+    ),
+)
+
+
+_SEVERITIES: Mapping[str, Severity] = {rule.id: rule.severity for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule says of one connection."""
+
+    rule: str
+    connection: int
+    says: Says
+    why: str
+    """One sentence, without the place."""
+    places: tuple[Place, ...]
+    severity: Severity
+    cause: str | None = None
+
+    @property
+    def occurrence(self) -> Occurrence:
+        """The failure, as a case of its rule."""
+        return Occurrence(self.rule, self.severity, self.why, self.connection, self.places, cause=self.cause)
+
+
+def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | None) -> Iterator[Verdict]:
+    """Connection by connection, every rule in order; of connections that were opened, and whose open was captured.
+
+    ``places``: where the messages of sessions were, by row.
+    """
+    facts = Facts(context, places, flow)
+    for link in context.links:
+        session = context.session(link.number)
+        streams = facts.streams.get(link.number, [])
+        is_open = session.open_status == Status.SUCCESS or (session.open_status is None and streams)
+        if session.open_flags is None or not is_open:
+            continue
+        talk = Talk(facts, link, session, streams)
+        for rule, check in CHECKS.items():
+            said = talk.judge(rule, check)
+            shown = tuple(dict.fromkeys(place for place in said.places if place is not None))
+            yield Verdict(rule, link.number, said.says, said.why, shown, said.severity or _SEVERITIES[rule], said.cause)

@@ -1,0 +1,507 @@
+"""What lint rules look at on one connection, and what each of them says of it.
+
+Nothing is held against a client that the capture may lack: an absence is known where all was captured in which the message could be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from dcpinspect.findings.clients import Clients
+from dcpinspect.findings.context import ALL, FROM_LATEST, Context, plain
+from dcpinspect.findings.finding import Place
+from dcpinspect.protocol.message import Severity
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams import flow as f
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import PRODUCER_FLAG, Session
+
+LONGEST_NAME = 200
+"""Bytes of a name that servers take."""
+ENOUGH_ACKS = 4
+_TO_LATEST, _ACTIVE_ONLY = 0x04, 0x10
+_NO_VALUE = 0x08 | 0x40
+"""Flags of an open by which values are left out."""
+_HAS_PURGE = 1 << 2
+"""Bit of N_PRESENT."""
+_CLIENT = 0
+"""Direction of the side that opened the TCP connection."""
+
+Says = Literal["PASS", "FAIL", "NA"]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a rule says."""
+
+    says: Says
+    why: str
+    places: Sequence[Place | None] = ()
+    severity: Severity | None = None
+    """None: that of the rule."""
+    cause: str | None = None
+
+
+HIDDEN = Said("NA", "unknown: it may be in what the capture lacks")
+NOTHING = Said("NA", "nothing is streamed")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What rules look at besides the connection itself."""
+
+    context: Context
+    places: Mapping[int, Place]
+    """Where the messages of sessions were, by row."""
+    flow: FlowControl | None
+
+    @cached_property
+    def streams(self) -> Mapping[int, list[int]]:
+        """Streams whose request was captured, by connection."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for number in np.flatnonzero(self.context.streams[:, s.S_FORM] > 0).tolist():
+            found[int(self.context.streams[number, s.S_CONNECTION])].append(number)
+        return found
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Who asked when."""
+        return Clients(self.context)
+
+    @cached_property
+    def losses(self) -> Mapping[int, list[tuple[int, int]]]:
+        """By connection, the rows before and after what is missing of what its client said."""
+        found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for loss in self.context.tracker.state.rows(s.N_LOSSES).tolist():
+            if loss[s.L_DIRECTION] == _CLIENT:
+                found[loss[s.L_CONNECTION]].append((loss[s.L_BEFORE_ROW], loss[s.L_AFTER_ROW]))
+        for link in self.context.links:
+            if link.lost_at_end[_CLIENT] is not None:
+                last = int(self.context.tracker.state.connections[link.number, s.C_LAST_ROW + _CLIENT])
+                found[link.number].append((last, ALL))
+        return found
+
+    def is_told(self, link: Link, since: int, until: int = ALL) -> bool:
+        """Whether all that a client said between two rows was captured; ``since`` 0: from the beginning."""
+        if self.context.session(link.number).is_cut or (not since and not link.has_handshake):
+            return False
+        return not any(before < until and after > since for before, after in self.losses.get(link.number, ()))
+
+    @cached_property
+    def names(self) -> Mapping[tuple[object, str], list[int]]:
+        """Connections by server, bucket and DCP name, in order of their opens."""
+        found: dict[tuple[object, str], list[int]] = defaultdict(list)
+        for link in self.context.links:
+            session = self.context.session(link.number)
+            if session.open_row and session.open_status == Status.SUCCESS and session.name:
+                found[self.context.logs.origins[link.number], session.name].append(link.number)
+        for numbers in found.values():
+            numbers.sort(key=lambda number: self.context.session(number).open_row)
+        return found
+
+    @cached_property
+    def of_client(self) -> Mapping[tuple[object, str], list[int]]:
+        """Opened connections of one client to one bucket of one server, in order of their opens."""
+        found: dict[tuple[object, str], list[int]] = defaultdict(list)
+        for (origin, _), numbers in self.names.items():
+            for number in numbers:
+                found[origin, self.context.clients[number]].append(number)
+        for numbers in found.values():
+            numbers.sort(key=lambda number: self.context.session(number).open_row)
+        return found
+
+    @cached_property
+    def hosts(self) -> Mapping[str, tuple[tuple[int, int], bool]]:
+        """By host of the client: (row, connection) of the first request for the newest seqnos, and whether one may be hidden."""
+        found: dict[str, tuple[tuple[int, int], bool]] = {}
+        for link in self.context.links:
+            host = link.client.rpartition(":")[0]
+            asked = self.context.session(link.number).high_seqnos_asked
+            first, is_hidden = found.get(host, ((ALL, 0), False))
+            mine = (asked.row, link.number) if asked is not None else (ALL, 0)
+            is_mine_hidden = not self.is_told(link, 0) or bool(link.missing[_CLIENT] or link.skipped[_CLIENT])
+            found[host] = min(first, mine), is_hidden or is_mine_hidden
+        return found
+
+    @cached_property
+    def purges_told(self) -> frozenset[int]:
+        """Streams on which a marker told a purge seqno."""
+        snapshots = self.context.snapshots
+        return frozenset(snapshots[snapshots[:, s.N_PRESENT] & _HAS_PURGE > 0, s.N_STREAM].tolist())
+
+    @cached_property
+    def before(self) -> Mapping[int, int]:
+        """For streams that were asked for, the one of the same client, vbucket and stream-id before."""
+        return {later: earlier for numbers in self.context.of_client.values() for earlier, later in pairwise(numbers)}
+
+
+class Talk:
+    """One connection that its client opened for DCP."""
+
+    def __init__(self, facts: Facts, link: Link, session: Session, streams: Sequence[int]) -> None:
+        """``streams``: those whose request was captured."""
+        self.facts, self.context, self.link, self.session, self.streams = facts, facts.context, link, session, streams
+        self.rows = self.context.streams[list(streams)]
+        self.first_row = int(self.rows[:, s.S_OPENED + s.AT_ROW].min(initial=ALL))
+        """Row of the first stream request."""
+        is_resumed = (self.rows[:, s.S_START] > s.LEAST) & (self.rows[:, s.S_FORM] == 1) & (self.rows[:, s.S_FLAGS] & FROM_LATEST == 0)
+        self.resumed = [streams[place] for place in np.flatnonzero(is_resumed).tolist()]
+        """Streams that were asked for from above 0."""
+
+    def judge(self, rule: str, check: Callable[[Talk], Said]) -> Said:
+        """What a rule says of the connection."""
+        is_consumer = bool((self.session.open_flags or 0) & PRODUCER_FLAG)
+        return check(self) if is_consumer or rule in _OF_ANY else Said("NA", "the client does not consume on this connection")
+
+    def at(self, row: int) -> Place | None:
+        """Where a message of the session was."""
+        return self.facts.places.get(row)
+
+    @property
+    def open_place(self) -> Place | None:
+        """Where the open was."""
+        return self.at(self.session.open_row)
+
+    def asked(self, streams: Sequence[int]) -> list[Place | None]:
+        """Where the first of these streams were asked for."""
+        return [self.context.request(number) for number in streams[:3]]
+
+    def has_collections(self) -> bool | None:
+        """None: unknown."""
+        if self.session.features is None:
+            return False if self.is_told(0, self.session.open_row) and not self.session.hello_asked_row else None
+        return "Collections" in self.session.features
+
+    def is_told(self, since: int, until: int = ALL) -> bool:
+        """Whether all that the client said between two rows was captured."""
+        return self.facts.is_told(self.link, since, until)
+
+    def setting(self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL) -> Said:
+        """Whether a setting has been made as it should by a row."""
+        session = self.session
+        control = session.controls.get(key)
+        made = [row for (name, value), row in session.accepted.items() if name == key and fits(value) and row < until]
+        if control is not None and made and (until < ALL or fits(control.value)):
+            return Said("PASS", f"{key} is {control.value}", [self.at(min(made))])
+        if session.waits_for(key) or (control is not None and control.status is None):
+            return Said("NA", f"unknown: the answer to {key} was not captured", [self.at(control.row)] if control else ())
+        if not self.is_told(session.open_row, until):
+            return HIDDEN
+        if control is None:
+            return Said("FAIL", f"{key} is not set{should}", [self.open_place])
+        shown = [self.at(control.row)]
+        if control.status != "success":
+            return Said("FAIL", f"{key} is not set{should}: {control.value} was answered {control.status}", shown)
+        if fits(control.value):
+            return Said("FAIL", f"{key} is {control.value} only after the first stream request", [*shown, *self.asked(self.streams)[:1]])
+        return Said("FAIL", f"{key} is {control.value}{should}", shown)
+
+    def is_on(self, key: str, until: int = ALL) -> Said:
+        """Whether a setting is true."""
+        return self.setting(key, lambda value: value == "true", "", until)
+
+
+# -- the connection -------------------------------------------------------------------------------------------------------------------
+
+
+def _name(talk: Talk) -> Said:
+    name, size = talk.session.name or "", talk.session.name_size
+    if size > LONGEST_NAME:
+        return Said("FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place])
+    if not _is_named_well(name):
+        return Said("FAIL", f"name {name} is not of the form service:unique" if name else "it has no name", [talk.open_place])
+    others = talk.facts.names.get((talk.context.logs.origins[talk.link.number], name), [])
+    earlier = others[: others.index(talk.link.number)] if talk.link.number in others else []
+    if earlier:
+        first = talk.at(talk.context.session(earlier[-1]).open_row)
+        return Said("FAIL", f"name {name} was that of connection {earlier[-1]} before", [talk.open_place, first])
+    return Said("PASS", f"name {name}", [talk.open_place])
+
+
+def _is_named_well(name: str) -> bool:
+    if name.startswith("{"):
+        try:
+            found = json.loads(name)
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(found, dict) and bool(found.get("i"))
+    service, _, unique = name.partition(":")
+    return bool(service and unique)
+
+
+def _hello(talk: Talk) -> Said:
+    session = talk.session
+    if 0 < session.hello_asked_row < session.open_row:
+        return Said("PASS", f"HELLO of {session.agent}" if session.agent else "HELLO", [talk.at(session.hello_asked_row)])
+    if not talk.is_told(0, session.open_row):
+        return HIDDEN
+    return Said("FAIL", "no HELLO before the open", [talk.open_place])
+
+
+def _connections(talk: Talk) -> Said:
+    context, number = talk.context, talk.link.number
+    if not context.owners[number].is_named:
+        return Said("NA", "unknown whose connection it is")
+    mine = talk.facts.of_client.get((context.logs.origins[number], context.clients[number]), [])
+    opened_ns = talk.open_place.time_ns if talk.open_place is not None else 0
+    rows = context.tracker.state.connections
+    older = mine[: mine.index(number)] if number in mine else []
+    held = [one for one in older if opened_ns and rows[one, s.C_TIME : s.C_TIME + 2].max() > opened_ns]
+    if held:
+        message = f"{len(held) + 1} DCP connections of {context.clients[number]} to {talk.link.server} at a time"
+        return Said("FAIL", message, [talk.open_place, *(talk.at(context.session(one).open_row) for one in held[:3])])
+    return Said("PASS", f"the only one of {context.clients[number]} to {talk.link.server} then", [talk.open_place])
+
+
+# -- settings -------------------------------------------------------------------------------------------------------------------------
+
+
+def _noop(talk: Talk) -> Said:
+    said = talk.is_on("enable_noop", talk.first_row)
+    return said if talk.streams or said.says == "PASS" else NOTHING
+
+
+def _noop_interval(talk: Talk) -> Said:
+    if talk.is_on("enable_noop").says != "PASS":
+        return Said("NA", "noops are off, or unknown")
+    return talk.setting("set_noop_interval", bool, " although noops are on")
+
+
+def _flow_control(talk: Talk) -> Said:
+    if (talk.session.name or "").startswith("replication:"):
+        return Said("NA", "replication")
+    said = talk.setting("connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", "")
+    return said if talk.streams or said.says == "PASS" else NOTHING
+
+
+def _ack_pace(talk: Talk) -> Said:
+    watched = talk.facts.flow.watched.get(talk.link.number) if talk.facts.flow is not None else None
+    if watched is None or not watched.view[f.V_WINDOW]:
+        return Said("NA", "flow control is off, or unknown")
+    view = watched.view
+    acks, acked, window = int(view[f.V_ACKS]), int(view[f.V_ACKED]), int(view[f.V_WINDOW])
+    last = talk.context.said(talk.link.number, view[f.V_ACK : f.V_ACK + s.PLACE].tolist(), of_consumer=True)
+    if acks < ENOUGH_ACKS:
+        return Said("NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ())
+    if f.TOO_SMALL * acked < acks * window:
+        message = f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % of the window of {window:,}"
+        return Said("FAIL", message, [last], "warning", "too-often")
+    if view[f.V_HALF]:
+        first = talk.context.said(talk.link.number, view[f.V_HALF_AT : f.V_HALF_AT + s.PLACE].tolist(), of_consumer=True)
+        message = f"{view[f.V_HALF]:,} of {acks:,} acknowledgements come when more than half of the window of {window:,} is used"
+        return Said("FAIL", message, [first], "note", "late")
+    return Said("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {window:,}", [last])
+
+
+def _streaming(key: str) -> Callable[[Talk], Said]:
+    """A setting that is for every connection with streams."""
+    return lambda talk: talk.is_on(key) if talk.streams else NOTHING
+
+
+def _oso_mode(talk: Talk) -> Said:
+    key = "enable_out_of_order_snapshots"
+    control = talk.session.controls.get(key)
+    if control is None or control.status != "success" or not control.value.startswith("true"):
+        return Said("NA", "out-of-order snapshots are off, or unknown")
+    return Said("FAIL" if control.value == "true" else "PASS", f"{key} is {control.value}", [talk.at(control.row)])
+
+
+def _flatbuffers(talk: Talk) -> Said:
+    return _without_collections(talk) or (talk.is_on("flatbuffers_system_events") if talk.streams else NOTHING)
+
+
+def _compression(talk: Talk) -> Said:
+    session = talk.session
+    if not talk.streams:
+        return NOTHING
+    if (session.open_flags or 0) & _NO_VALUE:
+        return Said("NA", "values are left out by the open")
+    hello = [talk.at(session.hello_asked_row)]
+    if session.features is None:
+        if session.hello_asked_row or not talk.is_told(0, session.open_row):
+            return Said("NA", "unknown: the answer to HELLO was not captured", hello)
+        return Said("FAIL", "Snappy is not asked for: there is no HELLO", [talk.open_place])
+    if "SNAPPY" not in session.features:
+        return Said("FAIL", "Snappy is not granted by HELLO", hello)
+    return talk.is_on("force_value_compression")
+
+
+def _without_collections(talk: Talk) -> Said | None:
+    has = talk.has_collections()
+    return None if has else Said("NA", "collections are off" if has is False else "unknown: the answer to HELLO was not captured")
+
+
+# -- streams --------------------------------------------------------------------------------------------------------------------------
+
+
+def _high_seqnos(talk: Talk) -> Said:
+    fresh = talk.rows[:, s.S_START] == s.LEAST
+    asked = talk.session.high_seqnos_asked
+    if not fresh.any():
+        return Said("NA", "nothing is asked for from 0")
+    first = int(np.flatnonzero(fresh)[talk.rows[fresh, s.S_OPENED + s.AT_ROW].argmin()])
+    row = int(talk.rows[first, s.S_OPENED + s.AT_ROW])
+    if asked is not None and asked.row < row:
+        return Said("PASS", "the newest seqnos were asked for first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
+    (elsewhere, connection), is_hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
+    if elsewhere < row:
+        return Said("NA", f"the newest seqnos were asked for on connection {connection}")
+    if is_hidden:
+        return HIDDEN
+    return Said("FAIL", "a stream from 0 before the newest seqnos were asked for", talk.asked([talk.streams[first]]))
+
+
+def _failover_log(talk: Talk) -> Said:
+    context, hidden, good = talk.context, False, None
+    for number in talk.streams:
+        before = talk.facts.before.get(number)
+        if before is None:
+            continue
+        old, row = context.streams[before], context.streams[number]
+        to = plain(old[s.S_ROLLBACK])
+        is_answer = row[s.S_OPENED + s.AT_TIME] >= old[s.S_ANSWERED + s.AT_TIME]
+        is_told = old[s.S_ANSWER] == w.A_ROLLBACK and old[s.S_FORM] and to > 0 and is_answer
+        if not is_told or int(row[s.S_FLAGS]) & FROM_LATEST:
+            continue
+        places = [context.request(number), context.answer(before)]
+        if row[s.S_START] > s.LEAST:
+            good = good or Said("PASS", "rollbacks are followed to a seqno above 0", places)
+        elif _may_have_asked_between(talk, before):
+            hidden = True
+        else:
+            return Said("FAIL", f"vb {row[s.S_VBUCKET]} was to roll back to {to}, and is asked for from 0", places)
+    return HIDDEN if hidden else good or Said("NA", "no rollback to a seqno above 0 that the client went on after")
+
+
+def _may_have_asked_between(talk: Talk, before: int) -> bool:
+    old = talk.context.streams[before]
+    row, time_ns = int(old[s.S_ANSWERED + s.AT_ROW]), int(old[s.S_ANSWERED + s.AT_TIME])
+    clients = talk.facts.clients
+    return any(clients.hides(one, row, time_ns) for one in clients.may_be(talk.link.number))
+
+
+def _resume_range(talk: Talk) -> Said:
+    context, good, hidden = talk.context, None, False
+    for number in talk.resumed:
+        before = talk.facts.before.get(number)
+        snapshot = int(context.streams[before, s.S_SNAPSHOT]) if before is not None else -1
+        if before is None or snapshot < 0:
+            continue
+        row, marker = context.streams[number], context.snapshots[snapshot]
+        start, low, high = int(row[s.S_START]), int(marker[s.N_START]), int(marker[s.N_END])
+        if marker[s.N_LAYOUT] <= s.UPR_LAYOUT or not low < start < high:
+            continue  # the snapshot was complete, or is not what the client goes on with
+        places = [context.request(number), context.marker(snapshot)]
+        if not row[s.S_SNAPSHOT_START] == row[s.S_SNAPSHOT_END] == start:
+            good = good or Said("PASS", "streams are resumed with the range of their snapshot", places)
+        elif _may_be_complete(talk, before, marker):
+            hidden = True
+        elif context.streams[before, s.S_POSITION] < high:
+            shown = f"{plain(low)}–{plain(high)}"
+            message = f"vb {row[s.S_VBUCKET]} goes on at {plain(start)} inside of snapshot {shown}, and gives {plain(start)}–{plain(start)}"
+            return Said("FAIL", message, places)
+    return HIDDEN if hidden else good or Said("NA", "nothing is resumed in the middle of a snapshot")
+
+
+def _may_be_complete(talk: Talk, before: int, marker: f.Table) -> bool:
+    """Whether the rest of a snapshot, or what came after it, may be in what the capture lacks."""
+    old = talk.context.streams[before]
+    connection = int(old[s.S_CONNECTION])
+    producer = talk.context.producer(connection)
+    losses = talk.context.tracker.state.connections[connection, s.C_LOSSES + producer]
+    is_whole = losses == old[s.S_LOSSES] and talk.context.by_number[connection].lost_at_end[producer] is None
+    return bool(marker[s.N_TAINTED]) or not is_whole or _may_have_asked_between(talk, before)
+
+
+def _stream_end_on_close(talk: Talk) -> Said:
+    rows = talk.rows[talk.rows[:, s.S_CLOSED_ROW] >= 0]
+    if not len(rows):
+        return Said("NA", "no stream is closed by the client")
+    return talk.is_on("send_stream_end_on_client_close_stream", int(rows[:, s.S_CLOSED_ROW].min()))
+
+
+def _active_only(talk: Talk) -> Said:
+    if not talk.streams:
+        return NOTHING
+    without = [number for number in talk.streams if not int(talk.context.streams[number, s.S_FLAGS]) & (_TO_LATEST | _ACTIVE_ONLY)]
+    if without:
+        message = f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag 0x04 (to latest) nor 0x10 (active only)"
+        return Said("FAIL", message, talk.asked(without))
+    return Said("PASS", "stream requests have flag 0x04 (to latest) or 0x10 (active only)", talk.asked(talk.streams))
+
+
+def _given(talk: Talk, key: str) -> tuple[list[int], list[int]]:
+    """Resumed streams (with, without) a member in the request's value, of those whose value can be read."""
+    found: tuple[list[int], list[int]] = [], []
+    for number in talk.resumed:
+        value = int(talk.context.streams[number, s.S_FILTER])
+        parsed = talk.context.tracker.conversation.filters[value] if value >= 0 else {}
+        if parsed is not None:
+            found[key not in parsed].append(number)
+    return found
+
+
+def _manifest_uid(talk: Talk) -> Said:
+    unused = _without_collections(talk)
+    if unused is not None:
+        return unused
+    given, left_out = _given(talk, "uid")
+    if left_out:
+        message = f"{len(left_out):,} of {len(given) + len(left_out):,} resumed streams are asked for without the manifest's uid"
+        return Said("FAIL", message, talk.asked(left_out))
+    if given:
+        return Said("PASS", "streams are resumed with the manifest's uid", talk.asked(given))
+    return Said("NA", "no stream is resumed")
+
+
+def _purge_seqno(talk: Talk) -> Said:
+    unused = _without_collections(talk)
+    if unused is not None or not talk.resumed:
+        return unused or Said("NA", "no stream is resumed")
+    said = talk.setting("max_marker_version", lambda value: value == "2.2", "")
+    if said.says != "PASS":
+        return said
+    given, left_out = _given(talk, "purge_seqno")
+    told = [number for number in left_out if talk.facts.before.get(number) in talk.facts.purges_told]
+    if told:
+        return Said("FAIL", f"{len(told):,} resumed streams are asked for without the purge_seqno that was told before", talk.asked(told))
+    return Said("PASS", "streams are resumed with the purge_seqno", talk.asked(given)) if given else said
+
+
+CHECKS: Mapping[str, Callable[[Talk], Said]] = {
+    "lint-name": _name,
+    "lint-hello": _hello,
+    "lint-noop": _noop,
+    "lint-noop-interval": _noop_interval,
+    "lint-flow-control": _flow_control,
+    "lint-ack-pace": _ack_pace,
+    "lint-cursor-dropping": _streaming("supports_cursor_dropping"),
+    "lint-high-seqnos": _high_seqnos,
+    "lint-failover-log": _failover_log,
+    "lint-resume-range": _resume_range,
+    "lint-stream-end-on-close": _stream_end_on_close,
+    "lint-active-only": _active_only,
+    "lint-expiry": _streaming("enable_expiry_opcode"),
+    "lint-flatbuffers": _flatbuffers,
+    "lint-purge-seqno": _purge_seqno,
+    "lint-oso-mode": _oso_mode,
+    "lint-manifest-uid": _manifest_uid,
+    "lint-compression": _compression,
+    "lint-v7-status": _streaming("v7_dcp_status_codes"),
+    "lint-connections": _connections,
+}
+"""By rule, in the order in which they are told."""
+
+_OF_ANY = frozenset({"lint-name", "lint-hello", "lint-connections"})
+"""Rules that also speak of connections on which the client does not consume."""

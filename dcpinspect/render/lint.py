@@ -1,0 +1,31 @@
+"""Verdicts of the family lint for people: a table for each connection."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+
+from dcpinspect.escape import escape, escape_rest
+from dcpinspect.findings.lint import Verdict
+from dcpinspect.streams.links import Link
+
+STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
+
+
+def lint_lines(verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callable[[str, str], str]) -> Iterator[str]:
+    """The tables; verdicts are in order of connections, and a connection without any has none."""
+    if not verdicts:
+        yield from ("", "lint: no connection to speak of, as no DCP open that was accepted was captured")
+    by_number = {link.number: link for link in links}
+    width = max((len(one.rule) for one in verdicts), default=0)
+    for number, group in groupby(verdicts, lambda one: one.connection):
+        mine = list(group)
+        link = by_number[number]
+        counts = Counter[str](one.says for one in mine)
+        told = ", ".join(f"{counts[says]} {says}" for says in STYLES)
+        yield ""
+        yield paint(f"lint of connection {number}, {escape(link.client)} to {escape(link.server)}: {told}", "bold")
+        for one in mine:
+            rows = f" (row{'s' if len(one.places) > 1 else ''} {', '.join(str(place.row) for place in one.places)})" if one.places else ""
+            yield f"    {paint(f'{one.says:4}', STYLES[one.says])}  {one.rule:{width}}  {escape_rest(one.why)}{rows}"
