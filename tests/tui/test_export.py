@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,6 +80,20 @@ def test_what_is_stopped_or_refused_leaves_nothing(tmp_path: Path, inspection: I
             export(str(tmp_path / name), inspection, np.array(ROWS), tell)
     assert [path.name for path in tmp_path.iterdir()] == ["there.csv"]
     assert there.read_text("utf-8") == "mine"
+
+
+def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, CAPTURE.read_bytes())
+    os.close(write)
+    piped = Inspection([f"/dev/fd/{read}"])
+    piped.load(lambda: None)
+    os.close(read)
+    with pytest.raises(UsageError, match="messages can be had in other formats"):
+        export(str(tmp_path / "a.pcapng"), piped, np.array(ROWS), lambda _: None)
+    export(str(tmp_path / "a.ndjson"), piped, np.array(ROWS), lambda _: None)
+    assert READERS["a.ndjson"](tmp_path / "a.ndjson") == ROWS
+    piped.close()
 
 
 def test_what_is_marked_or_else_shown_goes_to_the_file_that_is_named(tmp_path: Path) -> None:
