@@ -51,6 +51,8 @@ class Clients:
         found: dict[str, list[Turn]] = defaultdict(list)
         streams = self._context.streams
         for (client, _, _), numbers in self._context.of_client.items():
+            times = streams[numbers, s.S_OPENED + s.AT_TIME]
+            in_order = np.sort(times)  # requests may have been read before what the server had said earlier
             for place, number in enumerate(numbers):
                 row = streams[number]
                 is_rollback = row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0
@@ -59,8 +61,10 @@ class Clients:
                     continue
                 column = s.S_ANSWERED if is_rollback else s.S_FINISHED
                 time_ns = int(row[column + s.AT_TIME])
-                later = next((one for one in numbers[place + 1 :] if streams[one, s.S_OPENED + s.AT_TIME] >= time_ns), None)
-                reaction = None if later is None else int(streams[later, s.S_OPENED + s.AT_TIME]) - time_ns
+                later = int(np.searchsorted(in_order, time_ns, side="right"))
+                reaction = int(in_order[later]) - time_ns if later < len(numbers) else None
+                if time_ns in times[place + 1 : place + 2]:
+                    reaction = 0
                 found[client].append(Turn(number, time_ns, int(row[column + s.AT_ROW]), bool(is_rollback), reaction))
         for turns in found.values():
             turns.sort(key=lambda turn: (turn.time_ns, turn.row))
@@ -99,12 +103,12 @@ class Clients:
         return {*self._of_name[owner.name], *self._nameless[owner.host]} if owner.is_named else set(self._of_host[owner.host])
 
     @cached_property
-    def _asked(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """(row of the request or first message, connection) by vbucket and stream-id."""
-        found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        columns = self._context.streams[:, [s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_ROW, s.S_CONNECTION]].tolist()
-        for vbucket, sid, row, connection in columns:
-            found[vbucket, sid].append((row, connection))
+    def _asked(self) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+        """(row of the request or first message, its time, connection) by vbucket and stream-id."""
+        found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+        wanted = [s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_ROW, s.S_OPENED + s.AT_TIME, s.S_CONNECTION]
+        for vbucket, sid, row, time_ns, connection in self._context.streams[:, wanted].tolist():
+            found[vbucket, sid].append((row, time_ns, connection))
         return found
 
     def may_have_asked(self, turn: Turn) -> bool:
@@ -112,7 +116,7 @@ class Clients:
         row = self._context.streams[turn.stream]
         connections = self.may_be(int(row[s.S_CONNECTION]))
         asked = self._asked[int(row[s.S_VBUCKET]), int(row[s.S_SID])]
-        if any(when > turn.row and connection in connections for when, connection in asked):
+        if any((when > turn.row or time_ns > turn.time_ns) and connection in connections for when, time_ns, connection in asked):
             return True
         return any(self.hides(connection, turn.row, turn.time_ns) for connection in connections)
 

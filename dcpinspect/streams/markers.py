@@ -98,11 +98,11 @@ def on_marker(
     if old >= 0 and snapshots[old, s.N_LAYOUT] != s.UPR_LAYOUT and layout != s.UPR_LAYOUT:
         is_prologue = start == snapshots[old, s.N_START] and end == snapshots[old, s.N_END] and flags & HISTORY != 0
         is_over = snapshots[old, s.N_STATE] != w.OPEN
-        if is_prologue:
+        if is_prologue and not suspended:  # else the range may be that of another stream, whose request is lost
             place = snapshots[old, s.N_POSITION]
             if not is_over:
                 snapshots[old, s.N_STATE] = w.CONTINUED
-        elif start <= snapshots[old, s.N_END]:
+        elif start <= snapshots[old, s.N_END] and not is_prologue:
             snapshots[old, s.N_OVERLAPPED] = 1
             is_merged = 1
             if not suspended:

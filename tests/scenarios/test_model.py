@@ -126,6 +126,7 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("lossy", 42),
         ("lossy", 1288),
         ("lossy", 1443),
+        ("lossy", 3051),
         ("snaplen", 72),
         ("snaplen", 78),
         ("snaplen", 81),

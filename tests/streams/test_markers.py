@@ -41,6 +41,18 @@ def test_a_prologue_has_the_range_of_the_marker_with_history_that_follows() -> N
     assert states(seen) == ["continued", "complete"]
 
 
+def test_after_a_hole_the_same_range_may_be_that_of_another_stream() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory", "history")
+    with talk.lost():
+        stream.mutation(3, "k")
+    stream.snapshot(0, 10, "memory", "history")
+    stream.mutation(10, "k")
+    seen = tables(talk)
+    assert (seen.anomalies, states(seen)) == ([], ["unknown", "complete"])
+
+
 def test_a_replica_may_merge_snapshots() -> None:
     talk = opened()
     talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 12}]}, state="replica")
