@@ -83,7 +83,7 @@ def types(snapshots: Table) -> Table:
 
 
 def snapshot_records(snapshots: Table, streams: Table, state: Table, is_blind: Mask) -> Records:
-    """The table; ``state`` as from ``states``; ``is_blind``: streams with a consumer of which something was not captured."""
+    """The table; ``state`` as from ``states``; ``is_blind``: streams whose consumer may have asked for another in what was not captured."""
     number = snapshots[:, s.N_STREAM]
     sid = streams[number, s.S_SID]
     has_range = snapshots[:, s.N_LAYOUT] > s.UPR_LAYOUT

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.between import resumed_gaps, rollback_gaps
@@ -42,6 +43,8 @@ Table = npt.NDArray[np.int64]
 
 ROUNDS = 16
 """How often captures are read again to compare streams, at most."""
+_SHORTEST_REQUEST = HEADER_SIZE + 40
+"""Bytes of a stream request of the first specification; all others are longer."""
 COLLECTIONS = "Collections"
 """Feature of HELLO without which no request can ask for some collections only."""
 
@@ -166,6 +169,7 @@ class Tracker:
             of_connection.setdefault(connection, []).append(verdict)
         replicas = replica_streams(streams, sessions, by_number)
         blind = blind_connections(state.connections, by_number)
+        may_ask = deaf_connections(state.connections, by_number, losses)
         known = (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0) & ~blind
         snapshot_states = states(
             snapshots,
@@ -177,7 +181,7 @@ class Tracker:
         return Tables(
             connections=connection_records(links, sessions, state.connections, flows, of_connection),
             streams=stream_table,
-            snapshots=snapshot_records(snapshots, streams, snapshot_states, blind[streams[:, s.S_CONNECTION]]),
+            snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams[:, s.S_CONNECTION]]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
@@ -296,6 +300,18 @@ def blind_connections(connections: Table, links: Mapping[int, Link]) -> npt.NDAr
         consumer = 1 - max(0, int(connections[link.number, s.C_PRODUCER]))
         lost = connections[link.number, s.C_LOSSES + consumer] > 0 or link.lost_at_end[consumer] is not None
         found[link.number] = lost or not link.has_handshake
+    return found
+
+
+def deaf_connections(connections: Table, links: Mapping[int, Link], losses: Table) -> npt.NDArray[np.bool_]:
+    """Connections, by number, of whose consumer so much was not captured in one place that it may have asked for a stream."""
+    found = np.zeros(len(connections), dtype=np.bool_)
+    for link in links.values():
+        consumer = 1 - max(0, int(connections[link.number, s.C_PRODUCER]))
+        found[link.number] = link.lost_at_end[consumer] is not None or not link.has_handshake
+    is_long = losses[:, s.L_END] - losses[:, s.L_START] >= _SHORTEST_REQUEST
+    producer = connections[losses[:, s.L_CONNECTION], s.C_PRODUCER]
+    found[losses[is_long & (losses[:, s.L_DIRECTION] != producer), s.L_CONNECTION]] = True
     return found
 
 
