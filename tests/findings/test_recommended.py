@@ -141,6 +141,17 @@ def test_the_end_of_the_snapshot_in_a_hole() -> None:
     assert said("lint-resume-range", resumed()) == "PASS"
 
 
+def test_a_stream_between_two_in_a_hole_may_have_told_no_purge_seqno() -> None:
+    talk = client()
+    stream = talk.stream(7, log=LOG)
+    stream.snapshot(0, 100, "memory", version="v2.2", max_visible_seqno=100, high_completed_seqno=0, purge_seqno=3, high_prepared_seqno=0)
+    stream.end("state-changed")
+    with talk.lost():
+        talk.stream(7, log=LOG).end("state-changed")
+    talk.stream(7, log=LOG, start=50, uuid=0xB)
+    assert said("lint-purge-seqno", talk) == "NA"
+
+
 def test_acknowledgements_behind_a_hole_are_not_counted() -> None:
     talk = acknowledging((158,) * 3, connection_buffer_size="20000")
     with talk.lost():
