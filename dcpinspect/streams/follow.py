@@ -484,6 +484,8 @@ def follow_messages(
                 on_close(i, kind, seed, messages, connections, slots, keys, streams)
             elif kind == s.SEQNO_ACK:
                 on_seqno_ack(i, seed, messages, connections, slots, keys, streams, anomalies, counts)
+            elif kind == s.ACK and connections[c, s.C_PRODUCER] == d:
+                note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
             else:
                 on_connection(i, kind, messages, connections)
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.findings.order import RULES
+from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings, told
 from tests.peers.script import Stream, hlc
 from tests.streams.told import Told, opened
@@ -252,3 +253,18 @@ def test_what_many_vbuckets_share_is_one_finding() -> None:
     assert (found.vbuckets, found.count, len(found.places)) == ((3, 4, 5, 9), 4, 6)
     assert found.message.startswith("mutation 1 before any marker on 4 vbuckets in ")
     assert found.message.endswith(": 3–5, 9")
+
+
+def test_a_producer_that_acknowledges_does_what_consumers_do() -> None:
+    talk = opened(connection_buffer_size="1000")
+    talk.send("client", encode("dcp_buffer_acknowledgement", ack_bytes=0))
+    assert findings(talk, rules=["role-violation"]) == []
+    talk.send("server", encode("dcp_buffer_acknowledgement", ack_bytes=10))
+    (found,) = findings(talk, rules=["role-violation"])
+    assert (found.severity, found.message) == ("warning", "buffer_acknowledgement sent by the producer")
+
+
+def test_who_acknowledges_on_a_connection_without_known_roles_accuses_nobody() -> None:
+    talk = Told("test:1")
+    talk.send("server", encode("dcp_buffer_acknowledgement", ack_bytes=10))
+    assert findings(talk, rules=["role-violation"]) == []
