@@ -73,6 +73,7 @@ def unfounded(tape: Tape, found: Read, ends: Collection[int] | None = None) -> l
     """
     vanished = {one.connection for one in tape.entries if isinstance(one, Closed) and ends is not None and one.connection not in ends}
     by_row = {one.row: one.said for one in found.heard}
+    until_ns = max((one.said.time_ns for one in found.heard), default=0)
     answered = answers(tape)
     out = []
     for finding in found.findings:
@@ -82,8 +83,8 @@ def unfounded(tape: Tape, found: Read, ends: Collection[int] | None = None) -> l
                 continue  # without a SYN, and too little of it read to know which connection of its addresses this is
             if not finding.places:  # of the connection
                 said = [one.said for one in found.heard if one.said.connection == found.connections[finding.connections[0] - 1]]
-            is_absence = finding.rule in COMES_NO_MORE and _is_absent(tape, said, finding)
-            if finding.rule == "silent-connection" and len(finding.places) == 1:  # up to the end of the capture
+            is_absence = finding.rule in COMES_NO_MORE and _is_absent(tape, said, finding, until_ns)
+            if finding.rule in ("silent-connection", "noop-unanswered") and len(finding.places) == 1:  # up to the end of the capture
                 is_absence = bool(said) and said[0].connection in vanished
             if not is_absence and not _is_accounted_for(tape, finding, said, answered):
                 rows = [place.row for place in finding.places]
@@ -105,8 +106,8 @@ def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answer
     return accounts is not None and any(accounts(one) for each in said for one in (each, answered.get(each)) if one is not None)
 
 
-def _is_absent(tape: Tape, pointed: Sequence[Said], finding: Finding) -> bool:
-    """Whether the client, or its server, had nothing more to say of the vbucket of what a finding points at first."""
+def _is_absent(tape: Tape, pointed: Sequence[Said], finding: Finding, until_ns: int) -> bool:
+    """Whether the client, or its server, had nothing more to say, until then, of the vbucket of what a finding points at first."""
     if not pointed or not finding.vbuckets:
         return False
     is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
@@ -117,7 +118,8 @@ def _is_absent(tape: Tape, pointed: Sequence[Said], finding: Finding) -> bool:
     later = (
         one
         for one in tape.said
-        if one.time_ns > offender.time_ns and (one.connection == offender.connection if is_servers else names.get(one.connection) == own)
+        if offender.time_ns < one.time_ns <= until_ns
+        and (one.connection == offender.connection if is_servers else names.get(one.connection) == own)
     )
     missing = COMES_NO_MORE[finding.rule]
     asked = {(one.name, one.parts.get("vbucket")) for one in later if one.side == "request"}

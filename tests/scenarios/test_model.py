@@ -123,6 +123,8 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
     [
         ("begun", 64),
         ("doubled", 120),
+        ("cut", 42),
+        ("lossy", 30),
         ("lossy", 42),
         ("lossy", 1288),
         ("lossy", 1443),
