@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -36,6 +37,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             if os.environ.get("CI"):
                 pytest.fail(reason + "; CI installs it", pytrace=False)
             pytest.skip(reason)
+
+
+@pytest.fixture(autouse=True)
+def _kernels_are_made_again() -> Iterator[None]:
+    """A live capture makes no machine code from then on, which is for its process, not for the tests that come after."""
+    yield
+    if (kernel := sys.modules.get("dcpinspect.kernel")) is not None:
+        kernel._state["numba"] = 1
 
 
 @pytest.fixture
