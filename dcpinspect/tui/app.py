@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +23,8 @@ from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
 from dcpinspect.errors import DcpInspectError, UsageError
-from dcpinspect.escape import cells, clip, escape
+from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.columns import Rows
-from dcpinspect.render.lines import Lines
 from dcpinspect.render.timeline import ASCII as ASCII_LANES
 from dcpinspect.render.timeline import LETTERS, legend
 from dcpinspect.render.timeline import UNICODE as UNICODE_LANES
@@ -37,7 +34,7 @@ from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui import findings as found
-from dcpinspect.tui import theme, vbucket_grid
+from dcpinspect.tui import frame, theme, vbucket_grid
 from dcpinspect.tui.dialogs import Help, Prompt, Question
 from dcpinspect.tui.export import NAMES, export, refuse
 from dcpinspect.tui.field_tree import FieldTree
@@ -45,21 +42,18 @@ from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.findings import FindingList
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.jumps import Jumps, Spot
-from dcpinspect.tui.keys import KEYS, VIEWS, footer
+from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.links import WORDS, target
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import FORMS, Target, parse_place
 from dcpinspect.tui.row_index import RowIndex
+from dcpinspect.tui.search import matcher, search
 from dcpinspect.tui.stats import StatsView
 from dcpinspect.tui.timeline import Timeline, stories_of
 from dcpinspect.tui.vbucket_grid import VbucketGrid
 
 BEAT = 0.1
 """Seconds between two looks at what reading has brought."""
-_FOUND_PAGE = 512
-"""Rows that are searched at once."""
-_TITLES = {"packets": "Packets", "vbuckets": "vBuckets", "timeline": "Timeline", "findings": "Findings", "stats": "Stats"}
-_SHORT = {"packets": "Pkt", "vbuckets": "vB", "timeline": "Time", "findings": "Find", "stats": "Stat"}
 
 
 class InspectApp(App[None]):
@@ -214,65 +208,14 @@ class InspectApp(App[None]):
 
     def draw_frame(self) -> None:
         """The lines around the view: tabs, progress, keys."""
-        width = self.size.width
-        inspection, results = self.inspection, self.inspection.results
-        left = Text(" ")
-        names = _TITLES if width >= 100 else _SHORT
-        for number, view in enumerate(VIEWS, 1):
-            left.append(f"{number} {names[view]}", "bold reverse" if view == self.view else "")
-            left.append("  " if width >= 100 else " ")
-        counts = {severity: sum(one.severity == severity for one in results.findings) for severity in ("error", "warning", "note")}
-        name = escape(Path(inspection.files[0]).name) + (f" and {len(inspection.files) - 1} more" if len(inspection.files) > 1 else "")
-        state = self._state()
-        parts = [name, f"{inspection.store.rows:,} messages" if width >= 100 else "", state]
-        right = Text("  ".join(part for part in parts if part) + "  ")
-        right.append(f"{self.glyphs.error} {counts['error']}", "bold red" if counts["error"] else "")
-        right.append(f"  {self.glyphs.warning} {counts['warning']}", "bold yellow" if counts["warning"] else "")
-        right.append(f"  {self.glyphs.note} {counts['note']} ")
-        room = width - left.cell_len - right.cell_len
-        if room < 0:
-            right = Text(clip(right.plain, max(0, width - left.cell_len)))
-            room = max(0, width - left.cell_len - right.cell_len)
-        self._tabs.update(left + Text(" " * room) + right)
+        self._tabs.update(frame.tabs(self.inspection, self.view, self.glyphs, self.size.width))
+        self._keys.update(frame.keys(self.view, self.size.width))
         self._draw_progress()
-        self._draw_keys(width)
-
-    def _state(self) -> str:
-        state = self.inspection.state
-        if state == "reading":
-            share = self.inspection.share
-            return "live" if self.inspection.is_live else "reading" if share is None else f"{share:.0%}"
-        return {"done": "", "stopped": "stopped", "failed": "incomplete"}[state]
 
     def _draw_progress(self) -> None:
-        line = self._progress
-        inspection = self.inspection
-        text = self._said
-        if inspection.state == "reading" and not text:
-            share, speed = inspection.share, inspection.speed
-            if not share or not speed:
-                text = f" reading, {inspection.store.rows:,} messages so far · Esc stops"
-            else:
-                left = (inspection.reading.capture.size or 0) * (1 - share) / speed
-                text = f" reading {share:.0%} · {speed / 2**20:,.0f} MiB/s · {left:,.0f} s left · Esc stops"
-        elif inspection.state == "failed" and not text:
-            text = f" {inspection.error}"
-        elif not inspection.store.rows and not text:
-            text = " no DCP message in this capture; q leaves, 'dcpinspect read --stats' says what it holds, --port names another port"
-        line.set_class(bool(text), "on")
-        line.update(Text(clip(text, max(0, self.size.width - 1))))
-
-    def _draw_keys(self, width: int) -> None:
-        text = Text(" ")
-        *pairs, last = sorted(footer(self.view), key=lambda pair: pair[0] == "?")  # there is always room for the key that tells the others
-        room = width - cells(f"{last[0]} {last[1]}")
-        fitting = [sum(cells(f"{key} {word}  ") for key, word in pairs[: count + 1]) < room for count in range(len(pairs))]
-        for key, word in pairs[: sum(fitting)]:
-            text.append(f"{key} ", "bold")
-            text.append(f"{word}  ")
-        text.append(f"{last[0]} ", "bold")
-        text.append(last[1])
-        self._keys.update(text)
+        text = self._said or frame.progress(self.inspection)
+        self._progress.set_class(bool(text), "on")
+        self._progress.update(Text(clip(text, max(0, self.size.width - 1))))
 
     def say(self, text: str) -> None:
         """A word in the line above the keys, until the next key."""
@@ -614,7 +557,7 @@ class InspectApp(App[None]):
     def _finding_opened(self, event: FindingList.Opened) -> None:
         one = self.finding_list.findings[event.finding]
         if one.places:
-            self.to_row(one.places[min(self.finding_list.evidence, len(one.places) - 1)].row, _FIELDS.get(one.rule, ""))
+            self.to_row(one.places[min(self.finding_list.evidence, len(one.places) - 1)].row, found.FIELDS.get(one.rule, ""))
         else:
             self.say("this finding has no message of its own")
 
@@ -704,7 +647,7 @@ class InspectApp(App[None]):
             return
         self._searched = text
         try:
-            _matcher(text)
+            matcher(text)
         except UsageError as error:
             self.say(str(error))
             return
@@ -713,26 +656,23 @@ class InspectApp(App[None]):
 
     @work(thread=True, group="find", exclusive=True)
     def _search(self, text: str, index: RowIndex, row: int) -> None:
-        matches, of_bytes = _matcher(text), text.startswith("x:")
-        lines = Lines()
-        place = index.place(row) + 1 if index.has(row) else index.place(row)
-        for start in range(place, len(index), _FOUND_PAGE):
-            if self._is_stopping_search.is_set():
-                self.call_from_thread(self.say, f"stopped at row {index.row(start):,}")
-                return
-            rows = index.rows(start, start + _FOUND_PAGE)
-            try:
-                batch = self.inspection.store.messages(rows)
-            except DcpInspectError as error:
-                self.call_from_thread(self.say, str(error))
-                return
-            for number, one in enumerate(rows.tolist()):
-                if matches(batch.bytes_of(number) if of_bytes else lines.line(batch, number)):
-                    self.call_from_thread(self.to_row, one)
-                    return
-            if not (start - place) % (16 * _FOUND_PAGE):
-                self.call_from_thread(self.say, f"looking, at row {int(rows[-1]):,} · Esc stops")
-        self.call_from_thread(self.say, f"no {escape(text)} after row {row:,}")
+        def goes_on(at: int) -> bool:
+            if at:
+                self.call_from_thread(self.say, f"looking, at row {at:,} · Esc stops")
+            return not self._is_stopping_search.is_set()
+
+        try:
+            found_row = search(self.inspection.store, index, row, text, goes_on)
+        except InterruptedError:
+            self.call_from_thread(self.say, "the search was stopped")
+        except DcpInspectError as error:
+            self.call_from_thread(self.say, str(error))
+        else:
+            if found_row is None:
+                self.call_from_thread(self.say, f"no {escape(text)} after row {row:,}")
+            else:
+                self.call_from_thread(self.say, "")
+                self.call_from_thread(self.to_row, found_row)
 
     # -- the rest -----------------------------------------------------------------------------------------
 
@@ -869,49 +809,3 @@ class InspectApp(App[None]):
                 yield SystemCommand(key.text, f"key {key.shown}", lambda action=key.action: self.call_later(self.run_action, action))
         for name, preset in FILTERS.items():
             yield SystemCommand(f"filter: {name}", preset.doc, lambda name=name: self.call_later(self.bar.apply, f"@{name}"))
-
-
-_FIELDS = {
-    "bad-stream-range": "start_seqno",
-    "seqno-not-increasing": "by_seqno",
-    "seqno-outside-snapshot": "by_seqno",
-    "seqno-below-request-start": "by_seqno",
-    "seqno-repeated-after-advanced": "by_seqno",
-    "event-before-marker": "by_seqno",
-    "rollback": "status",
-    "rollback-above-start": "rollback_seqno",
-    "stream-refused": "status",
-    "stream-end-reason": "end_reason",
-    "opaque-mismatch": "opaque",
-    "marker-range-inverted": "start_seqno",
-    "marker-overlap": "start_seqno",
-    "marker-behind": "end_seqno",
-    "undefined-datatype": "datatype",
-    "cas-zero": "cas",
-    "cas-regress": "cas",
-    "failover-log-order": "failover_log",
-    "control-rejected": "key",
-    "control-unknown-key": "key",
-    "json-bit-not-json": "value",
-    "bad-snappy": "value",
-    "bad-xattr-section": "value",
-}
-"""The field of the offending message that a rule speaks of."""
-
-
-def _matcher(text: str) -> Callable[[Any], bool]:
-    """Whether a line, or the bytes of a message, hold what is looked for. Raises UsageError."""
-    if text.startswith("x:"):
-        try:
-            wanted = bytes.fromhex(text[2:])
-        except ValueError:
-            raise UsageError(f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57") from None
-        return lambda data: wanted in data
-    if len(text) > 2 and text.startswith("/") and text.endswith("/"):
-        try:
-            pattern = re.compile(text[1:-1])
-        except re.error as error:
-            raise UsageError(f"{clip(escape(text), 30)}: {error}") from None
-        return lambda line: pattern.search(line) is not None
-    wanted_text = text.casefold()
-    return lambda line: wanted_text in line.casefold()

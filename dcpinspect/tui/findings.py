@@ -243,3 +243,31 @@ def about(one: Finding | None, glyphs: Glyphs, evidence: int) -> Text:
         out.append("\nPublic reports ", "dim")
         out.append(", ".join(rule.reports))
     return out
+
+
+FIELDS = {
+    "bad-stream-range": "start_seqno",
+    "seqno-not-increasing": "by_seqno",
+    "seqno-outside-snapshot": "by_seqno",
+    "seqno-below-request-start": "by_seqno",
+    "seqno-repeated-after-advanced": "by_seqno",
+    "event-before-marker": "by_seqno",
+    "rollback": "status",
+    "rollback-above-start": "rollback_seqno",
+    "stream-refused": "status",
+    "stream-end-reason": "end_reason",
+    "opaque-mismatch": "opaque",
+    "marker-range-inverted": "start_seqno",
+    "marker-overlap": "start_seqno",
+    "marker-behind": "end_seqno",
+    "undefined-datatype": "datatype",
+    "cas-zero": "cas",
+    "cas-regress": "cas",
+    "failover-log-order": "failover_log",
+    "control-rejected": "key",
+    "control-unknown-key": "key",
+    "json-bit-not-json": "value",
+    "bad-snappy": "value",
+    "bad-xattr-section": "value",
+}
+"""The field of the offending message that a rule speaks of."""

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.tui import frame
+from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.keys import VIEWS
+from dcpinspect.tui.theme import ASCII, UNICODE
+from tests.tui.screens import SAMPLES
+
+
+@given(st.sampled_from(VIEWS), st.integers(20, 300))
+def test_the_line_of_keys_fits_and_always_has_help(view: str, width: int) -> None:
+    line = frame.keys(view, width)
+    assert line.plain.endswith("? Help")
+    assert line.cell_len <= max(width, 8)
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_tabs_fill_their_line_and_say_how_far_reading_is(glyphs: object) -> None:
+    inspection = Inspection([str(SAMPLES / "rollback.pcap")])
+    assert frame.state(inspection) == "0%"
+    assert "Esc stops" in frame.progress(inspection)
+    inspection.load(lambda: None)
+    assert frame.state(inspection) == frame.progress(inspection) == ""
+    for width in range(20, 200):
+        line = frame.tabs(inspection, "stats", glyphs, width)  # type: ignore[arg-type]
+        assert line.cell_len == max(width, len(" 1 Pkt 2 vB 3 Time 4 Find 5 Stat "))
+    assert "161 messages" in frame.tabs(inspection, "stats", UNICODE, 120).plain
+    inspection.close()
+
+
+def test_a_capture_without_messages_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "empty.pcap"
+    path.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:24])
+    inspection = Inspection([str(path)])
+    inspection.load(lambda: None)
+    assert "no DCP message" in frame.progress(inspection)
+    inspection.close()

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from dcpinspect.errors import UsageError
+from dcpinspect.reading import Reading
+from dcpinspect.store.store import Store
+from dcpinspect.tui.row_index import RowIndex
+from dcpinspect.tui.search import matcher, search
+from tests.tui.screens import SAMPLES
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with Store() as kept:
+        with Reading([str(SAMPLES / "rollback.pcap")], keeper=kept) as reading:
+            for _ in kept.fill(reading):
+                pass
+        yield kept
+
+
+def whole(store: Store) -> RowIndex:
+    index = RowIndex()
+    index.grow(1, store.rows)
+    return index
+
+
+@pytest.mark.parametrize(("text", "after", "row"), [("ROLLBACK", 0, 100), ("rollback", 100, 104), ("/no such/", 0, None), ("x:8150", 0, 8)])
+def test_the_first_row_after_one_that_matches(store: Store, text: str, after: int, row: int | None) -> None:
+    assert search(store, whole(store), after, text, lambda _: True) == row
+
+
+def test_it_ends_when_it_is_told_to(store: Store) -> None:
+    with pytest.raises(InterruptedError):
+        search(store, whole(store), 0, "rollback", lambda _: False)
+
+
+@pytest.mark.parametrize("text", ["x:8", "x:zz", "/(/"])
+def test_what_cannot_be_looked_for_is_said(text: str) -> None:
+    with pytest.raises(UsageError):
+        matcher(text)
