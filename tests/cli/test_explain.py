@@ -81,8 +81,9 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
     [
         (["rolback"], "dcpinspect: nothing is called rolback; did you mean rollback or rollback-loop or rollback-layout?"),
         (
-            ["duplicate-seqn"],
-            "dcpinspect: nothing is called duplicate-seqn; did you mean duplicate-stream-request or duplicate-key-in-snapshot?",
+            ["rollback-not-honored"],
+            "dcpinspect: nothing is called rollback-not-honored;"
+            " did you mean rollback-not-honoured or rollback-not-followed or rollback-loop?",
         ),
         (
             ["xyzzy"],
