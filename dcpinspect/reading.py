@@ -127,7 +127,7 @@ class Reading:
 
         self.track()
         assert self.tracker is not None
-        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules)
+        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None)
         self._redactor = redactor
 
     def __enter__(self) -> Self:

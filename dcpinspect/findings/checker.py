@@ -103,9 +103,10 @@ _SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKE
 class Checker:
     """Finds what is wrong in the batches that a tracker is fed with."""
 
-    def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY) -> None:
-        """``rules``: ids of those that are wanted."""
+    def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY, *, with_keys: bool = True) -> None:
+        """``rules``: ids of those that are wanted. ``with_keys``: findings may name documents that batches do not show."""
         wanted = set(rules)
+        self._with_keys = with_keys
         self._tracker = tracker
         if wanted & order.OF_CONTENTS:
             tracker.contents = Contents()
@@ -182,7 +183,7 @@ class Checker:
             collector.add(occurrence)
         for occurrence in markers.findings(context, tables):
             collector.add(occurrence)
-        for occurrence in gaps.findings(context, tables.all_gaps):
+        for occurrence in gaps.findings(context, tables.all_gaps, with_keys=self._with_keys):
             collector.add(occurrence)
         if self._tracker.flow is not None:
             for occurrence in flow.findings(context, self._tracker.flow, is_whole=is_whole):

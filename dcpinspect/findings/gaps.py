@@ -44,15 +44,19 @@ RULES = (
 )
 
 
-def findings(context: Context, gaps: Gaps) -> Iterator[Occurrence]:
-    """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others."""
+def findings(context: Context, gaps: Gaps, *, with_keys: bool = True) -> Iterator[Occurrence]:
+    """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others.
+
+    ``with_keys``: documents are named.
+    """
     unexplained = gaps.unexplained
     yield from _bulk(context, gaps.table[unexplained.in_history], "gap-in-history-snapshot", "warning", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
     for number, other, event in unexplained.missing:
         gap = gaps.table[number]
         seqno = plain(event[T_SEQNO])
-        message = f"{key_text(event)} seqno {seqno} was sent to {_elsewhere(context, gap, other)}, not here"
+        what = f"{key_text(event)} " if with_keys else ""
+        message = f"{what}seqno {seqno} was sent to {_elsewhere(context, gap, other)}, not here"
         here, there = context.at(int(gap[s.G_STREAM]), gap, s.G_BEFORE_AT), context.at(other, event, T_PLACE)
         yield _occurrence(context, "item-missing", "error", message, gap, here, there, seqnos=(seqno,))
 

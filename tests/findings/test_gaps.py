@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from tests.builders import Recorded, pcap
 from tests.findings.checked import findings
@@ -203,6 +204,16 @@ def test_files_are_read_again_for_it(tmp_path: Path) -> None:
             "k4 seqno 4 was sent to connection 1, not here"
         ]
         assert reading.by_name()["gaps"].values("cause") == ["unexplained"]
+
+
+def test_where_keys_are_replaced_none_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "two.pcap"
+    path.write_bytes(pcap(Recorded(packet.data, packet.wire, packet.time_ns, packet.link_type) for packet in packets(*pair())))
+    with Reading([str(path)]) as reading:
+        reading.check(redactor=Redactor())
+        for _ in reading:
+            pass
+        assert [one.message for one in reading.findings() if one.rule == "item-missing"] == ["seqno 4 was sent to connection 1, not here"]
 
 
 def test_of_two_stream_ids_on_one_connection_the_other_is_named() -> None:
