@@ -268,10 +268,10 @@ class Query:
             raise KeyboardInterrupt
         try:
             return step()
-        except (duckdb.Error, pa.ArrowException, RuntimeError) as error:
+        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
             if self._captures.failure is not None:
                 raise self._captures.failure from None
-            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException))
+            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException, OSError))  # Arrow's errors of input are Python's
             if self._ended.is_set() or not is_theirs or isinstance(error, duckdb.InterruptException):
                 # Of KeyboardInterrupt DuckDB makes a RuntimeError, and Arrow, in a scan, any error with the traceback as its text.
                 raise KeyboardInterrupt from None
