@@ -20,8 +20,18 @@ def jupyter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outputs(notebook: Any) -> list[Any]:
-    """What stands below each cell."""
-    return [[dict(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+    """What stands below each cell; what is printed comes in as many pieces as the kernel likes."""
+    return [_joined([dict(output) for output in cell.outputs]) for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for piece in pieces:
+        if found and piece["output_type"] == found[-1]["output_type"] == "stream" and piece["name"] == found[-1]["name"]:
+            found[-1]["text"] += piece["text"]
+        else:
+            found.append(piece)
+    return found
 
 
 @pytest.mark.usefixtures("jupyter")
