@@ -20,18 +20,8 @@ def jupyter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outputs(notebook: Any) -> list[Any]:
-    """What stands below each cell; what is printed comes in as many pieces as the kernel likes."""
-    return [_joined([dict(output) for output in cell.outputs]) for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for piece in pieces:
-        if found and piece["output_type"] == found[-1]["output_type"] == "stream" and piece["name"] == found[-1]["name"]:
-            found[-1]["text"] += piece["text"]
-        else:
-            found.append(piece)
-    return found
+    """What stands below each cell."""
+    return [[dict(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
 
 
 @pytest.mark.usefixtures("jupyter")
@@ -39,7 +29,9 @@ def _joined(pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_notebook_runs_and_prints_what_it_shows(path: Path, request: pytest.FixtureRequest) -> None:
     notebook = read(path, as_version=4)
     shown, metadata = outputs(notebook), dict(notebook.metadata)
-    client = NotebookClient(notebook, timeout=120, record_timing=False, resources={"metadata": {"path": str(path.parent)}})
+    folder = {"metadata": {"path": str(path.parent)}}
+    # What is printed comes in as many pieces as the kernel likes.
+    client = NotebookClient(notebook, timeout=120, record_timing=False, coalesce_streams=True, resources=folder)
     client.execute()
     notebook.metadata = from_dict(metadata)  # not the version of Python that ran it
     if request.config.getoption("--update-golden"):
