@@ -8,9 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -30,8 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker in item.iter_markers("requires"):
-        (tool,) = marker.args
+    tools = [tool for marker in item.iter_markers("requires") for tool in marker.args]
+    if item.get_closest_marker("spark") is not None:
+        tools.append("java")
+    for tool in tools:
         if shutil.which(tool) is None:
             reason = f"needs {tool}, which is not installed"
             if os.environ.get("CI"):
@@ -45,6 +51,28 @@ def _kernels_are_made_again() -> Iterator[None]:
     yield
     if (kernel := sys.modules.get("dcpinspect.kernel")) is not None:
         kernel._state["numba"] = 1
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Spark, with two processors, for the whole run; starting it takes seconds. Tests that use it are marked ``spark``."""
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    from pyspark.sql import SparkSession  # deferred: few tests need it
+
+    settings: dict[str, bool | float | int | str | None] = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # a run of a minute is not worth more
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -44,7 +44,10 @@ CONTRACTS = {**BY_TABLE, "findings": FINDINGS}
 CHECKED = ("findings", "vbuckets")
 """Those of them that rules have to be asked for."""
 
+_AT = [column.name for column in FINDINGS.columns].index("frames") + 1
 _FILES = _C("files", "words", "capture of each of the frames; there where several captures are read")
+FINDINGS_WITH_FILES = replace(FINDINGS, columns=(*FINDINGS.columns[:_AT], _FILES, *FINDINGS.columns[_AT:]))
+"""The same where several captures are read."""
 
 
 def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], files: Sequence[str]) -> Records:
@@ -70,10 +73,7 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         "last_time": [one.last_time_ns or None for one in findings],
         "count": [one.count for one in findings],
     }
-    table = FINDINGS
-    if len(files) > 1:
-        at = [column.name for column in table.columns].index("frames") + 1
-        table = replace(table, columns=(*table.columns[:at], _FILES, *table.columns[at:]))
+    table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
     return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))
 
 

@@ -1,0 +1,140 @@
+"""The tables as Spark keeps them: types that it has, without a bit lost.
+
+Spark knows no unsigned numbers. Those below 64 bits go to the next wider type; those of 64 bits are BIGINT with the same bits, which
+costs nothing and comes back exactly; so are CAS and UUIDs, which elsewhere are 0x-strings. ``views`` shows all of them as what they
+mean. Times are TIMESTAMP in microseconds, with nanoseconds beside them as everywhere.
+
+This is the one place where tables change into that form: as Arrow, which is what Spark's Python tasks take and give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.findings.record import CONTRACTS, FINDINGS_WITH_FILES
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.tables.arrow import TYPES, plain, short, type_of
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.records import RecordColumn, arrow_type
+from dcpinspect.tables.schema import BY_NAME, COLUMNS, ColumnKind
+
+TABLES = ("messages", *CONTRACTS)
+"""The tables, by their names in SQL."""
+
+_WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
+_NAMES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    TYPES["time"]: "TIMESTAMP",
+}
+
+
+@cache
+def table_schema(name: str) -> Any:
+    """The Arrow schema of a table as Spark keeps it. Every table of records has the name of its capture."""
+    if name == "messages":
+        return pa.schema([_field(column.name, type_of(column.name), column.kind) for column in COLUMNS])
+    fields = []
+    for column in _record_columns(name):
+        fields.append(_field(column.name, arrow_type(column), column.kind))
+        if column.kind == "time":
+            fields.append(pa.field(f"{column.name}_ns", pa.int64()))
+    return pa.schema(fields)
+
+
+@cache
+def whole_numbers(name: str) -> dict[str, ColumnKind]:
+    """The columns of a table that are BIGINT for their bits: u64 or hex64."""
+    kinds = {column.name: column.kind for column in (COLUMNS if name == "messages" else _record_columns(name))}
+    return {column: "u64" if kind == "u64" else "hex64" for column, kind in kinds.items() if kind in ("u64", "hex64")}
+
+
+def ddl(schema: Any) -> str:
+    """An Arrow schema that Spark can keep, in the words of Spark SQL: for ``mapInArrow``, a data source or a reader."""
+    return ", ".join(f"`{field.name}` {_spark_name(field.type)}" for field in schema)
+
+
+def message_rows(batch: MessageBatch, rows: Rows, columns: Sequence[str]) -> Any:
+    """These columns of these messages as a record batch of Spark's types; 64-bit numbers are never turned into text on the way."""
+    arrays = []
+    for name in columns:
+        array = short(batch, rows, name)
+        if BY_NAME[name].kind != "hex64":
+            array = plain(array, name)
+        arrays.append(_kept(array, table_schema("messages").field(name).type))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([table_schema("messages").field(name) for name in columns]))
+
+
+def kept(name: str, table: Any) -> Any:
+    """The Arrow table ``name``, as the engine makes it, in the form that Spark keeps; a column that it lacks is null everywhere."""
+    schema = table_schema(name)
+    columns = [
+        pa.chunked_array([_kept(chunk, field.type) for chunk in table[field.name].chunks], field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _record_columns(name: str) -> tuple[RecordColumn, ...]:
+    return FINDINGS_WITH_FILES.columns if name == "findings" else CONTRACTS[name].with_file.columns
+
+
+def _field(name: str, kind: Any, of: str) -> Any:
+    return pa.field(name, pa.int64() if of == "hex64" else _kept_type(kind))
+
+
+def _kept_type(kind: Any) -> Any:
+    if pa.types.is_map(kind):
+        return pa.map_(_kept_type(kind.key_type), _kept_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_kept_type(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _kept_type(field.type)) for field in kind])
+    return _WIDER.get(kind, kind)
+
+
+def _kept(array: Any, kind: Any) -> Any:
+    """An array as one of the type that Spark keeps."""
+    if array.type == kind:
+        return array
+    if pa.types.is_uint64(array.type):
+        return array.view(kind)
+    if pa.types.is_string(array.type):
+        return _bits(array)
+    return array.cast(kind, safe=False)  # numbers within lists and records keep their bits, as those of columns do
+
+
+def _bits(texts: Any) -> Any:
+    """0x-strings of 16 digits as the numbers that they are, in BIGINT."""
+    if not len(texts):
+        return pa.array([], pa.int64())
+    digits = texts.fill_null("0x" + "0" * 16)
+    start = int(np.frombuffer(digits.buffers()[1], np.int32)[digits.offset])
+    text = np.frombuffer(digits.buffers()[2], np.uint8, 18 * len(digits), start).reshape(-1, 18)[:, 2:]
+    nibbles = np.where(text >= ord("a"), text - (ord("a") - 10), text - ord("0"))
+    octets = np.ascontiguousarray(nibbles[:, 0::2] << 4 | nibbles[:, 1::2])
+    values = octets.view(">u8").reshape(-1).astype(np.uint64).view(np.int64)
+    mask = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
+    return pa.array(values, pa.int64(), mask=mask)
+
+
+def _spark_name(kind: Any) -> str:
+    if pa.types.is_map(kind):
+        return f"MAP<{_spark_name(kind.key_type)}, {_spark_name(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_spark_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'`{field.name}`: {_spark_name(field.type)}' for field in kind)}>"
+    return _NAMES[kind]
