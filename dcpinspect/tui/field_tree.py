@@ -15,6 +15,7 @@ from textual.strip import Strip
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.field_table import message_title, offsets_text, problem_lines, value_text
+from dcpinspect.tui.links import Link
 from dcpinspect.tui.strips import strip
 from dcpinspect.tui.theme import Glyphs
 
@@ -47,7 +48,7 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
     class Followed(Event):
         """Enter on a field that leads somewhere."""
 
-        def __init__(self, link: str) -> None:
+        def __init__(self, link: Link) -> None:
             super().__init__()
             self.link = link
 
@@ -57,7 +58,7 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         self.message: Message | None = None
         self.path = ""
         """Of the field under the cursor; stays when another message is shown."""
-        self.links: dict[str, str] = {}
+        self.links: dict[str, Link] = {}
         """What the fields lead to, by path."""
         self._opened: set[str] = set()
         self._entries: list[Entry] = []
@@ -79,7 +80,7 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         place = self._places.get(self.path)
         return self._entries[place] if place is not None else None
 
-    def show(self, message: Message | None, links: dict[str, str]) -> None:
+    def show(self, message: Message | None, links: dict[str, Link]) -> None:
         """Another message; the same field stays selected if it has one."""
         self.message = message
         self.links = links

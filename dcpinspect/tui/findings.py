@@ -1,219 +1,98 @@
-"""What is wrong, worst first: a list to walk through, each with what to do and the messages that show it."""
+"""The fourth view: what is wrong, each with what it means, what to do, and the messages that show it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
-
-from rich.style import Style
 from rich.text import Text
-from textual import events
-from textual.geometry import Size
-from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.widgets import Static
 
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import escape
 from dcpinspect.findings.checker import RULES
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.protocol.message import Severity
-from dcpinspect.tui.strips import strip
+from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.view import Host, View
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A heading, or the number of a finding."""
+class FindingsView(View):
+    """List on the left, all there is to say of one on the right."""
 
-    severity: Severity
-    finding: int | None = None
-
-
-_WIDE = 110
-"""Columns from which everything has one of its own."""
-
-
-def _short(one: Finding) -> str:
-    if len(one.vbuckets) == 1:
-        return f"vb {one.vbuckets[0]}:"
-    return f"{len(one.vbuckets)} vbs:" if one.vbuckets else f"con {one.connections[0]}:" if len(one.connections) == 1 else ""
-
-
-class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
-    """Findings under the headings of their severities, which fold."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"found--cursor", "found--error", "found--warning", "found--note"}
-
-    class Moved(Message):
-        """The cursor came to another line."""
-
-    class Opened(Message):
-        """Enter on a finding."""
-
-        def __init__(self, finding: int) -> None:
-            super().__init__()
-            self.finding = finding
-
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+        super().__init__(id="findings")
+        self.host = host
         self._glyphs = glyphs
-        self.findings: Sequence[Finding] = ()
-        self.is_final = False
-        self.evidence = 0
-        """Which of the finding's messages ``]`` and ``[`` came to."""
-        self._folded: set[Severity] = set()
-        self._lines: list[_Line] = []
-        self._at = 0
+        self.list = FindingList(glyphs, id="finding-list")
+        self._about = Static(id="finding-about-text")
 
-    def show(self, findings: Sequence[Finding], *, is_final: bool) -> None:
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        yield self.list
+        with VerticalScroll(id="finding-about", can_focus=False):
+            yield self._about
+
+    @property
+    def keyboard(self) -> FindingList:
+        """The list."""
+        return self.list
+
+    def take_up(self, results: Results) -> None:
         """What was found by now."""
-        before = self.finding
-        kept = self.findings[before] if before is not None else None
-        self.findings, self.is_final = findings, is_final
-        self._arrange()
-        if kept is not None:
-            key = (kept.rule, kept.cause, kept.connections, kept.vbuckets)
-            for number, one in enumerate(findings):
-                if (one.rule, one.cause, one.connections, one.vbuckets) == key:
-                    self.select(number)
-                    return
-        self._move(min(self._at, max(0, len(self._lines) - 1)) if kept else (1 if len(self._lines) > 1 else 0))
+        self.list.show(results.findings, is_final=self.host.inspection.state != "reading")
 
-    def _arrange(self) -> None:
-        self._lines = []
-        for severity in SEVERITIES:
-            own = [number for number, one in enumerate(self.findings) if one.severity == severity]
-            if own:
-                self._lines.append(_Line(severity))
-                self._lines += [_Line(severity, number) for number in own if severity not in self._folded]
-        self.virtual_size = Size(self.size.width, len(self._lines))
-        self.refresh()
+    @on(FindingList.Moved)
+    def arrive(self) -> None:
+        """All there is to say of the finding under the cursor."""
+        self._about.update(self._text())
 
-    @property
-    def finding(self) -> int | None:
-        """Number of the finding under the cursor."""
-        return self._lines[self._at].finding if self._at < len(self._lines) else None
+    def _text(self) -> Text:
+        return about(self.list.shown, self._glyphs, self.list.evidence)
 
-    @property
-    def shown(self) -> Finding | None:
-        """The finding under the cursor."""
-        return self.findings[self.finding] if self.finding is not None else None
+    def spot(self) -> Spot:
+        """Which finding, and which evidence."""
+        return Spot("findings", finding=self.list.finding, top=self.list.evidence)
 
-    def select(self, finding: int) -> None:
-        """The cursor goes to a finding."""
-        self._folded.discard(self.findings[finding].severity)
-        self._arrange()
-        self._move(next(place for place, line in enumerate(self._lines) if line.finding == finding))
+    def restore(self, spot: Spot) -> None:
+        """As it was."""
+        if spot.finding is not None and spot.finding < len(self.list.findings):
+            self.list.select(spot.finding)
+            self.list.evidence = spot.top
+            self.arrive()
 
-    def _move(self, place: int) -> None:
-        self._at = place
-        self.evidence = 0
-        top, height = int(self.scroll_offset.y), max(self.size.height, 1)
-        if not top <= place < top + height:
-            self.scroll_to(y=max(0, place if place < top else place - height + 1), animate=False, immediate=True)
-        self.refresh()
-        self.post_message(self.Moved())
-
-    def action_step(self, lines: int) -> None:
-        """Up or down."""
-        if self._lines:
-            self._move(min(max(self._at + lines, 0), len(self._lines) - 1))
-
-    def action_page(self, pages: int) -> None:
-        """A screen on, or back."""
-        self.action_step(pages * max(1, self.size.height - 1))
-
-    def action_first(self) -> None:
-        """To the worst."""
-        self.action_step(-len(self._lines))
-
-    def action_last(self) -> None:
-        """To the last."""
-        self.action_step(len(self._lines))
-
-    def action_fold(self) -> None:
-        """Hides all of this severity."""
-        if self._lines:
-            severity = self._lines[self._at].severity
-            self._folded.add(severity)
-            self._arrange()
-            self._move(next(place for place, line in enumerate(self._lines) if line.severity == severity))
-
-    def action_unfold(self) -> None:
-        """Shows all of this severity."""
-        if self._lines:
-            self._folded.discard(self._lines[self._at].severity)
-            self._arrange()
-
-    def action_toggle_fold(self) -> None:
-        """Folds, or unfolds."""
-        if self._lines and self._lines[self._at].severity in self._folded:
-            self.action_unfold()
+    @on(FindingList.Opened)
+    def _opened(self, event: FindingList.Opened) -> None:
+        one = self.list.findings[event.finding]
+        if one.places:
+            self.host.to_row(one.places[min(self.list.evidence, len(one.places) - 1)].row, FIELDS.get(one.rule, ""))
         else:
-            self.action_fold()
+            self.host.say("this finding has no message of its own")
 
-    def action_open(self) -> None:
-        """To the message that shows it."""
-        if self.finding is None:
-            self.action_toggle_fold()
+    def action_bad(self, back: bool = False) -> None:
+        """To the next error or warning."""
+        if not self.list.bad(back=back):
+            self.host.say("no other error or warning")
+
+    def action_near(self, steps: int) -> None:
+        """The next evidence."""
+        if self.list.shown is not None:
+            last = max(0, len(self.list.shown.places) - 1)
+            self.list.evidence = min(max(self.list.evidence + steps, 0), last)
+            self.arrive()
+
+    def action_vbucket(self) -> None:
+        """The timeline of the vbucket, at the seqno that shows it."""
+        one = self.list.shown
+        if one is not None and one.vbuckets:
+            self.host.to_vbucket(one.vbuckets[0], one.seqnos[0] if one.seqnos else None)
         else:
-            self.post_message(self.Opened(self.finding))
+            self.host.say("this finding is not about a vbucket")
 
-    def bad(self, *, back: bool = False) -> bool:
-        """To the next error or warning; whether there is one."""
-        places = [place for place, line in enumerate(self._lines) if line.finding is not None and line.severity != "note"]
-        others = [place for place in places if (place < self._at if back else place > self._at)]
-        if others:
-            self._move(others[-1] if back else others[0])
-        return bool(others)
-
-    def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second opens."""
-        place = int(self.scroll_offset.y) + event.y
-        if place < len(self._lines):
-            if place == self._at:
-                self.action_open()
-            else:
-                self._move(place)
-
-    def on_resize(self) -> None:
-        """Lines are as wide as the list."""
-        self._arrange()
-
-    def render_line(self, y: int) -> Strip:
-        """One line of what is in view."""
-        place = int(self.scroll_offset.y) + y
-        base = self.rich_style
-        if not self._lines and y == 0:
-            words = "nothing wrong was found" if self.is_final else "nothing was found yet"
-            return strip([(f" {words}", base)], self.size.width, base)
-        if place >= len(self._lines):
-            return Strip.blank(self.size.width, base)
-        line = self._lines[place]
-        style = base + self.get_component_rich_style("found--cursor", partial=True) if place == self._at else base
-        colour = style + Style(color=self.get_component_rich_style(f"found--{line.severity}", partial=True).color, bold=True)
-        cursor = self._glyphs.cursor if place == self._at else " "
-        sign = self._glyphs.of(line.severity)
-        if line.finding is None:
-            count = sum(one.severity == line.severity for one in self.findings)
-            fold = self._glyphs.folded if line.severity in self._folded else self._glyphs.open
-            words = f"{line.severity}{'' if count == 1 else 's'}"
-            return strip(
-                [(cursor, style), (f"{fold} {sign} ", colour), (f"{count:,} {words}", style + Style(bold=True))], self.size.width, style
-            )
-        one = self.findings[line.finding]
-        if self.size.width >= _WIDE:
-            text = f"{clip(one.rule, 28):<28} {clip(one.where, 24):<24} {one.count:>6,}  {escape(one.message)}"
-        else:
-            text = f"{clip(one.rule, 22):<22} {_short(one)} {escape(one.message)}"
-        return strip([(cursor, style), (f"  {sign} ", colour), (clip(text, max(0, self.size.width - 5)), style)], self.size.width, style)
-
-    def notify_style_update(self) -> None:
-        """Another theme."""
-        super().notify_style_update()
-        self.refresh()
+    def action_copy(self) -> None:
+        """All that is said of the finding."""
+        self.host.copy(self._text().plain)
 
 
 def about(one: Finding | None, glyphs: Glyphs, evidence: int) -> Text:

@@ -48,6 +48,12 @@ class Results:
     of_row: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """Numbers of the findings that a row shows, worst first."""
 
+    @property
+    def vbuckets(self) -> Sequence[int]:
+        """Those that there are streams of, rising."""
+        table = self.records.get("vbuckets")
+        return [] if table is None else sorted(set(table.values("vbucket")))
+
     def severity(self, row: int) -> Severity | None:
         """The worst of what a row shows."""
         numbers = self.of_row.get(row)

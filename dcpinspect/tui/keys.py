@@ -27,6 +27,7 @@ class Key:
 
 
 _LISTS = ("packets", "findings")
+_THINGS = ("packets", "vbuckets", "timeline", "findings")
 
 KEYS = (
     Key("enter", "open", "go deeper: open, follow the link", "Enter", "Open"),
@@ -36,8 +37,8 @@ KEYS = (
     Key("slash", "filter", "filter messages", "/", "Filter", ("packets",)),
     Key("n", "bad", "next row, vbucket or finding that is an error or a warning", "n", "Next bad"),
     Key("N", "bad(True)", "the one before", "N"),
-    Key("left_square_bracket", "near(-1)", "the one before of what the view shows: row, stream, evidence", "["),
-    Key("right_square_bracket", "near(1)", "the next one", "]"),
+    Key("left_square_bracket", "near(-1)", "the one before of what the view shows: row, vbucket, event, evidence", "[", views=_THINGS),
+    Key("right_square_bracket", "near(1)", "the next one", "]", views=_THINGS),
     Key("left_curly_bracket", "gap(-1)", "the gap before", "{", views=("timeline",)),
     Key("right_curly_bracket", "gap(1)", "the next gap", "}", "Gap", ("timeline",)),
     Key("e", "finding", "the finding of this row", "e", "Finding", ("packets", "timeline", "vbuckets")),
@@ -45,7 +46,7 @@ KEYS = (
     Key("equals_sign", "by_this", "filter by the field under the cursor", "=", "Filter by", ("packets", "vbuckets")),
     Key("ampersand", "by_this('and')", "and also by the field under the cursor", "&", views=("packets",)),
     Key("exclamation_mark", "by_this('not')", "leave out what is like the field under the cursor", "!", views=("packets",)),
-    Key("d", "display", "show it in the other way", "d", "Display", ("packets", "vbuckets", "timeline")),
+    Key("d", "display", "show it in the other way", "d", "Display", ("packets", "vbuckets")),
     Key("vertical_line", "layout", "another layout", "|", views=("packets",)),
     Key("z", "maximize", "the pane as large as the screen, and back", "z", views=("packets",)),
     Key("m", "mark", "mark the row", "m", "Mark", ("packets",)),

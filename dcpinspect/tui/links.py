@@ -36,13 +36,13 @@ WORDS: dict[Link, str] = {
 """What each leads to."""
 
 
-def links_of(batch: MessageBatch) -> dict[str, str]:
+def links_of(batch: MessageBatch) -> dict[str, Link]:
     """What the fields of the one message of a batch lead to, by the path of the field."""
     decoded = batch.decoded
     opcode = int(decoded.opcode[0])
     if decoded.is_response[0]:
         return {"opaque": "request"} if batch.request_row.at(0) is not None else {}
-    found: dict[str, str] = {"opaque": "stream" if opcode in _OF_STREAMS else "answer"}
+    found: dict[str, Link] = {"opaque": "stream" if opcode in _OF_STREAMS else "answer"}
     if opcode in _EVENTS:
         found["by_seqno"] = "marker"
         if batch.key_of(0) is not None:
@@ -50,7 +50,7 @@ def links_of(batch: MessageBatch) -> dict[str, str]:
     return found
 
 
-def target(store: Store, row: int, link: str) -> int | None:
+def target(store: Store, row: int, link: Link) -> int | None:
     """The row that a link of a row leads to; None where the capture does not have it. Looks through the whole store."""
     batch = store.messages([row])
     if link == "request":

@@ -58,6 +58,9 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.row = row
 
+    class Changed(Message):
+        """There are more rows, or others."""
+
     def __init__(self, inspection: Inspection, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._inspection = inspection
@@ -96,6 +99,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self._pages.clear()
         self._resize()
         self.refresh()
+        self.post_message(self.Changed())
 
     def grown(self) -> None:
         """There are more rows at the end."""
@@ -103,6 +107,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         for page in [page for page in self._pages if (page + 1) * PAGE > before - 1]:
             del self._pages[page]
         self._resize()
+        self.post_message(self.Changed())
         if not self.row and len(self.index):
             self.move_to(0)
         if self.follow and len(self):

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from rich.text import Text
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
 from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import clip
+from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.byte_pane import BytePane
+from dcpinspect.tui.dialogs import Prompt
 from dcpinspect.tui.field_tree import FieldTree
-from dcpinspect.tui.filter_bar import FilterBar
-from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.filter_bar import FilterBar, by_field
+from dcpinspect.tui.filtering import Filtering
+from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
-from dcpinspect.tui.links import links_of
+from dcpinspect.tui.links import WORDS, Link, links_of, target
 from dcpinspect.tui.packet_list import PacketList
+from dcpinspect.tui.search import Search
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.view import Host, View
 
-Layout = Literal["below", "beside"]
 REST = 0.04
 """Seconds that the cursor rests on a row before it is taken apart."""
 
 
-class PacketsView(Vertical):
+class PacketsView(View):
     """List above, fields and bytes below."""
 
-    def __init__(self, inspection: Inspection, glyphs: Glyphs, bar: FilterBar) -> None:
+    def __init__(self, host: Host, glyphs: Glyphs, bar: FilterBar) -> None:
         super().__init__(id="packets")
-        self._inspection = inspection
-        self._glyphs = glyphs
+        self.host = host
+        self._inspection = host.inspection
         self.bar = bar
-        self.list = PacketList(inspection, glyphs, id="packet-list")
+        self.list = PacketList(self._inspection, glyphs, id="packet-list")
+        self.filtering = Filtering(self.list, bar, host)
+        self.search = Search(self.list, host)
         self.fields = FieldTree(glyphs, id="field-tree")
         self.bytes = BytePane(id="byte-pane")
         self.split, self.details = Container(id="split"), Horizontal(id="details")
@@ -61,6 +65,16 @@ class PacketsView(Vertical):
     def on_mount(self) -> None:
         """The keyboard begins in the list."""
         self.list.focus()
+
+    @property
+    def keyboard(self) -> PacketList:
+        """The list."""
+        return self.list
+
+    def take_up(self, results: Results) -> None:
+        """Glyphs of what was found."""
+        del results
+        self.list.refresh()
 
     def on_resize(self) -> None:
         """The heading is as wide as the list."""
@@ -95,7 +109,7 @@ class PacketsView(Vertical):
         self._rest = None
         row = self.list.row
         message: Message | None = None
-        links: dict[str, str] = {}
+        links: dict[str, Link] = {}
         title = ""
         try:
             batch = self._inspection.store.messages([row])
@@ -136,9 +150,19 @@ class PacketsView(Vertical):
 
     # -- where the user is --------------------------------------------------------------------------------
 
-    def spot(self, filter_text: str) -> Spot:
-        """What brings this view back."""
-        return Spot("packets", self.list.row, self.fields.path, filter_text, int(self.list.scroll_offset.y))
+    def spot(self) -> Spot:
+        """Row, field, filter and how far it is scrolled."""
+        return Spot("packets", self.list.row, self.fields.path, self.filtering.text, int(self.list.scroll_offset.y))
+
+    def restore(self, spot: Spot) -> None:
+        """As it was."""
+        if spot.filter != self.filtering.text:
+            self.bar.apply(spot.filter)
+        self.fields.path = spot.field
+        self.list.scroll_to(y=spot.top, animate=False, immediate=True)
+        if spot.row:
+            self.list.jump_to(spot.row)
+        self.list.focus()
 
     def go(self, row: int, field: str = "") -> None:
         """To a row, and to a field of it by name."""
@@ -149,10 +173,130 @@ class PacketsView(Vertical):
         if not self.fields.has_focus:
             self.list.focus()
 
-    def restore(self, spot: Spot) -> None:
-        """As it was."""
-        self.fields.path = spot.field
-        self.list.scroll_to(y=spot.top, animate=False, immediate=True)
-        if spot.row:
-            self.list.jump_to(spot.row)
+    def leave(self) -> bool:
+        """Out of what the keyboard is in, then out of the filter; whether there was anything to leave."""
+        is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
+        if is_inside:
+            self.list.focus()
+        elif self.filtering.text:
+            self.bar.apply("")
+        else:
+            return False
+        return True
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """Of the message under the cursor."""
+        return self._inspection.store.messages([self.list.row]).vbucket.at(0) if self.list.row else None
+
+    # -- filter and search --------------------------------------------------------------------------------
+
+    @on(FilterBar.Changed)
+    def _filter_changed(self, event: FilterBar.Changed) -> None:
+        self.filtering.set(event.text, event.filter)
         self.list.focus()
+
+    @on(PacketList.Changed)
+    def _rows_changed(self) -> None:
+        self.head()
+
+    def action_filter(self) -> None:
+        """Into the filter."""
+        self.bar.input.focus()
+
+    def action_by_this(self, how: str = "") -> None:
+        """By the field under the cursor."""
+        field = self.field
+        name = {"logical_key": "key"}.get(field.name, field.name) if field is not None else ""
+        condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
+        if condition is None:
+            self.host.say("this field is no column that can be filtered by")
+            return
+        if how == "not":
+            condition = f"not {condition}"
+        self.bar.apply(f"({self.filtering.text}) and {condition}" if how and self.filtering.text else condition)
+
+    def action_find(self) -> None:
+        """Something that is typed."""
+        prompt = Prompt("find in the rows that are shown: text, /regex/ or x:hex", self.search.text)
+        self.app.push_screen(prompt, lambda text: self.search.begin(text) if text else None)
+
+    def action_find_next(self) -> None:
+        """The next one."""
+        if self.search.text:
+            self.search.begin(self.search.text)
+        else:
+            self.action_find()
+
+    # -- ways from a message ------------------------------------------------------------------------------
+
+    @on(FieldTree.Followed)
+    def _followed(self, event: FieldTree.Followed) -> None:
+        self.host.say(f"looking for {WORDS[event.link]}")
+        self._follow(self.list.row, event.link)
+
+    @work(thread=True, group="link", exclusive=True)
+    def _follow(self, row: int, link: Link) -> None:
+        host = self.host
+        try:
+            found = target(self._inspection.store, row, link)
+        except DcpInspectError as error:
+            host.from_thread(host.say, str(error))
+            return
+        host.from_thread(host.say, "" if found is not None else f"{WORDS[link]} is not in this capture")
+        if found is not None:
+            host.from_thread(host.to_row, found)
+
+    def action_near(self, steps: int) -> None:
+        """The next message, from any pane."""
+        self.list.step(steps)
+
+    def action_finding(self) -> None:
+        """What is found of the message."""
+        numbers = self._inspection.results.of_row.get(self.list.row, ())
+        if numbers:
+            self.host.to_finding(numbers[0])
+        else:
+            self.host.say("no finding here, n goes to the next")
+
+    def action_vbucket(self) -> None:
+        """The timeline of the message's vbucket, at its seqno."""
+        if self.list.row:
+            batch = self._inspection.store.messages([self.list.row])
+            vbucket = batch.vbucket.at(0)
+            if vbucket is None:
+                self.host.say("this message is not about a vbucket")
+            else:
+                self.host.to_vbucket(vbucket, batch.number("by_seqno", 0) or batch.number("start_seqno", 0))
+
+    # -- how it looks, and out of it ----------------------------------------------------------------------
+
+    def action_display(self) -> None:
+        """Bytes as grid or hex; where there is room for one pane only, fields or bytes."""
+        if self.screen.has_class("-narrow"):
+            self.details.toggle_class("bytes")
+        else:
+            self.bytes.form = "hex" if self.bytes.form == "grid" else "grid"
+            self.bytes.set_class(self.bytes.form == "hex", "hex")
+
+    def action_layout(self) -> None:
+        """Panes beside each other, or below."""
+        self.split.toggle_class("beside")
+
+    def action_mark(self) -> None:
+        """Marks the row, or not any more."""
+        if self.list.row:
+            self.list.marks ^= {self.list.row}
+            self.list.refresh()
+            self.host.say(f"{len(self.list.marks)} marked")
+
+    def action_copy(self) -> None:
+        """The value, its bytes, or the line, by the pane with the keyboard."""
+        field = self.field
+        if self.fields.has_focus and field is not None:
+            is_text = field.value is not None and not isinstance(field.value, bytes)
+            self.host.copy(escape(str(field.value)) if is_text else field.raw.hex())
+        elif self.bytes.has_focus and field is not None and not field.hidden:
+            self.host.copy(field.raw.hex())
+        elif self.list.row:
+            self.host.copy(self.list.text_of(self.list.row).strip())

@@ -13,13 +13,16 @@ from dcpinspect.coverage import Coverage
 from dcpinspect.render.coverage import coverage_table
 from dcpinspect.render.stats import stats_text
 from dcpinspect.tables.statistics import Row
+from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.view import Host, View
 
 
-class StatsView(VerticalScroll):
+class StatsView(VerticalScroll, View):
     """The tables of ``stats``, and of ``--stats``."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: Host) -> None:
         super().__init__(id="stats")
+        self.host = host
         self._rows: Sequence[Row] = ()
         self._coverage: Coverage | None = None
         self._text = Static(id="stats-text")
@@ -27,6 +30,10 @@ class StatsView(VerticalScroll):
     def compose(self) -> ComposeResult:
         """One text that scrolls."""
         yield self._text
+
+    def take_up(self, results: Results) -> None:
+        """What is known by now."""
+        self.show(results.statistics, results.coverage)
 
     def show(self, rows: Sequence[Row], coverage: Coverage | None) -> None:
         """What is known by now."""

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from textual.pilot import Pilot
 
+from dcpinspect.capture.open import open_capture
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 
@@ -28,11 +29,17 @@ def play(capture: Path | str, scene: Scene, size: tuple[int, int] = WIDE, **opti
     asyncio.run(_play(InspectApp(Inspection([str(path)]), **options), scene, size))
 
 
-async def _play(app: InspectApp, scene: Scene, size: tuple[int, int]) -> None:
+def follow(capture: Path, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
+    """Opens a capture that is still being written, and plays a scene at once."""
+    asyncio.run(_play(InspectApp(Inspection(open_capture(capture, follow=True)), **options), scene, size, is_whole=False))
+
+
+async def _play(app: InspectApp, scene: Scene, size: tuple[int, int], *, is_whole: bool = True) -> None:
     try:
         async with app.run_test(size=size) as pilot:
-            await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
-            await settled(app, pilot)
+            if is_whole:
+                await until(pilot, lambda: app.inspection.state != "reading" and app.is_up_to_date)
+                await settled(app, pilot)
             await scene(app, pilot)
     finally:
         app.close()
@@ -51,7 +58,7 @@ async def until(pilot: Keys, condition: Callable[[], bool]) -> None:
 async def settled(app: InspectApp, pilot: Keys) -> None:
     """Waits until nothing runs behind, and what is shown is what is known."""
     await pilot.pause()
-    await until(pilot, lambda: app.is_at_rest)
+    await until(pilot, lambda: app.is_at_rest and not any(node.message_queue_size for node in app.screen.walk_children()))
     await pilot.pause()
 
 

@@ -6,7 +6,7 @@ from tests.tui.screens import Keys, play, press, screen, settled
 
 def test_both_forms_hold_every_byte() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.to_row(109)
+        app.navigation.to_row(109)
         await settled(app, pilot)
         data = app.inspection.store.bytes_of(109)
         pane = app.packets.bytes
@@ -27,7 +27,7 @@ def test_both_forms_hold_every_byte() -> None:
 def test_what_a_hole_took_is_dots() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         rows = [row for row in range(1, app.inspection.store.rows + 1) if len(app.inspection.store.messages([row]).missing.row)]
-        app.to_row(rows[0])
+        app.navigation.to_row(rows[0])
         await settled(app, pilot)
         start = app.inspection.store.annotate(rows[0]).missing[0][0]
         app.packets.bytes.scroll_to(y=start // 4, animate=False, immediate=True)

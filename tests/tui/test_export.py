@@ -10,13 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from textual.widgets import Input
 
 from dcpinspect.errors import UsageError
-from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.export import export
 from dcpinspect.tui.inspection import Inspection
-from tests.tui.screens import SAMPLES, Keys, play, press, screen, settled
+from tests.tui.screens import SAMPLES
 
 CAPTURE = SAMPLES / "rollback.pcap"
 ROWS = [3, 7, 99, 161]
@@ -94,26 +92,3 @@ def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> No
     export(str(tmp_path / "a.ndjson"), piped, np.array(ROWS), lambda _: None)
     assert READERS["a.ndjson"](tmp_path / "a.ndjson") == ROWS
     piped.close()
-
-
-def test_what_is_marked_or_else_shown_goes_to_the_file_that_is_named(tmp_path: Path) -> None:
-    async def named(app: InspectApp, pilot: Keys, name: str) -> None:
-        await press(app, pilot, "x")
-        app.screen.query_one(Input).value = f"{tmp_path}/{name}"
-        await press(app, pilot, "enter")
-
-    async def saved(app: InspectApp, pilot: Keys, name: str) -> list[int]:
-        await named(app, pilot, name)
-        assert f"messages are in {tmp_path}/{name}"[:60] in screen(app)
-        return READERS["a.ndjson"](tmp_path / name)
-
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.bar.apply("vbucket = 7")
-        await settled(app, pilot)
-        assert await saved(app, pilot, "s.ndjson") == app.packets.list.index.rows(0, 999).tolist()
-        await press(app, pilot, "home", "m")
-        assert await saved(app, pilot, "m.ndjson") == [app.packets.list.row]
-        await named(app, pilot, "m.ndjson")
-        assert "is there already" in screen(app)
-
-    play(CAPTURE, scene)

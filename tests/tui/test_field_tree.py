@@ -6,7 +6,7 @@ from tests.tui.screens import Keys, play, press, settled
 
 def test_every_line_of_the_tree_lights_its_own_bytes() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.to_row(110)
+        app.navigation.to_row(110)
         await press(app, pilot, "enter")
         fields = app.packets.fields
         assert fields.message is not None
@@ -22,7 +22,7 @@ def test_every_line_of_the_tree_lights_its_own_bytes() -> None:
 
 def test_what_is_inside_a_field_folds() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.to_row(109)
+        app.navigation.to_row(109)
         await settled(app, pilot)
         fields = app.packets.fields
         fields.select_named("key")
@@ -39,7 +39,7 @@ def test_what_is_inside_a_field_folds() -> None:
 
 def test_the_field_stays_selected_from_row_to_row() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.to_row(108)
+        app.navigation.to_row(108)
         await settled(app, pilot)
         app.packets.fields.select_named("by_seqno")
         app.packets.fields.focus()

@@ -46,7 +46,7 @@ def test_a_mistake_is_told_while_it_is_typed_and_not_taken() -> None:
         assert "vbucket" in screen(app).splitlines()[1]
         assert "✖" in screen(app).splitlines()[1]
         await press(app, pilot, "enter")
-        assert app.filter_text == ""
+        assert app.packets.filtering.text == ""
         assert len(app.packets.list.index) == 161
 
     play("rollback.pcap", scene)

@@ -3,17 +3,7 @@ from __future__ import annotations
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.findings import about
 from dcpinspect.tui.theme import UNICODE
-from tests.tui.screens import Keys, play, press, screen
-
-
-def test_severities_fold() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "space")
-        assert "asked 60, told 50" not in screen(app)
-        await press(app, pilot, "space")
-        assert "asked 60, told 50" in screen(app)
-
-    play("rollback.pcap", scene)
+from tests.tui.screens import Keys, play, press
 
 
 def test_evidence_is_walked_and_opened() -> None:
@@ -35,14 +25,5 @@ def test_all_there_is_to_say_is_said() -> None:
             assert one.rule in text
             assert one.where in text
             assert all(f"row {place.row}, frame {place.frame}" in text for place in one.places)
-
-    play("rollback.pcap", scene)
-
-
-def test_nothing_wrong_is_said() -> None:
-    async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.finding_list.show([], is_final=True)
-        await press(app, pilot, "4")
-        assert "nothing wrong was found" in screen(app)
 
     play("rollback.pcap", scene)

@@ -5,7 +5,12 @@ from collections import Counter
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.keys import KEYS, VIEWS, footer
+from dcpinspect.tui.findings import FindingsView
+from dcpinspect.tui.keys import KEYS, VIEWS, Key, footer
+from dcpinspect.tui.packets import PacketsView
+from dcpinspect.tui.stats import StatsView
+from dcpinspect.tui.timeline_view import TimelineView
+from dcpinspect.tui.vbuckets import VbucketsView
 
 
 def test_a_key_means_one_thing() -> None:
@@ -23,10 +28,13 @@ def test_alt_and_function_keys_are_never_the_only_way() -> None:
     assert only == ["forward", "find_next"], "both are in the palette, too"
 
 
+OF_VIEWS = {"packets": PacketsView, "vbuckets": VbucketsView, "timeline": TimelineView, "findings": FindingsView, "stats": StatsView}
+
+
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.keys)
-def test_every_action_is_there(key: object) -> None:
-    action = key.action.partition("(")[0].removeprefix("app.")  # type: ignore[attr-defined]
-    assert hasattr(InspectApp, f"action_{action}")
+def test_every_action_is_there_in_the_views_that_the_key_is_named_for(key: Key) -> None:
+    action = f"action_{key.action.partition('(')[0].removeprefix('app.')}"
+    assert [view for view in key.views if not hasattr(OF_VIEWS[view], action) and not hasattr(InspectApp, action)] == []
 
 
 @pytest.mark.parametrize("view", VIEWS)

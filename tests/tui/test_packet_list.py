@@ -34,7 +34,7 @@ def test_hostile_keys_are_shown_and_steer_nothing(tmp_path: Path) -> None:
 
 def test_the_cursor_stays_on_its_row_when_the_filter_changes() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.to_row(100)
+        app.navigation.to_row(100)
         await settled(app, pilot)
         app.bar.apply("vbucket = 7")
         await settled(app, pilot)

@@ -52,3 +52,42 @@ def test_without_messages_the_view_says_what_to_do(tmp_path: Path) -> None:
         await press(app, pilot, "down", "enter", "n", "v", "2", "enter", "3", "enter", "4", "enter", "5", "q")
 
     play(path, scene)
+
+
+def test_filtering_by_the_field_under_the_cursor() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(100)
+        await settled(app, pilot)
+        app.packets.fields.select_named("opaque")
+        await press(app, pilot, "equals_sign")
+        assert app.packets.filtering.text == "opaque = 7"
+        await press(app, pilot, "exclamation_mark")
+        assert app.packets.filtering.text == "(opaque = 7) and not opaque = 7"
+        assert len(app.packets.list.index) == 0
+
+    play("rollback.pcap", scene)
+
+
+def test_what_is_copied_goes_to_the_terminal() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(99)
+        await settled(app, pilot)
+        app.packets.fields.select_named("start_seqno")
+        app.packets.fields.focus()
+        await press(app, pilot, "y")
+        assert app.clipboard == "60"
+
+    play("rollback.pcap", scene)
+
+
+def test_a_click_selects_and_a_second_one_opens() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await pilot.click("#packet-list", offset=(20, 4))
+        await settled(app, pilot)
+        assert app.packets.list.row == 5
+        await pilot.click("#byte-pane", offset=(8, 1))
+        await settled(app, pilot)
+        assert app.packets.field is not None
+        assert app.packets.field.offset == 4
+
+    play("rollback.pcap", scene)

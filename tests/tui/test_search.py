@@ -7,9 +7,10 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.reading import Reading
 from dcpinspect.store.store import Store
+from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.search import matcher, search
-from tests.tui.screens import SAMPLES
+from tests.tui.screens import SAMPLES, Keys, play, screen, settled
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +42,22 @@ def test_it_ends_when_it_is_told_to(store: Store) -> None:
 def test_what_cannot_be_looked_for_is_said(text: str) -> None:
     with pytest.raises(UsageError):
         matcher(text)
+
+
+@pytest.mark.parametrize(("typed", "row"), [("to 50", 100), ("/from (60|61)/", 99), ("x:80 50", 7)])
+def test_finding_text_patterns_and_bytes(typed: str, row: int) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.packets.search.begin(typed)
+        await settled(app, pilot)
+        assert app.packets.list.row == row
+
+    play("rollback.pcap", scene)
+
+
+def test_what_is_not_found_is_said() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.packets.search.begin("no such thing")
+        await settled(app, pilot)
+        assert "no no such thing after row 1" in screen(app)
+
+    play("rollback.pcap", scene)

@@ -1,0 +1,65 @@
+"""The export that runs behind what is shown."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from functools import partial
+
+from textual.app import App
+
+from dcpinspect.errors import DcpInspectError, UsageError
+from dcpinspect.escape import escape
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.tui.export import export, refuse
+from dcpinspect.tui.view import Host
+
+TOLD = 0.1
+"""Seconds between two words about how far it is."""
+
+
+class Exporting:
+    """One export at a time; says how far it is, and can be stopped."""
+
+    def __init__(self, app: App[None], host: Host) -> None:
+        self._app = app
+        self._host = host
+        self._is_wanted = threading.Event()
+
+    def begin(self, path: str, rows: Rows) -> None:
+        """Writes these messages to a file; what refuses the file is said."""
+        path = os.path.expanduser(path.strip())
+        try:
+            refuse(path, self._host.inspection)
+        except UsageError as error:
+            self._host.say(str(error))
+            return
+        self._is_wanted.set()
+        self._app.run_worker(partial(self._write, path, rows), thread=True, group="export", exclusive=True)
+
+    def stop(self) -> bool:
+        """Ends it, leaving no file; whether one ran."""
+        was_wanted = self._is_wanted.is_set()
+        self._is_wanted.clear()
+        return was_wanted
+
+    def _write(self, path: str, rows: Rows) -> None:
+        host, due = self._host, 0.0
+
+        def tell(share: float) -> None:
+            nonlocal due
+            if not self._is_wanted.is_set():
+                raise UsageError("stopped: nothing was written")
+            if time.monotonic() > due:
+                due = time.monotonic() + TOLD
+                host.from_thread(host.say, f"exporting {share:.0%} to {escape(path)} · Esc stops")
+
+        try:
+            export(path, host.inspection, rows, tell)
+        except (DcpInspectError, OSError) as error:
+            said = str(error)
+        else:
+            said = f"{len(rows):,} messages are in {escape(path)}"
+        self._is_wanted.clear()
+        host.from_thread(host.say, said)

@@ -1,0 +1,90 @@
+"""Which messages a filter lets through: found behind what is shown, on all of them and then on those that come."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.tables.filter import Filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tui.filter_bar import FilterBar
+from dcpinspect.tui.packet_list import PacketList
+from dcpinspect.tui.row_index import RowIndex, Rows
+from dcpinspect.tui.view import Host
+
+
+class Filtering:
+    """The filter of a list. Its old rows stay until the new ones are known."""
+
+    def __init__(self, rows: PacketList, bar: FilterBar, host: Host) -> None:
+        self._list = rows
+        self._bar = bar
+        self._host = host
+        self._filter: FilterRows | None = None
+        self._index = rows.index
+        self._scanning: FilterRows | None = None
+        self.text = ""
+        """As it was typed; empty for none."""
+
+    def set(self, text: str, filter_: Filter | None) -> None:
+        """Another filter; None for none."""
+        self.text = text
+        self._filter = None if filter_ is None else FilterRows(filter_)
+        self._index = RowIndex(is_filtered=self._filter is not None)
+        if self._filter is None:
+            self._grow()
+            self._list.show(self._index)
+            self._bar.say("")
+        else:
+            self._bar.say("…")
+            self._scan(self._filter)
+
+    def catch_up(self) -> None:
+        """Takes up the messages that came since the last time."""
+        if self._filter is None:
+            self._grow()
+            self._list.grown()
+        elif self._scanning is not self._filter:
+            self._scan(self._filter)
+
+    def _grow(self) -> None:
+        store = self._host.inspection.store
+        self._index.grow(store.first_row, store.rows)
+
+    def _scan(self, filter_: FilterRows) -> None:
+        self._scanning = filter_
+        self._list.run_worker(partial(self._scan_behind, filter_, self._index.scanned), thread=True, group="filter")
+
+    def _scan_behind(self, filter_: FilterRows, scanned: int) -> None:
+        """In a thread. What comes meanwhile is left for the next time."""
+        store = self._host.inspection.store
+        until = store.rows
+        try:
+            rows = store.matching(filter_, after=scanned)
+        except DcpInspectError as error:
+            self._host.from_thread(self._failed, filter_, str(error))
+        else:
+            self._host.from_thread(self._scanned, filter_, rows[: int(np.searchsorted(rows, until, "right"))], until)
+
+    def _failed(self, filter_: FilterRows, why: str) -> None:
+        if filter_ is self._filter:
+            self._scanning = None
+            self._host.say(why)
+
+    def _scanned(self, filter_: FilterRows, rows: Rows, until: int) -> None:
+        if filter_ is not self._filter:
+            return
+        self._scanning = None
+        self._index.append(rows, until)
+        if self._index is self._list.index:
+            self._list.grown()
+        else:
+            self._list.show(self._index)
+            if not self._list.row and len(self._index):
+                self._list.move_to(0)
+        hidden = f"no rows match: {self._host.inspection.store.rows:,} hidden by the filter (Esc clears)"
+        self._bar.say(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
+        if until < self._host.inspection.store.rows:
+            self._scan(filter_)

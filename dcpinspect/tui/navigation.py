@@ -1,0 +1,165 @@
+"""The five views, of which one is shown, and the ways between them: jumps, the way back, places that are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from textual.widgets import ContentSwitcher
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import clip
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tui.findings import FindingsView
+from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.jumps import Jumps, Spot
+from dcpinspect.tui.packets import PacketsView
+from dcpinspect.tui.places import Target, parse_place
+from dcpinspect.tui.timeline_view import TimelineView
+from dcpinspect.tui.vbuckets import VbucketsView
+from dcpinspect.tui.view import View
+
+
+class Navigation(ContentSwitcher):
+    """Holds the views, and is what they ask for a way out of themselves."""
+
+    def __init__(self, inspection: Inspection, say: Callable[[str], None], switched: Callable[[], None]) -> None:
+        """``say`` shows a word to the user; ``switched`` is called when another view is shown."""
+        super().__init__(initial="packets", id="views")
+        self.inspection = inspection
+        self.say = say
+        self._switched = switched
+        self._jumps = Jumps()
+
+    @property
+    def packets(self) -> PacketsView:
+        """The first view."""
+        return self.get_child_by_id("packets", PacketsView)
+
+    @property
+    def view(self) -> View:
+        """The one that is shown."""
+        return self.get_child_by_id(self.current or "packets", View)
+
+    def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
+        """Calls something from a thread that works behind the application, while there still is one."""
+        if self.app.is_running:
+            self.app.call_from_thread(what, *arguments)
+
+    def copy(self, text: str) -> None:
+        """To the terminal's clipboard; nothing, if there is nothing."""
+        if text:
+            self.app.copy_to_clipboard(text)
+            self.say(f"copied {clip(text.splitlines()[0], 60)}")
+
+    # -- jumps and the way back ---------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """Remembers where the user is, before a jump."""
+        self._jumps.leave(self.view.spot())
+
+    def back(self) -> None:
+        """To where the user came from."""
+        self._restore(self._jumps.back(self.view.spot()))
+
+    def forward(self) -> None:
+        """Forward again."""
+        self._restore(self._jumps.forward(self.view.spot()))
+
+    def _restore(self, spot: Spot | None) -> None:
+        if spot is not None:
+            self._switch(spot.view)
+            self.view.restore(spot)
+
+    def _switch(self, view: str) -> None:
+        self.current = view
+        self.view.keyboard.focus()
+        self.view.arrive()
+        self._switched()
+
+    # -- ways ---------------------------------------------------------------------------------------------
+
+    def show(self, view: str) -> None:
+        """Another view; the timeline that of the vbucket under the cursor, or of the first."""
+        here = self.view
+        if view == here.id:
+            return
+        self.leave()
+        timeline = self.get_child_by_id("timeline", TimelineView)
+        if view == "timeline" and timeline.lanes.vbucket is None:
+            known = self.inspection.results.vbuckets
+            vbucket = here.vbucket_here
+            if vbucket is None or (here.id == "packets" and vbucket not in known):
+                vbucket = min(known, default=None)
+            if vbucket is not None:
+                timeline.tell(vbucket)
+        self._switch(view)
+
+    def to_row(self, row: int, field: str = "") -> None:
+        """To a message, and to a field of it by name, whatever view is shown."""
+        store = self.inspection.store
+        if not store.first_row <= row <= store.rows:
+            self.say(f"there is no row {row:,}: rows are {store.first_row:,} to {store.rows:,}")
+            return
+        self.leave()
+        if self.current != "packets":
+            self._switch("packets")
+        self.packets.go(row, field)
+
+    def to_bad_row(self, *, back: bool = False) -> None:
+        """To the next message with an error or a warning that the filter does not hide."""
+        rows = self.packets.list
+        row = self.inspection.results.next_bad(rows.row, back=back)
+        while row is not None and rows.index.is_filtered and not rows.index.has(row):
+            row = self.inspection.results.next_bad(row, back=back)
+        if row is None:
+            self.say("no error or warning before here" if back else "no error or warning after this row")
+        else:
+            self.to_row(row)
+
+    def to_vbucket(self, vbucket: int, seqno: int | None = None) -> None:
+        """To the timeline of a vbucket."""
+        self.leave()
+        self._switch("timeline")
+        self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno)
+
+    def to_finding(self, number: int) -> None:
+        """To a finding."""
+        self.leave()
+        self._switch("findings")
+        self.get_child_by_id("findings", FindingsView).list.select(number)
+
+    def to_filter(self, condition: str) -> None:
+        """To the messages for which this is true."""
+        self.show("packets")
+        self.packets.bar.apply(condition)
+
+    def go(self, text: str) -> None:
+        """To a place that was typed."""
+        try:
+            self._go(parse_place(text, self.inspection.reading.first_time_ns or 0))
+        except UsageError as error:
+            self.say(str(error))
+
+    def _go(self, place: Target) -> None:
+        if place.row is not None:
+            self.to_row(place.row)
+        elif place.vbucket is not None:
+            if self.current == "vbuckets" and place.seqno is None:
+                self.get_child_by_id("vbuckets", VbucketsView).grid.move_to(place.vbucket)
+            else:
+                self.to_vbucket(place.vbucket, place.seqno)
+        elif place.rule is not None:
+            numbers = [number for number, one in enumerate(self.inspection.results.findings) if one.rule == place.rule]
+            if numbers:
+                self.to_finding(numbers[0])
+            else:
+                self.say(f"nothing was found by {place.rule}")
+        else:
+            what, number = ("last_frame", place.frame) if place.frame is not None else ("time_ns", place.time_ns)
+            rows = self.inspection.store.matching(FilterRows(parse_filter(f"{what} >= {number}")))
+            if len(rows):
+                self.to_row(int(rows[0]))
+            else:
+                self.say("no message at or after it")

@@ -1,0 +1,91 @@
+"""What the five views have in common, and what they ask of what is around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from textual.widget import Widget
+
+from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.jumps import Spot
+
+
+class Host(Protocol):
+    """What a view asks for: a word to the user, and the ways to other views."""
+
+    inspection: Inspection
+
+    def say(self, text: str) -> None:
+        """A word in the line above the keys, until the next key."""
+
+    def copy(self, text: str) -> None:
+        """To the terminal's clipboard; nothing, if there is nothing."""
+
+    def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
+        """Calls something of the application from a thread that works behind it."""
+
+    def to_row(self, row: int, field: str = "") -> None:
+        """To a message, whatever view is shown."""
+
+    def to_bad_row(self, *, back: bool = False) -> None:
+        """To the next message with an error or a warning."""
+
+    def to_vbucket(self, vbucket: int, seqno: int | None = None) -> None:
+        """To the timeline of a vbucket."""
+
+    def to_finding(self, number: int) -> None:
+        """To a finding."""
+
+    def to_filter(self, condition: str) -> None:
+        """To the messages for which this is true."""
+
+
+class View(Widget):
+    """One of the views. It does what ``keys`` names in methods ``action_…``; what it has none for, the application does."""
+
+    DEFAULT_CSS = "View { width: 1fr; height: 1fr; layout: vertical; overflow: hidden hidden; }"
+
+    host: Host
+    """What the view asks for a way out of itself."""
+
+    @property
+    def keyboard(self) -> Widget:
+        """What the keyboard goes to when the view is shown."""
+        return self
+
+    def take_up(self, results: Results) -> None:
+        """More is known of the capture."""
+
+    def arrive(self) -> None:
+        """The view is shown."""
+
+    def spot(self) -> Spot:
+        """What brings this view back as it is."""
+        return Spot(self.id or "", top=int(self.keyboard.scroll_offset.y))
+
+    def restore(self, spot: Spot) -> None:
+        """As it was."""
+        self.keyboard.scroll_to(y=spot.top, animate=False, immediate=True)
+
+    def legend(self) -> Sequence[str]:
+        """What its glyphs mean, besides those of all views."""
+        return ()
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """The one under the cursor; None where there is none."""
+        return None
+
+    def action_finding(self) -> None:
+        """The worst that was found of the vbucket under the cursor."""
+        vbucket = self.vbucket_here
+        for number, one in enumerate(self.host.inspection.results.findings):
+            if vbucket in one.vbuckets:
+                self.host.to_finding(number)
+                return
+        self.host.say("no finding here, n goes to the next")
+
+    def action_bad(self, back: bool = False) -> None:
+        """To the next error or warning of what the view shows: messages, where it does not say otherwise."""
+        self.host.to_bad_row(back=back)

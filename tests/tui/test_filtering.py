@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tui.app import InspectApp
+from tests.tui.screens import SAMPLES, Keys, follow, play, press, screen, settled, until
+
+
+def test_a_filter_shows_its_rows_and_escape_all() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash", *"vbucket", "space", "equals_sign", "space", "7", "enter")
+        assert app.packets.filtering.text == "vbucket = 7"
+        shown = app.packets.list.index
+        assert 0 < len(shown) < 161
+        assert f"{len(shown)} rows" in screen(app)
+        await press(app, pilot, "escape")
+        assert len(app.packets.list.index) == 161
+
+    play("rollback.pcap", scene)
+
+
+def test_a_row_that_the_filter_hides_is_shown_when_it_is_jumped_to() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("vbucket = 7 and name = 'dcp_mutation'")
+        await settled(app, pilot)
+        app.navigation.to_row(3)
+        await settled(app, pilot)
+        assert app.packets.list.row == 3
+        assert "outside the filter" in screen(app)
+        await press(app, pilot, "down")
+        assert app.packets.list.guest == 0
+        assert app.packets.list.index.has(app.packets.list.row)
+
+    play("rollback.pcap", scene)
+
+
+def test_a_filter_goes_on_with_what_comes(tmp_path: Path) -> None:
+    whole = (SAMPLES / "rollback.pcap").read_bytes()
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes(whole[:8000])
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await until(pilot, lambda: app.inspection.store.rows > 20 and app.is_up_to_date)
+        app.bar.apply("name = 'dcp_mutation'")
+        await settled(app, pilot)
+        before = len(app.packets.list.index)
+        with growing.open("ab") as file:
+            file.write(whole[8000:])
+        await until(pilot, lambda: app.inspection.store.rows == 161 and app.is_up_to_date)
+        await settled(app, pilot)
+        rows = app.packets.list.index.rows(0, 999).tolist()
+        assert len(rows) > before
+        assert rows == sorted(set(rows))
+        assert rows == app.inspection.store.matching(FilterRows(parse_filter("name = 'dcp_mutation'"))).tolist()
+
+    follow(growing, scene)

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.tui.app import InspectApp
+from tests.tui.screens import Keys, play, press, screen, settled
+
+
+def state(app: InspectApp) -> tuple[object, ...]:
+    spot = app.navigation.view.spot()
+    return spot.view, spot.row, spot.field, spot.filter, spot.vbucket, spot.seqno, spot.finding
+
+
+JUMPS = {
+    "from a finding to its message": (("4", "n"), ("enter",), "packets"),
+    "from a message to its finding": (("n",), ("e",), "findings"),
+    "to the next bad message": ((), ("n",), "packets"),
+    "from a message to its timeline": (("n",), ("v",), "timeline"),
+    "from a finding to its timeline": (("4", "n"), ("v",), "timeline"),
+    "from a vbucket to its timeline": (("2", "n"), ("enter",), "timeline"),
+    "from a timeline to a message": (("2", "n", "enter", "right_curly_bracket"), ("enter",), "packets"),
+    "along a link": (("n", "enter", *["down"] * 7), ("enter",), "packets"),
+    "to another view": (("n",), ("5",), "stats"),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_every_jump_returns(name: str) -> None:
+    before, jump, view = JUMPS[name]
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *before)
+        here = state(app)
+        await press(app, pilot, *jump)
+        there = state(app)
+        assert there != here
+        assert app.view == view
+        await press(app, pilot, "backspace")
+        assert state(app) == here
+        await press(app, pilot, "alt+right")
+        assert state(app) == there
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize(
+    ("typed", "row"),
+    [("99", 99), ("f8", 3), ("0.004132s", 7), ("161", 161)],
+)
+def test_going_to_a_message(typed: str, row: int) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "colon", *typed.replace(".", "#").replace("#", "."), "enter")
+        assert app.view == "packets"
+        assert app.packets.list.row == row
+
+    play("rollback.pcap", scene)
+
+
+def test_going_to_a_vbucket_at_a_seqno() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.go("vb7@42")
+        await settled(app, pilot)
+        assert (app.view, app.lanes.vbucket, app.lanes.seqno) == ("timeline", 7, 42)
+
+    play("rollback.pcap", scene)
+
+
+def test_going_to_a_rule() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.go("rollback")
+        await settled(app, pilot)
+        assert app.view == "findings"
+        assert app.finding_list.shown is not None
+        assert app.finding_list.shown.rule == "rollback"
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("9999", "there is no row 9,999"), ("bananas", "bananas: give a row"), ("f99999", "no message at or after")]
+)
+def test_what_is_not_there_is_said(typed: str, said: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.go(typed)
+        await settled(app, pilot)
+        assert said in screen(app)
+
+    play("rollback.pcap", scene)

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dcpinspect.tui.app import InspectApp
+from tests.tui.screens import Keys, play, press, screen
+
+
+def test_a_vbucket_that_nobody_asked_for_has_no_timeline() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "end", "enter")
+        assert app.view == "vbuckets"
+        assert "vbucket 1023 was not asked for" in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_the_messages_of_a_vbucket_are_one_key_away() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "n")
+        vbucket = app.grid.vbucket
+        await press(app, pilot, "equals_sign")
+        assert (app.view, app.packets.filtering.text) == ("packets", f"vbucket = {vbucket}")
+
+    play("rollback.pcap", scene)
+
+
+def test_the_last_bad_vbucket_is_the_last() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "end", "n")
+        assert "no other vbucket has an error or a warning" in screen(app)
+        await press(app, pilot, "N")
+        assert app.grid.vbucket < 1023
+
+    play("rollback.pcap", scene)
+
+
+def test_brackets_walk_the_vbuckets_that_have_streams() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "home")
+        known = list(app.inspection.results.vbuckets)
+        seen = []
+        for _ in known:
+            await press(app, pilot, "right_square_bracket")
+            seen.append(app.grid.vbucket)
+        assert seen == known
+        await press(app, pilot, "left_square_bracket")
+        assert app.grid.vbucket == known[-2]
+
+    play("rollback.pcap", scene)
