@@ -9,8 +9,9 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,3 +150,17 @@ except SpoolError as error:
     with made(tmp_path, limited) as process:
         line, _ = process.communicate()
     assert "File too large; set TMPDIR to a folder with room ['x']" in line
+
+
+def test_a_folder_that_another_process_removes_at_once_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, made = tempfile.mkdtemp, []
+
+    def and_lose_the_first(**options: str) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", and_lose_the_first)
+    with closing(Spool(tmp_path)) as spool:
+        assert [str(spool.folder)] == made[1:]
