@@ -21,7 +21,8 @@ from dcpinspect.query import Captures, Query, ScannedTable
 from dcpinspect.reading import Reading
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_rows import FilterRows, duckdb_sql
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.schema import COLUMNS
 from tests import builders
 
@@ -104,7 +105,7 @@ def test_conditions_mean_what_they_mean_in_filters(text: str) -> None:
     condition = parse_filter(text)
     with Reading([TOUR]) as reading:
         kept = [int(batch.row[index]) for batch in reading for index in FilterRows(condition).rows(batch, np.arange(len(batch)))]
-    found = ask(f"select row from messages where {duckdb_sql(condition.condition)} order by row")  # noqa: S608 - that is the test
+    found = ask(f"select row from messages where {Sql().condition(condition.condition)} order by row")  # noqa: S608 - that is the test
     assert [row["row"] for row in found] == kept != []
 
 

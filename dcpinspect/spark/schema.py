@@ -9,19 +9,22 @@ This is the one place where tables change into that form: as Arrow, which is wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
 from dcpinspect.findings.record import CONTRACTS, FINDINGS_WITH_FILES
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import TYPES, plain, short, type_of
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import RecordColumn, arrow_type
-from dcpinspect.tables.schema import BY_NAME, COLUMNS, ColumnKind
+from dcpinspect.tables.schema import BY_NAME, COLUMNS
 
 TABLES = ("messages", *CONTRACTS)
 """The tables, by their names in SQL."""
@@ -40,23 +43,38 @@ _NAMES = {
 
 
 @cache
-def table_schema(name: str) -> Any:
-    """The Arrow schema of a table as Spark keeps it. Every table of records has the name of its capture."""
+def columns_of(name: str) -> Mapping[str, Any]:
+    """The columns of a table with their types in Arrow as the engine makes it; tables of records have the name of their capture.
+
+    Raises UsageError for a table that there is not.
+    """
+    if name not in TABLES:
+        raise UsageError(f"table {escape(name)}: there is none{did_you_mean(name, TABLES) or '; there are ' + ', '.join(TABLES)}")
     if name == "messages":
-        return pa.schema([_field(column.name, type_of(column.name), column.kind) for column in COLUMNS])
-    fields = []
+        return {column.name: type_of(column.name) for column in COLUMNS}
+    types = {}
     for column in _record_columns(name):
-        fields.append(_field(column.name, arrow_type(column), column.kind))
+        types[column.name] = arrow_type(column)
         if column.kind == "time":
-            fields.append(pa.field(f"{column.name}_ns", pa.int64()))
-    return pa.schema(fields)
+            types[f"{column.name}_ns"] = pa.int64()
+    return types
 
 
 @cache
-def whole_numbers(name: str) -> dict[str, ColumnKind]:
+def whole_numbers(name: str) -> Mapping[str, Literal["u64", "hex64"]]:
     """The columns of a table that are BIGINT for their bits: u64 or hex64."""
-    kinds = {column.name: column.kind for column in (COLUMNS if name == "messages" else _record_columns(name))}
-    return {column: "u64" if kind == "u64" else "hex64" for column, kind in kinds.items() if kind in ("u64", "hex64")}
+    found: dict[str, Literal["u64", "hex64"]] = {}
+    for column in COLUMNS if name == "messages" else _record_columns(name):
+        if column.kind == "u64" or column.kind == "hex64":
+            found[column.name] = column.kind
+    return found
+
+
+@cache
+def table_schema(name: str) -> Any:
+    """The Arrow schema of a table as Spark keeps it. Raises UsageError for a table that there is not."""
+    types, bits = columns_of(name), whole_numbers(name)
+    return pa.schema([pa.field(column, pa.int64() if column in bits else _kept_type(kind)) for column, kind in types.items()])
 
 
 def ddl(schema: Any) -> str:
@@ -89,10 +107,6 @@ def kept(name: str, table: Any) -> Any:
 
 def _record_columns(name: str) -> tuple[RecordColumn, ...]:
     return FINDINGS_WITH_FILES.columns if name == "findings" else CONTRACTS[name].with_file.columns
-
-
-def _field(name: str, kind: Any, of: str) -> Any:
-    return pa.field(name, pa.int64() if of == "hex64" else _kept_type(kind))
 
 
 def _kept_type(kind: Any) -> Any:

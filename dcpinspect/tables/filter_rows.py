@@ -10,7 +10,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.tables.duck import connect
 from dcpinspect.tables.filter import Filter
-from dcpinspect.tables.filter_tree import And, Compare, Condition, Constant, Holds, In, IsNull, Like, Name, Not, Or, Truth
+from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.messages import MessageBatch
 
 
@@ -19,7 +19,7 @@ class FilterRows:
 
     def __init__(self, filter_: Filter) -> None:
         self.filter = filter_
-        self._query = f"select place from batch where {duckdb_sql(filter_.condition)}"  # noqa: S608 - made from the tree alone
+        self._query = f"select place from batch where {Sql().condition(filter_.condition)}"  # noqa: S608 - made from the tree alone
         self._database: Any = None
 
     def prepare(self) -> None:
@@ -51,44 +51,3 @@ class FilterRows:
             raise KeyboardInterrupt from error  # as which it came, before DuckDB took it
         self._database.unregister("batch")
         return np.sort(kept)
-
-
-def duckdb_sql(condition: Condition) -> str:
-    """A condition as DuckDB reads it."""
-    match condition:
-        case Truth(value):
-            return "true" if value else "false"
-        case Compare(operator, left, right):
-            return f"{_operand(left)} {operator} {_operand(right)}"
-        case In(column, values):
-            return f"{_operand(column)} in ({', '.join(map(_operand, values))})"
-        case Like(column, pattern, escape):
-            return f"{_operand(column)} like {_text(pattern)}" + (f" escape {_text(escape)}" if escape else "")
-        case Holds(column, word):
-            return f"list_contains({_operand(column)}, {_operand(word)})"
-        case IsNull(column):
-            return f"{_operand(column)} is null"
-        case Not(item):
-            return f"not ({duckdb_sql(item)})"
-        case And(items):
-            return " and ".join(f"({duckdb_sql(item)})" for item in items)
-        case Or(items):
-            return " or ".join(f"({duckdb_sql(item)})" for item in items)
-
-
-def _operand(operand: Name | Constant) -> str:
-    if isinstance(operand, Name):
-        return f'"{operand.column.name}"'
-    match operand.value:
-        case bool(value):
-            return "true" if value else "false"
-        case int(value):
-            return str(value)
-        case str(value):
-            return _text(value)
-        case bytes(value):
-            return "'" + "".join(f"\\x{byte:02x}" for byte in value) + "'::blob"
-
-
-def _text(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

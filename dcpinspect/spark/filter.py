@@ -1,0 +1,41 @@
+"""The filter language on Spark: the same text, the same rows, over the readable form of a table (``views``)."""
+
+from __future__ import annotations
+
+from dcpinspect.findings.record import CONTRACTS
+from dcpinspect.spark.schema import columns_of
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_sql import Sql
+from dcpinspect.tables.record_rows import parse_record_filter
+
+
+class SparkSql(Sql):
+    """Conditions as Spark reads them."""
+
+    contains = "array_contains"
+
+    def name(self, column: str) -> str:
+        """A column."""
+        return f"`{column}`"
+
+    def text(self, text: str) -> str:
+        """A constant text. Spark has escapes in it, and would put settings and the environment in the place of ``${…}``."""
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
+
+    def binary(self, raw: bytes) -> str:
+        """Constant bytes."""
+        return f"X'{raw.hex()}'"
+
+    def pattern(self, pattern: str, escape: str | None) -> str:
+        """What stands behind ``like``. In a pattern that names no escape the backslash is one to Spark."""
+        return super().pattern(pattern if escape else pattern.replace("\\", "\\\\"), escape)
+
+
+def filter_sql(text: str, table: str = "messages") -> str:
+    """A filter as a condition of Spark SQL over the readable columns of a table: ``readable(frame).where(filter_sql("vbucket = 5"))``.
+
+    Raises UsageError for a table that there is not, and PlacedError, which points at what is wrong in the text.
+    """
+    columns_of(table)
+    parsed = parse_filter(text) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file)
+    return SparkSql().condition(parsed.condition)

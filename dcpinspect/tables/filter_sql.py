@@ -1,0 +1,63 @@
+"""A filter's condition as SQL: DuckDB's, and where another engine spells something otherwise, it says so in a class of its own."""
+
+from __future__ import annotations
+
+from dcpinspect.tables.filter_tree import And, Compare, Condition, Constant, Holds, In, IsNull, Like, Name, Not, Or, Truth
+
+
+class Sql:
+    """Conditions as DuckDB reads them."""
+
+    def condition(self, condition: Condition) -> str:
+        """A condition; made of nothing but the tree, so nothing that a user wrote is taken for SQL."""
+        match condition:
+            case Truth(value):
+                return "true" if value else "false"
+            case Compare(operator, left, right):
+                return f"{self._operand(left)} {operator} {self._operand(right)}"
+            case In(column, values):
+                return f"{self._operand(column)} in ({', '.join(map(self._operand, values))})"
+            case Like(column, pattern, escape):
+                return f"{self._operand(column)} like {self.pattern(pattern, escape)}"
+            case Holds(column, word):
+                return f"{self.contains}({self._operand(column)}, {self._operand(word)})"
+            case IsNull(column):
+                return f"{self._operand(column)} is null"
+            case Not(item):
+                return f"not ({self.condition(item)})"
+            case And(items):
+                return " and ".join(f"({self.condition(item)})" for item in items)
+            case Or(items):
+                return " or ".join(f"({self.condition(item)})" for item in items)
+
+    contains = "list_contains"
+    """The function (list, value) that is true where the list has the value, and null where there is no list."""
+
+    def name(self, column: str) -> str:
+        """A column."""
+        return f'"{column}"'
+
+    def text(self, text: str) -> str:
+        """A constant text."""
+        return "'" + text.replace("'", "''") + "'"
+
+    def binary(self, raw: bytes) -> str:
+        """Constant bytes."""
+        return "'" + "".join(f"\\x{byte:02x}" for byte in raw) + "'::blob"
+
+    def pattern(self, pattern: str, escape: str | None) -> str:
+        """What stands behind ``like``."""
+        return self.text(pattern) + (f" escape {self.text(escape)}" if escape else "")
+
+    def _operand(self, operand: Name | Constant) -> str:
+        if isinstance(operand, Name):
+            return self.name(operand.column.name)
+        match operand.value:
+            case bool(value):
+                return "true" if value else "false"
+            case int(value):
+                return str(value)
+            case str(value):
+                return self.text(value)
+            case bytes(value):
+                return self.binary(value)
