@@ -83,6 +83,7 @@ SILENCES: Mapping[str, Collection[str]] = {
     "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
     "message-without-stream": ("opaque-mismatch",),
+    "role-violation": ("missing-response", "bad-stream-range"),
     "wrong-failover-entry": ("unknown-vbucket-uuid",),
     "no-common-history": ("unknown-vbucket-uuid",),
 }

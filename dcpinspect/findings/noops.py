@@ -38,7 +38,7 @@ RULES = (
         "noop",
         "warning",
         "a noop is answered with another opaque",
-        "after a hole, or a capture's beginning inside the connection, until a noop and its answer agree; two noops without answer",
+        "after a hole, or a capture's beginning inside the connection, while the noop may still get its own answer",
         "repeat the opaque's four bytes as they are: the server takes the noop for unanswered and disconnects after its timeout",
         reports=("gocbcore 5518977",),
     ),
@@ -63,9 +63,8 @@ def findings(context: Context, noops: Noops, *, is_whole: bool) -> Iterator[Occu
         yield from _unanswered(context, link, kept, peer, is_whole=is_whole)
         yield from _overlaps(context, link, kept, peer, is_whole=is_whole)
         for event in kept.opaques.told:
-            places = (context.said(link.number, event[n.T_OTHER :], of_consumer=True), context.said(link.number, event[n.T_PLACE :]))
-            message = f"noop {_hex(event[n.T_A])} answered with opaque {_hex(event[n.T_B])}"
-            yield _of("noop-opaque", "warning", message, places, _times(event, kept.opaques.told, kept.opaques.count))
+            times = _times(event, kept.opaques.told, kept.opaques.count)
+            yield _other_opaque(context, link, event[n.T_A], event[n.T_B], event[n.T_PLACE :], event[n.T_OTHER :], times)
         yield from _silences(context, link, kept, peer, is_whole=is_whole)
 
 
@@ -82,13 +81,23 @@ def _hex(opaque: int) -> str:
     return f"0x{opaque:08x}"
 
 
+def _other_opaque(
+    context: Context, link: Link, asked: int, answered: int, noop: Sequence[int], answer: Sequence[int], times: int
+) -> Occurrence:
+    places = (context.said(link.number, answer, of_consumer=True), context.said(link.number, noop))
+    return _of("noop-opaque", "warning", f"noop {_hex(asked)} answered with opaque {_hex(answered)}", places, times)
+
+
 def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
     until, patience = context.until_ns(link), max(peer[n.P_LIMIT], 10 * peer[n.P_SLOWEST])
     is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer[n.P_PRODUCER]
     for at, opaque in ((n.P_OPEN, peer[n.P_OPEN_OPAQUE]), (n.P_OLDER, peer[n.P_OLDER_OPAQUE])):
         waited = until - peer[at + s.AT_TIME]
-        if is_read and peer[at] and waited > patience:
+        is_oldest = at == n.P_OLDER or not peer[n.P_OLDER]
+        if is_read and peer[at] and waited > patience and is_oldest and peer[n.P_VAGUE]:
+            yield _other_opaque(context, link, opaque, peer[n.P_VAGUE_OPAQUE], peer[at:], peer[n.P_VAGUE :], 1)
+        elif is_read and peer[at] and waited > patience:
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"

@@ -313,7 +313,7 @@ _CASES = {
         "event-after-collection-end", lambda seen: f"{_event(seen)} of collection 0x{seen.a:x}, which ended at {seen.other}", _stray
     ),
     w.MANIFEST_BACKWARDS: _Case("manifest-uid-backwards", lambda seen: f"manifest 0x{seen.seqno:x} after 0x{seen.other:x}", _stray),
-    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'producer' if seen.a == s.ACK else 'consumer'}"),
+    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= s.NOOP else 'producer'}"),
 }
 
 

@@ -19,9 +19,11 @@ Table = npt.NDArray[np.int64]
 _REQUESTS = np.zeros(256, dtype=np.int64)
 for _opcode, _kind in {
     Opcode.DCP_STREAM_REQ: s.REQUEST,
+    Opcode.DCP_CONTROL: s.CONTROL,
     Opcode.DCP_CLOSE_STREAM: s.CLOSE,
     Opcode.DCP_BUFFER_ACKNOWLEDGEMENT: s.ACK,
     Opcode.DCP_NOOP: s.NOOP,
+    Opcode.DCP_FLUSH: s.FLUSH,
     Opcode.DCP_SEQNO_ACKNOWLEDGED: s.SEQNO_ACK,
     Opcode.DCP_STREAM_END: s.END,
     Opcode.DCP_SNAPSHOT_MARKER: s.MARKER,

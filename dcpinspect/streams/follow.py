@@ -14,6 +14,7 @@ from dcpinspect.streams.lookup import (
     has_doubt,
     is_late,
     key_of,
+    key_of_message,
     leave,
     losses_of,
     note,
@@ -74,8 +75,6 @@ def on_request(
 ) -> None:
     """A stream request opens a stream, whatever its answer will be."""
     c, x = messages[s.M_CONNECTION, i], messages[s.M_EXTRA, i]
-    if connections[c, s.C_PRODUCER] < 0:
-        connections[c, s.C_PRODUCER] = 1 - messages[s.M_DIRECTION, i]
     is_cut = messages[s.M_SID, i] < -1
     if is_cut:
         messages[s.M_SID, i] = -1
@@ -93,6 +92,10 @@ def on_request(
         st = open_stream(k, i, messages, keys, connections, streams, counts)
         streams[st, s.S_ASKED_BEFORE] = keys[k, s.K_PENDING]
         keys[k, s.K_PENDING] = st
+        if messages[s.M_SID, i] >= 0:
+            plain = key_of(c, messages[s.M_VBUCKET, i], -1, seed, slots, keys, counts)
+            streams[st, s.S_WITH_SID_BEFORE] = keys[plain, s.K_WITH_SID]
+            keys[plain, s.K_WITH_SID] = st
         if late:
             streams[st, s.S_LOSSES] = -1  # its answer may have been lost
     if is_cut:
@@ -216,6 +219,8 @@ def on_answer(
     status = extras[x, s.X_STATUS]
     if connections[c, s.C_PRODUCER] < 0:
         connections[c, s.C_PRODUCER] = messages[s.M_DIRECTION, i]
+    if connections[c, s.C_PRODUCER] != messages[s.M_DIRECTION, i]:
+        return  # to what only a consumer may ask
     # kept for a request that is still to come; one that is there takes it from the same place
     r = counts[s.N_ORPHANS] % len(orphans)
     orphans[r, s.R_CONNECTION] = c
@@ -371,7 +376,7 @@ def say_balance(c: int, i: int, messages: Ints, connections: Ints) -> None:
 @inline
 def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
     """Messages that concern the whole connection."""
-    c, d, x = messages[s.M_CONNECTION, i], messages[s.M_DIRECTION, i], messages[s.M_EXTRA, i]
+    c, x = messages[s.M_CONNECTION, i], messages[s.M_EXTRA, i]
     if kind == s.FACT:
         column = messages[s.M_OPAQUE, i]
         if x < 0:
@@ -382,14 +387,11 @@ def on_connection(i: int, kind: int, messages: Ints, connections: Ints) -> None:
         if column == s.C_WINDOW:
             say_balance(c, i, messages, connections)
     elif kind == s.ACK or kind == s.UNREADABLE_ACK:
-        if connections[c, s.C_PRODUCER] < 0:
-            connections[c, s.C_PRODUCER] = 1 - d
-        if connections[c, s.C_PRODUCER] != d:
-            if kind == s.ACK:
-                connections[c, s.C_ACKED] += x
-            else:
-                connections[c, s.C_IS_BASED] = 0
-            say_balance(c, i, messages, connections)
+        if kind == s.ACK:
+            connections[c, s.C_ACKED] += x
+        else:
+            connections[c, s.C_IS_BASED] = 0
+        say_balance(c, i, messages, connections)
     elif kind == s.NOOP:
         connections[c, s.C_NOOPS] += 1
         connections[c, s.C_NOOP_ROW] = -1 if is_late(i, messages, connections) else messages[s.M_PLACE + s.AT_ROW, i]
@@ -475,6 +477,13 @@ def follow_messages(
         connections[c, s.C_LAST_ROW + d] = messages[s.M_PLACE + s.AT_ROW, i]
         connections[c, s.C_LAST_FRAME + d] = messages[s.M_PLACE + s.AT_FRAME, i]
         connections[c, s.C_TIME + d] = max(connections[c, s.C_TIME + d], messages[s.M_PLACE + s.AT_TIME, i])
+        if kind >= s.REQUEST:
+            producer = d if kind >= s.NOOP else 1 - d
+            if connections[c, s.C_PRODUCER] < 0:
+                connections[c, s.C_PRODUCER] = producer
+            if connections[c, s.C_PRODUCER] != producer:
+                note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
+                continue
         if kind < s.END:
             if kind == s.REQUEST:
                 on_request(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, questions, orphans, counts)
@@ -484,21 +493,14 @@ def follow_messages(
                 on_close(i, kind, seed, messages, connections, slots, keys, streams)
             elif kind == s.SEQNO_ACK:
                 on_seqno_ack(i, seed, messages, connections, slots, keys, streams, anomalies, counts)
-            elif kind == s.ACK and connections[c, s.C_PRODUCER] == d:
-                note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
             else:
                 on_connection(i, kind, messages, connections)
-            continue
-        if connections[c, s.C_PRODUCER] < 0:
-            connections[c, s.C_PRODUCER] = d
-        if connections[c, s.C_PRODUCER] != d:
-            note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
             continue
         connections[c, s.C_COUNTED] += messages[s.M_SIZE, i]
         say_balance(c, i, messages, connections)
         connections[c, s.C_PRODUCER_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
         if kind == s.SET_STATE:
-            k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
+            k = key_of_message(i, seed, messages, connections, slots, keys, streams)
             if k >= 0 and keys[k, s.K_LIVE] >= 0:
                 streams[keys[k, s.K_LIVE], s.S_BYTES] += messages[s.M_SIZE, i]
                 copy_place(messages, i, streams, keys[k, s.K_LIVE], s.S_LATEST)

@@ -48,6 +48,7 @@ def key_of(connection: int, vbucket: int, sid: int, seed: int, slots: Ints, keys
         keys[k, s.K_LIVE] = -1
         keys[k, s.K_PENDING] = -1
         keys[k, s.K_COUNT] = 0
+        keys[k, s.K_WITH_SID] = -1
     return int(k)
 
 
@@ -105,7 +106,9 @@ def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, s
     streams[st, s.S_ORDINAL] = keys[k, s.K_COUNT]
     streams[st, s.S_PREVIOUS] = keys[k, s.K_LIVE]
     streams[st, s.S_OPAQUE] = messages[s.M_OPAQUE, i]
-    for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO, s.S_ASKED_BEFORE):
+    for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO):
+        streams[st, column] = -1
+    for column in (s.S_ASKED_BEFORE, s.S_WITH_SID_BEFORE):
         streams[st, column] = -1
     for column in (s.S_DISK_END, s.S_ACKNOWLEDGED):
         streams[st, column] = s.LEAST
@@ -129,6 +132,33 @@ def has_doubt(st: int, connections: Ints, streams: Ints) -> bool:
     c = streams[st, s.S_CONNECTION]
     losses = connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]]
     return bool(streams[st, s.S_LOSSES] != losses or streams[st, s.S_ORPHANS] != connections[c, s.C_ORPHANS])
+
+
+@inline
+def key_of_message(i: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> int:
+    """Row of the key that message ``i`` of a producer is for, or below 0.
+
+    Where a stream-id should not be there, or is not, the opaque tells the stream, if it is of only one.
+    """
+    c, vbucket, sid = messages[s.M_CONNECTION, i], messages[s.M_VBUCKET, i], messages[s.M_SID, i]
+    k = find_key(c, vbucket, sid, seed, slots, keys)
+    if sid >= 0 and k < 0:
+        plain = find_key(c, vbucket, -1, seed, slots, keys)
+        live = keys[plain, s.K_LIVE] if plain >= 0 else -1
+        if live >= 0 and streams[live, s.S_OPAQUE] == messages[s.M_OPAQUE, i] and not has_doubt(live, connections, streams):
+            return plain
+    elif sid < 0 and k >= 0 and keys[k, s.K_LIVE] < 0 and keys[k, s.K_PENDING] < 0:
+        st, found, count = keys[k, s.K_WITH_SID], -1, 0
+        for _ in range(BACK):
+            if st < 0:
+                break
+            if is_open(streams[st, s.S_STATE]) and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]:
+                found = st
+                count += 1
+            st = streams[st, s.S_WITH_SID_BEFORE]
+        if count == 1 and st < 0 and not has_doubt(found, connections, streams):
+            return find_key(c, vbucket, streams[found, s.S_SID], seed, slots, keys)
+    return k
 
 
 @inline
@@ -233,7 +263,7 @@ def route(
     """
     c = messages[s.M_CONNECTION, i]
     opaque = messages[s.M_OPAQUE, i]
-    k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
+    k = key_of_message(i, seed, messages, connections, slots, keys, streams)
     live = keys[k, s.K_LIVE] if k >= 0 else -1
     pending = keys[k, s.K_PENDING] if k >= 0 else -1
     runs = live >= 0 and is_open(streams[live, s.S_STATE])

@@ -36,14 +36,15 @@ OTHER, NOOP, ANSWER, LOST = range(4)
 # -- what is known of a connection ---------------------------------------------------------------------------------------------------
 
 (
-    P_PRODUCER, P_LIMIT, P_SILENCE, P_SINCE, P_SLOWEST, P_TOLERANCE, P_IS_SURE, P_OPEN_OPAQUE, P_OLDER_OPAQUE, P_IS_DOUBLE,
-    P_CONSUMER_TIME, P_ANSWER_TIME, P_OPEN, _, _, _, P_OLDER, _, _, _, P_HEARD, _, _, _, PEER,
-) = range(25)  # fmt: skip
+    P_PRODUCER, P_LIMIT, P_SILENCE, P_SINCE, P_SLOWEST, P_TOLERANCE, P_UNSEEN, P_OPEN_OPAQUE, P_OLDER_OPAQUE, P_IS_DOUBLE,
+    P_CONSUMER_TIME, P_ANSWER_TIME, P_OPEN, _, _, _, P_OLDER, _, _, _, P_HEARD, _, _, _, P_VAGUE, _, _, _, P_VAGUE_OPAQUE, PEER,
+) = range(30)  # fmt: skip
 """P_LIMIT: longest time that an answer may take; P_SILENCE: longest time that the producer may say nothing, from row P_SINCE on.
-P_SLOWEST: longest time that an answer to a noop took; P_TOLERANCE: that any answer took. P_IS_SURE: answers belong to noops that were
-captured. P_CONSUMER_TIME: of the consumer's latest message; P_ANSWER_TIME: of its latest answer. Places, whose row is 0 where there is
-none: P_OPEN, the noop under way; P_OLDER, one before it that has no answer; P_HEARD, the producer's latest message. P_IS_DOUBLE: the noop
-under way was sent while P_OLDER waited, and nothing has excused it."""
+P_SLOWEST: longest time that an answer to a noop took; P_TOLERANCE: that any answer took. P_UNSEEN: so many answers may still come to noops
+that were not captured, or are no longer known. P_CONSUMER_TIME: of the consumer's latest message; P_ANSWER_TIME: of its latest answer.
+Places, whose row is 0 where there is none: P_OPEN, the noop under way; P_OLDER, one before it that has no answer; P_HEARD, the producer's
+latest message; P_VAGUE, an answer with another opaque, either to the older of the noops or to one that nobody has seen. P_IS_DOUBLE: the
+noop under way was sent while P_OLDER waited, and nothing has excused it."""
 
 T_CODE, T_CONNECTION, T_TIME, T_A, T_B, T_PLACE, _, _, _, T_OTHER, _, _, _, EVENT = range(14)
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
@@ -78,7 +79,18 @@ def forget_open(c: int, peers: Ints) -> None:
     """No noop is known to be under way."""
     peers[c, P_OPEN] = 0
     peers[c, P_OLDER] = 0
+    peers[c, P_VAGUE] = 0
     peers[c, P_IS_DOUBLE] = 0
+
+
+@inline
+def tell_vague(c: int, at: int, asked: int, i: int, peers: Ints, said: Ints, events: Ints, count: int) -> int:
+    """The noop at ``at`` never got its own answer, so the one with another opaque was for it."""
+    waited = peers[c, P_VAGUE + s.AT_TIME] - peers[c, at + s.AT_TIME]
+    opaque = peers[c, P_VAGUE_OPAQUE]
+    count = tell(OPAQUE, c, waited, asked, opaque, peers, at, said, i, P_VAGUE, events, count)
+    peers[c, P_VAGUE] = 0
+    return count
 
 
 @inline
@@ -87,15 +99,23 @@ def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     c, time_ns = said[D_CONNECTION, i], said[D_PLACE + s.AT_TIME, i]
     if peers[c, P_CONSUMER_TIME] > time_ns:  # a gap before it held it back: its answer may have been read already
         forget_open(c, peers)
-        peers[c, P_IS_SURE] = 0
+        peers[c, P_UNSEEN] = max(peers[c, P_UNSEEN], 1)
         return count
     is_held_back = peers[c, P_OLDER] and peers[c, P_CONSUMER_TIME] < peers[c, P_OLDER + s.AT_TIME]  # the answers may be read later
-    if peers[c, P_OLDER] and not is_held_back and time_ns - peers[c, P_OLDER + s.AT_TIME] > patience(c, peers):
+    if is_held_back and peers[c, P_OPEN]:
+        peers[c, P_UNSEEN] += 1
+    elif peers[c, P_OLDER] and not is_held_back:
         waited = time_ns - peers[c, P_OLDER + s.AT_TIME]
-        count = tell(UNANSWERED, c, waited, peers[c, P_OLDER_OPAQUE], 0, peers, P_OLDER, said, i, -1, events, count)
-        for part in range(s.PLACE):
-            events[count - 1, T_OTHER + part] = 0
-    peers[c, P_IS_DOUBLE] = 1 if peers[c, P_OPEN] else 0
+        if waited > patience(c, peers) and peers[c, P_VAGUE]:
+            count = tell_vague(c, P_OLDER, peers[c, P_OLDER_OPAQUE], i, peers, said, events, count)
+        elif waited > patience(c, peers):
+            count = tell(UNANSWERED, c, waited, peers[c, P_OLDER_OPAQUE], 0, peers, P_OLDER, said, i, -1, events, count)
+            for part in range(s.PLACE):
+                events[count - 1, T_OTHER + part] = 0
+        else:
+            peers[c, P_UNSEEN] += 1  # its answer may come, and it is forgotten
+        peers[c, P_VAGUE] = 0
+    peers[c, P_IS_DOUBLE] = 1 if peers[c, P_OPEN] and not peers[c, P_VAGUE] else 0
     for part in range(s.PLACE):
         if not is_held_back:
             peers[c, P_OLDER + part] = peers[c, P_OPEN + part]
@@ -110,25 +130,37 @@ def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
 def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     """The consumer answers."""
     c, opaque, time_ns = said[D_CONNECTION, i], said[D_OPAQUE, i], said[D_PLACE + s.AT_TIME, i]
+    oldest = P_OLDER if peers[c, P_OLDER] else P_OPEN
     at, is_wrong = P_OPEN, False
     if peers[c, P_OLDER] and peers[c, P_OLDER_OPAQUE] == opaque:
         at = P_OLDER
-    elif peers[c, P_OPEN] == 0 or (peers[c, P_OPEN_OPAQUE] != opaque and time_ns < peers[c, P_OPEN + s.AT_TIME]):
+    elif peers[c, P_OPEN] == 0 or (peers[c, P_OPEN_OPAQUE] != opaque and time_ns < peers[c, oldest + s.AT_TIME]):
         return count  # it answers one before
     elif peers[c, P_OPEN_OPAQUE] != opaque:
-        if peers[c, P_OLDER]:
-            return count  # nobody knows which of the two it answers
+        if peers[c, P_UNSEEN] > 0:
+            peers[c, P_UNSEEN] -= 1
+            for part in range(s.PLACE):
+                peers[c, P_VAGUE + part] = said[D_PLACE + part, i]
+            peers[c, P_VAGUE_OPAQUE] = opaque
+            peers[c, P_IS_DOUBLE] = 0
+            return count
         is_wrong = True
-    if is_wrong and peers[c, P_IS_SURE] == 0:
-        peers[c, P_IS_SURE] = 1  # the answer to a noop that was not captured
-        return count
+        if oldest == P_OLDER and peers[c, P_VAGUE]:  # of two wrong answers, the first was to the first
+            count = tell_vague(c, P_OLDER, peers[c, P_OLDER_OPAQUE], i, peers, said, events, count)
+            peers[c, P_OLDER] = 0
+            peers[c, P_IS_DOUBLE] = 0
+        at = P_OLDER if peers[c, P_OLDER] else P_OPEN
+        if time_ns < peers[c, at + s.AT_TIME]:
+            return count
     waited = time_ns - peers[c, at + s.AT_TIME]
+    asked = peers[c, P_OLDER_OPAQUE] if at == P_OLDER else peers[c, P_OPEN_OPAQUE]
     if is_wrong:
-        count = tell(OPAQUE, c, waited, peers[c, P_OPEN_OPAQUE], opaque, peers, P_OPEN, said, i, -1, events, count)
+        count = tell(OPAQUE, c, waited, asked, opaque, peers, at, said, i, -1, events, count)
     elif waited > patience(c, peers):
-        asked = peers[c, P_OPEN_OPAQUE] if at == P_OPEN else peers[c, P_OLDER_OPAQUE]
         count = tell(UNANSWERED, c, waited, asked, 0, peers, at, said, i, -1, events, count)
-    peers[c, P_IS_SURE] = 1
+    if at == P_OPEN:  # all before it have their answers
+        peers[c, P_UNSEEN] = 0
+    peers[c, P_VAGUE] = 0
     peers[c, P_ANSWER_TIME] = max(peers[c, P_ANSWER_TIME], time_ns)
     peers[c, P_SLOWEST] = max(peers[c, P_SLOWEST], waited)
     peers[c, at] = 0
@@ -145,7 +177,7 @@ def follow_noops(said: Ints, peers: Ints, events: Ints) -> int:
         c, d, code = said[D_CONNECTION, i], said[D_DIRECTION, i], said[D_CODE, i]
         is_producer = d == peers[c, P_PRODUCER]
         if code == LOST:
-            peers[c, P_IS_SURE] = 0
+            peers[c, P_UNSEEN] = max(peers[c, P_UNSEEN], 1)
             if is_producer:
                 peers[c, P_HEARD] = 0
             else:
@@ -215,7 +247,7 @@ class Noops:
             session = sessions.get(number) or Session()
             interval = noop_interval(session)
             if not self.peers[number, P_LIMIT]:  # it is new
-                self.peers[number, P_IS_SURE] = state.connections[number, s.C_KNOWN]
+                self.peers[number, P_UNSEEN] = 1 - state.connections[number, s.C_KNOWN]
             self.peers[number, P_LIMIT] = noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
             self.peers[number, P_SILENCE] = silence_ns(interval) if is_known and interval is not None else NEVER

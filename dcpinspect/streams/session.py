@@ -80,6 +80,8 @@ class Session:
     name_size: int = 0
     """Bytes of the name."""
     open_flags: int | None = None
+    consumer: int | None = None
+    """Direction of the consumer's messages, by the open's flags."""
     open_row: int = 0
     open_status: int | None = None
     """Status of the answer to the open that counts: the first that succeeded, else the last one."""
@@ -171,6 +173,8 @@ class Conversation:
             session = self.of(connection)
             status: int | None = None
             asked: Any = None
+            if opcode == Opcode.DCP_CONTROL and session.consumer == int(batch.direction[row] ^ decoded.is_response[row]) ^ 1:
+                continue  # only consumers set anything
             if decoded.is_response[row]:
                 status = int(decoded.specific[row])
                 asked = session.waiting.pop(int(batch.request_row.values[row]), None) if batch.request_row.at(row) is not None else None
@@ -217,7 +221,8 @@ class Conversation:
             session.name_size, session.open_status = int(batch.decoded.key.size[row]), None
             if flags is not None:
                 direction = int(batch.direction[row])
-                facts.append((row, s.C_PRODUCER, 1 - direction if flags & PRODUCER_FLAG else direction))
+                session.consumer = direction if flags & PRODUCER_FLAG else 1 - direction
+                facts.append((row, s.C_PRODUCER, 1 - session.consumer))
             _wait(session, number, flags)
         elif opcode == Opcode.SELECT_BUCKET:
             _wait(session, number, text(_key(batch, row)))
@@ -227,8 +232,6 @@ class Conversation:
                 _wait(session, number, (key, value))
                 if session.controls.get(key) is None or session.controls[key].status != "success":
                     session.controls[key] = Control(value, None, number)
-                if session.open_flags is None:
-                    facts.append((row, s.C_PRODUCER, 1 - int(batch.direction[row])))
             else:
                 session.is_cut = True
         elif opcode == Opcode.DCP_SYSTEM_EVENT:

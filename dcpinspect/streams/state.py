@@ -39,11 +39,12 @@ IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 lost, from its answer on; its request was captured."""
 
 (
-    LOST, FACT, REQUEST, ANSWER, CLOSE, CLOSE_ANSWER, ACK, UNREADABLE_ACK, NOOP, NOOP_ANSWER, MARKER_ANSWER, SEQNO_ACK,
+    LOST, FACT, CLOSE, CLOSE_ANSWER, ANSWER, NOOP_ANSWER, MARKER_ANSWER, REQUEST, CONTROL, ACK, UNREADABLE_ACK, SEQNO_ACK, NOOP, FLUSH,
     END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE, UNREADABLE, KINDS,
-) = range(1, 27)  # fmt: skip
-"""Kinds of messages. From END on: messages of the producer, which flow control counts. LOST is no message: bytes before the next one of
-its direction could not be read. UNREADABLE_ACK: of so many bytes that nobody knows how many."""
+) = range(1, 29)  # fmt: skip
+"""Kinds of messages. From REQUEST to SEQNO_ACK: what only consumers send; from NOOP on, what only producers send; from END on, what flow
+control counts. LOST is no message: bytes before the next one of its direction could not be read. UNREADABLE_ACK: of so many bytes that
+nobody knows how many."""
 
 EXTRA = 10
 X_START, X_END, X_UUID, X_SNAPSHOT_START, X_SNAPSHOT_END, X_FLAGS, X_FORM, X_FILTER = range(8)
@@ -70,8 +71,9 @@ latest capture time of a message, by direction."""
 
 # -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------
 
-K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
-"""K_LIVE: stream that messages belong to, or -1. K_PENDING: newest stream whose request has no answer yet, or -1."""
+K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, K_WITH_SID, KEY = range(8)
+"""K_LIVE: stream that messages belong to, or -1. K_PENDING: newest stream whose request has no answer yet, or -1. K_WITH_SID: of a key
+without a stream-id, the newest stream of its vbucket that was asked for with one, or -1."""
 
 # -- streams, in order of their opening ----------------------------------------------------------------------------------------------
 
@@ -83,15 +85,17 @@ K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, KEY = range(7)
     S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
     S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_WHOLE, S_DISK_END, S_ACKNOWLEDGED,
-    S_ACKNOWLEDGED_AT, _, _, _, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, STREAM,
-) = range(73)  # fmt: skip
+    S_ACKNOWLEDGED_AT, _, _, _, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, S_WITH_SID_BEFORE,
+    STREAM,
+) = range(74)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
 since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
 may have begun an out-of-order snapshot. S_WHOLE: nothing of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from
 disk. S_ACKNOWLEDGED: seqno up to which a replica has said to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the
-request before this one of the same key that had no answer by then, or -1."""
+request before this one of the same key that had no answer by then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket
+that was asked for with a stream-id, or -1."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 

@@ -208,6 +208,35 @@ def test_expirations_of_the_first_generations_need_no_setting() -> None:
     assert [one for one in told(talk) if one[0] != "note"] == []
 
 
+@pytest.mark.parametrize("sizes", [(), [1] * 200])
+@pytest.mark.parametrize("is_on", [False, True])
+def test_an_event_with_a_stream_id_too_many_or_too_few_is_still_of_its_stream(is_on: bool, sizes: Sequence[int]) -> None:
+    """Nothing is missing then: neither in its snapshot, nor when the client resumes behind it."""
+    talk = opened(enable_stream_id="true" if is_on else "false")
+    value = {"sid": 3} if is_on else None
+    stream = talk.stream(7, value=value)
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "a")
+    (without_sid if is_on else with_sid)(stream)
+    stream.sid = 3 if is_on else 0
+    stream.snapshot(3, 6, "memory")
+    stream.mutation(6, "d")
+    stream.end("state-changed")
+    talk.stream(7, start=6, snapshot=(6, 6), value=value)
+    found = [one for one in findings(talk, sizes=sizes) if one.severity != "note"]
+    assert [(one.rule, one.count) for one in found] == [("sid-missing" if is_on else "sid-unexpected", 1)]
+
+
+def test_an_event_without_stream_id_that_may_be_of_two_streams_is_of_none() -> None:
+    talk = opened(enable_stream_id="true")
+    for sid in (3, 4):
+        stream = talk.stream(7, value={"sid": sid})
+        stream.opaque = 9
+    stream.sid = 0
+    stream.mutation(1, "a")
+    assert [one.rule for one in findings(talk) if one.severity != "note"] == ["sid-missing"]
+
+
 def test_a_close_must_say_which_stream_it_closes() -> None:
     talk = opened(enable_stream_id="true")
     stream = talk.stream(7, value={"sid": 3})

@@ -261,13 +261,82 @@ def test_an_answer_to_a_noop_before_the_capture() -> None:
 
 
 def test_two_noops_and_an_answer_to_neither() -> None:
-    """Nobody knows which of them it answers."""
+    """It answers the first of them, whose answer may have been on its way when the second was sent."""
     talk = nooping()
     ask(talk, 8)
     ask(talk, 9)
     answer(talk, 7)
     go_on(talk, 1)
-    assert told(talk) == [("noop-overlap", "warning")]
+    (found,) = check(talk)
+    assert (found.rule, found.message) == ("noop-opaque", "noop 0x00000008 answered with opaque 0x00000007")
+
+
+def test_a_late_answer_to_a_noop_that_is_no_longer_known() -> None:
+    talk = nooping()
+    for opaque in (6, 7, 8, 9):
+        ask(talk, opaque)
+    for opaque in (6, 7, 8, 9):
+        answer(talk, opaque)
+    go_on(talk, 6)
+    assert [rule for rule, _ in told(talk) if rule != "noop-overlap"] == []
+
+
+@pytest.mark.parametrize("ends", ["silence", "close"])
+def test_an_answer_that_may_be_to_a_noop_that_nobody_saw_once_no_other_came(ends: str) -> None:
+    talk = nooping("10")
+    stream = talk.stream(7)
+    stream.snapshot(0, 20, "memory")
+    talk.begin()
+    for seqno in range(1, 9):
+        stream.mutation(seqno, f"k{seqno}")
+        go_on(talk)
+    ask(talk, 9)
+    answer(talk, 8)
+    go_on(talk, 6)
+    if ends == "close":
+        talk.close("server")
+    (found,) = check(talk)
+    assert (found.rule, found.severity, found.message) == (
+        "noop-opaque",
+        "warning",
+        "noop 0x00000009 answered with opaque 0x00000008",
+    )
+    assert [place.direction for place in found.places] == ["c2s", "s2c"]
+
+
+@pytest.mark.parametrize("sizes", [None, [1] * 100])
+def test_noops_go_on_after_an_answer_that_may_be_to_one_that_nobody_saw(sizes: list[int] | None) -> None:
+    talk = nooping()
+    talk.begin()
+    talk.stream(7).snapshot(0, 20, "memory")
+    go_on(talk)
+    for opaque in (9, 10, 11):
+        talk.wait(3)
+        ask(talk, opaque)
+        answer(talk, 8)
+    go_on(talk, 6)
+    (found,) = check(talk, sizes=sizes)
+    assert (found.rule, found.count) == ("noop-opaque", 3)
+
+
+def test_one_sided_captures_say_nothing_of_opaques() -> None:
+    talk = nooping()
+    talk.begin()
+    with talk.lost():
+        ask(talk, 9)
+    answer(talk, 8)
+    go_on(talk, 6)
+    assert "noop-opaque" not in [rule for rule, _ in told(talk)]
+
+
+def test_noops_alone_tell_who_the_producer_is() -> None:
+    talk = Told("test:1")
+    talk.noop()
+    ask(talk, 9)
+    answer(talk, 8)
+    talk.wait(6)
+    talk.noop()
+    assert [rule for rule, _ in told(talk)] == ["noop-opaque"]
 
 
 # -- silent-connection --------------------------------------------------------------------------------------------------------------------

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dcpinspect.findings.order import RULES
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings, told
-from tests.peers.script import Stream, hlc
-from tests.streams.told import Told, opened
+from tests.peers.script import Side, Stream, hlc
+from tests.streams.told import Told, opened, tables
 
 
 def streaming(*flags: str, start: int = 0) -> tuple[Told, Stream]:
@@ -255,13 +258,75 @@ def test_what_many_vbuckets_share_is_one_finding() -> None:
     assert found.message.endswith(": 3–5, 9")
 
 
-def test_a_producer_that_acknowledges_does_what_consumers_do() -> None:
-    talk = opened(connection_buffer_size="1000")
-    talk.send("client", encode("dcp_buffer_acknowledgement", ack_bytes=0))
+OF_CONSUMERS: dict[str, dict[str, Any]] = {
+    "stream_req": {
+        "vbucket": 8,
+        "flags": [],
+        "start_seqno": 0,
+        "end_seqno": 9,
+        "vbucket_uuid": 0,
+        "snapshot_start_seqno": 0,
+        "snapshot_end_seqno": 0,
+    },
+    "control": {"key": "enable_noop", "value": "true"},
+    "buffer_acknowledgement": {"ack_bytes": 10},
+    "seqno_acknowledged": {"vbucket": 7, "prepared_seqno": 1},
+}
+OF_PRODUCERS: dict[str, dict[str, Any]] = {
+    "stream_end": {"vbucket": 7, "end_reason": "ok"},
+    "snapshot_marker": {"vbucket": 7, "start_seqno": 0, "end_seqno": 9, "snapshot_type": ["memory"]},
+    "mutation": {"vbucket": 7, "collection": 0, "key": "k", "by_seqno": 1, "rev_seqno": 1, "cas": 1},
+    "deletion": {"vbucket": 7, "collection": 0, "key": "k", "by_seqno": 1, "rev_seqno": 1, "cas": 1},
+    "flush": {"vbucket": 7},
+    "set_vbucket_state": {"vbucket": 7, "state": "active"},
+    "noop": {},
+    "seqno_advanced": {"vbucket": 7, "by_seqno": 9},
+    "oso_snapshot": {"vbucket": 7, "flags": ["start"]},
+    "cache_transfer_end": {"vbucket": 7},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "side"), [*((name, "server") for name in OF_CONSUMERS), *((name, "client") for name in OF_PRODUCERS)], ids=str
+)
+def test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing(name: str, side: Side) -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(4, "a")
+    before = tables(talk)
+    talk.send(side, encode(f"dcp_{name}", opaque=0x77, **{**OF_CONSUMERS, **OF_PRODUCERS}[name]))
+    if side == "server" and name in ("stream_req", "control"):
+        log: dict[str, Any] = {"failover_log": [{"uuid": 1, "seqno": 0}]} if name == "stream_req" else {}
+        talk.answer(f"dcp_{name}", 0x77, by="client", status=Status.SUCCESS, **log)
+    elif name == "set_vbucket_state":
+        talk.answer(f"dcp_{name}", 0x77, by="server")
+    talk.wait(3)
+    after = tables(talk)
+    assert {table: len(getattr(after, table)) for table in ("streams", "snapshots", "gaps")} == {
+        table: len(getattr(before, table)) for table in ("streams", "snapshots", "gaps")
+    }
+    assert (after.connections[0]["controls"], after.streams[0]["items"]) == (before.connections[0]["controls"], 1)
+    (found,) = [one for one in findings(talk) if one.severity != "note"]
+    assert (found.rule, found.severity) == ("role-violation", "warning")
+    assert found.message == f"{name} sent by the {'producer' if side == 'server' else 'consumer'}"
+    assert [place.direction for place in found.places] == ["s2c" if side == "server" else "c2s"]
+
+
+@pytest.mark.parametrize("name", ["stream_req", "control"])
+def test_nobody_answers_what_only_consumers_ask(name: str) -> None:
+    talk, stream = streaming()
+    talk.send("server", encode(f"dcp_{name}", opaque=0x77, **OF_CONSUMERS[name]))
+    talk.wait(30)
+    stream.snapshot(0, 5, "memory")
+    assert [one.rule for one in findings(talk) if one.severity != "note"] == ["role-violation"]
+
+
+@pytest.mark.parametrize("name", ["close_stream", "add_stream"])
+def test_proxies_send_what_closes_and_adds_streams_either_way(name: str) -> None:
+    talk, _ = streaming()
+    flags: dict[str, Any] = {"flags": []} if name == "add_stream" else {}
+    talk.send("server", encode(f"dcp_{name}", vbucket=9, opaque=0x77, **flags))
     assert findings(talk, rules=["role-violation"]) == []
-    talk.send("server", encode("dcp_buffer_acknowledgement", ack_bytes=10))
-    (found,) = findings(talk, rules=["role-violation"])
-    assert (found.severity, found.message) == ("warning", "buffer_acknowledgement sent by the producer")
 
 
 def test_who_acknowledges_on_a_connection_without_known_roles_accuses_nobody() -> None:

@@ -80,7 +80,7 @@ def test_a_hole_of_the_consumer_may_hide_the_answer() -> None:
     with talk.lost():
         talk.answer("dcp_noop", 9, by="client")
     talk.failover_log(7, [(1, 0)])
-    assert followed(talk).peers[1, [n.P_OPEN, n.P_IS_SURE]].tolist() == [0, 0]
+    assert followed(talk).peers[1, [n.P_OPEN, n.P_UNSEEN]].tolist() == [0, 1]
 
 
 def test_connections_are_told_apart() -> None:
