@@ -40,6 +40,9 @@ class PacketBatch:
     """Where ``data[0]`` stands in the file (in the decompressed stream if it is compressed); live, bytes of the batches before it."""
     clock_ns: int | None = None
     """Capture time when the batch was handed out, now and then, of what is live: that time passes then, though no packet says so."""
+    options: Column | None = None
+    """Bytes of pcapng options behind each packet in ``data`` and what it is padded with; below 0 where their numbers are big-endian. None:
+    there are no options."""
 
     def __len__(self) -> int:
         return len(self.offset)

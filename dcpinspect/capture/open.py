@@ -47,6 +47,8 @@ class CaptureFile:
     problems: list[Problem] = field(default_factory=list)
     counts: Sequence[InterfaceCounts] = ()
     """What the capture itself says of its interfaces, by now."""
+    notes: Sequence[bytes] = ()
+    """Comments on the capture as a whole, by now."""
 
 
 class Capture:
@@ -151,7 +153,7 @@ class Capture:
             reader = self._reader(file.name)
             file.format = reader.format.name
             file.storage = reader.source.storage
-            file.counts = reader.format.counts
+            file.counts, file.notes = reader.format.counts, reader.format.notes
             for walk, window in reader:
                 self.position = before + reader.source.position
                 found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]
@@ -169,6 +171,7 @@ class Capture:
                         first_frame=file.packets + 1,
                         first_packet=packets,
                         file_offset=window.file_offset,
+                        options=walk.options,
                     )
                     clock.note(batch)
                     yield batch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dcpinspect.capture.batch import Bytes, Column
+from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET, MAX_PROBLEMS, InterfaceCounts, Walk, no_packets
 from dcpinspect.kernel import Ints, Octets, be32, kernel, le32
 
@@ -26,6 +26,10 @@ _KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
 DONE, CUT, BAD, OTHER, STRANGE = 0, 1, 2, 3, 4
 MOST_COUNTED = 1000
 """Interfaces of which counts are remembered."""
+MOST_NOTES = 100
+"""Comments on sections that are remembered."""
+COMMENT = 1
+"""Option of any block."""
 _RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
 """Options of an interface statistics block."""
 _NS = 1_000_000_000
@@ -59,6 +63,7 @@ class PcapNg:
         self.big = False
         self.interfaces: list[Interface] = []
         self.counts: list[InterfaceCounts] = []
+        self.notes: list[bytes] = []
         self._counted: dict[int, int] = {}  # by interface of this section: its place among the counts
         self._limit = MAX_PACKET
         self._last_ns = 0
@@ -67,8 +72,8 @@ class PcapNg:
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """As ``Format.walk``; garbage between blocks is skipped up to the next plausible block."""
         capacity = size // 16 + 1
-        columns = [np.empty(capacity, np.int64) for _ in range(6)]
-        offset, captured, wire, high, low, number = columns
+        columns = [np.empty(capacity, np.int64) for _ in range(7)]
+        offset, captured, wire, high, low, number, options = columns
         state = np.zeros(2, np.int64)
         done: list[tuple[Column, ...]] = []
         problems: list[tuple[int, str]] = []
@@ -96,6 +101,7 @@ class PcapNg:
                         high,
                         low,
                         number,
+                        options,
                         state,
                     )
                 ),
@@ -127,12 +133,12 @@ class PcapNg:
         consumed = size if final else min(int(state[0]), size)
         if not done:
             return Walk(no_packets(), no_packets(), no_packets(), no_packets(), no_packets(), consumed, need, problems)
-        offset, captured, wire, time_ns, link_type = (np.concatenate(parts) for parts in zip(*done, strict=True))
-        return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems)
+        offset, captured, wire, time_ns, link_type, options = (np.concatenate(parts) for parts in zip(*done, strict=True))
+        return Walk(offset, captured, wire, time_ns, link_type, consumed, need, problems, options if options.any() else None)
 
     def _packets(self, count: int, columns: list[Column]) -> tuple[Column, ...]:
         """Copies the first ``count`` entries, ticks turned into nanoseconds."""
-        offset, captured, wire, high, low, number = (column[:count].copy() for column in columns)
+        offset, captured, wire, high, low, number, options = (column[:count].copy() for column in columns)
         time_ns = np.empty(count, np.int64)
         link_type = np.empty(count, np.int64)
         for index in np.unique(number):
@@ -146,7 +152,7 @@ class PcapNg:
             before = np.maximum.accumulate(before)
             time_ns = np.where(before < 0, self._last_ns, time_ns[before])
         self._last_ns = int(time_ns[-1])
-        return offset, captured, wire, time_ns, link_type
+        return offset, captured, wire, time_ns, link_type, -options if self.big else options
 
     def _metadata(self, data: Bytes, size: int, state: Column) -> int:
         """Reads the section header, interface description or statistics at ``state[0]`` and moves past it."""
@@ -167,6 +173,8 @@ class PcapNg:
             if at + length > size:
                 return CUT
             self.big = big
+            if len(self.notes) < MOST_NOTES:
+                self.notes += comments_in(data[at + 24 : at + length - 4].tobytes(), big=big)[: MOST_NOTES - len(self.notes)]
             self.interfaces = []
             self._counted = {}
         else:  # the kernel saw that it is whole
@@ -192,7 +200,7 @@ class PcapNg:
         (number,) = struct.unpack_from(order + "I", block, 8)
         if number >= len(self.interfaces) or (number not in self._counted and len(self.counts) >= MOST_COUNTED):
             return
-        said = {code: value for code, value in _options(block, 20, order) if len(value) == 8}
+        said = {code: value for code, value in _options(block[20:-4], order) if len(value) == 8}
         received, dropped, system = (
             struct.unpack(order + "Q", said[code])[0] if code in said else None for code in (_RECEIVED, _DROPPED, _SYSTEM_DROPPED)
         )
@@ -229,7 +237,7 @@ class PcapNg:
 def _interface(block: bytes, order: str) -> Interface:
     link_type, _, snaplen = struct.unpack_from(order + "HHI", block, 8)
     resolution, offset_s, name = 6, 0, ""
-    for code, value in _options(block, 16, order):
+    for code, value in _options(block[16:-4], order):
         if code == 2:
             name = value.rstrip(b"\0").decode(errors="backslashreplace")
         if code == 9 and len(value) == 1:
@@ -239,13 +247,29 @@ def _interface(block: bytes, order: str) -> Interface:
     return Interface(link_type, snaplen, resolution, max(-_MAX_S, min(_MAX_S, offset_s)), name)
 
 
-def _options(block: bytes, at: int, order: str) -> Iterator[tuple[int, bytes]]:
-    """(code, value) of the options from ``at`` to the end of a block."""
-    while at + 4 <= len(block) - 4:
-        code, length = struct.unpack_from(order + "HH", block, at)
+def comments_of(packets: PacketBatch, index: int) -> list[bytes]:
+    """The comments that a packet of a batch came with."""
+    size = int(packets.options[index]) if packets.options is not None else 0
+    if not size:
+        return []
+    captured = int(packets.captured[index])
+    at = int(packets.offset[index]) + captured + -captured % 4
+    return comments_in(packets.data[at : at + abs(size)].tobytes(), big=size < 0)
+
+
+def comments_in(options: bytes, *, big: bool) -> list[bytes]:
+    """The comments among the options of a block, as they are: nobody promises that they are UTF-8."""
+    return [value for code, value in _options(options, ">" if big else "<") if code == COMMENT]
+
+
+def _options(options: bytes, order: str) -> Iterator[tuple[int, bytes]]:
+    """(code, value) of the options of a block."""
+    at = 0
+    while at + 4 <= len(options):
+        code, length = struct.unpack_from(order + "HH", options, at)
         if code == 0:
             return
-        yield code, block[at + 4 : min(at + 4 + length, len(block) - 4)]
+        yield code, options[at + 4 : at + 4 + length]
         at += 4 + length + (-length) % 4
 
 
@@ -270,7 +294,8 @@ def nanoseconds(high: Column, low: Column, interface: Interface) -> Column:
 
 
 @kernel(
-    "int64(octets, int64, boolean, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])"
+    "int64(octets, int64, boolean, int64, int64, int64, int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1],"
+    " int64[::1])"
 )
 def walk_blocks(
     data: Octets,
@@ -285,6 +310,7 @@ def walk_blocks(
     high: Ints,
     low: Ints,
     number: Ints,
+    options: Ints,
     state: Ints,
 ) -> int:
     """Follows the blocks from ``state[0]``; returns 8 * packets + why it stopped. One step a block.
@@ -350,6 +376,7 @@ def walk_blocks(
             high[count] = h
             low[count] = w
             number[count] = interface
+            options[count] = max(0, length - 32 - ((have + 3) & ~3))
             count += 1
         elif kind == SIMPLE_PACKET:
             if length < 16 or interfaces == 0:
@@ -365,6 +392,7 @@ def walk_blocks(
             high[count] = -1
             low[count] = 0
             number[count] = 0
+            options[count] = 0
             count += 1
         at += length
     state[0] = at

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from dcpinspect import __version__
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.pcapng import ENHANCED_PACKET, INTERFACE, SECTION, STATISTICS
+from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECTION, STATISTICS, comments_of
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.kernel import Ints, Octets, copy, kernel
 
@@ -19,7 +20,7 @@ MAX_COMMENT = 0xFFFC
 """Bytes of a comment: the length of an option has 16 bits, and what it pads to is to stay below them."""
 
 _END = bytes(4)
-_COMMENT, _USER_APPLICATION = 1, 4
+_USER_APPLICATION = 4
 _NAME, _RESOLUTION, _FILTER = 2, 9, 11
 _RECEIVED, _DROPPED = 4, 5
 _BYTE_ORDER = 0x1A2B3C4D
@@ -41,12 +42,14 @@ class PcapNgWriter:
     The sink stays the caller's: it is neither flushed nor closed. What the sink raises (OSError) passes through.
     """
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, notes: Iterable[bytes] = ()) -> None:
+        """``notes``: comments on the whole file."""
         self._sink = sink
         self._interfaces: dict[tuple[int, int], int] = {}
         self._described = 0
-        application = _option(_USER_APPLICATION, f"dcpinspect {__version__}".encode())
-        self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + application + _END)
+        options = b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in notes)
+        options += _option(_USER_APPLICATION, f"dcpinspect {__version__}".encode())
+        self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + options + _END)
 
     def interface(self, link_type: int, *, name: str | None = None, capture_filter: str | None = None, snaplen: int = MAX_PACKET) -> int:
         """Describes the interface that packets of this link type come from, from now on; the number it has in the file.
@@ -63,7 +66,9 @@ class PcapNgWriter:
         return number
 
     def write(self, packets: PacketBatch, rows: npt.NDArray[np.int64] | None = None, comments: Mapping[int, str] | None = None) -> None:
-        """Writes packets of a batch: all, or those at ``rows``, in that order. ``comments`` are by index in the batch.
+        """Writes packets of a batch: all, or those at ``rows``, in that order, with the comments they came with.
+
+        ``comments`` are by index in the batch, and stand behind those.
 
         Times before 1970, which the format does not have, become its first moment.
         """
@@ -79,7 +84,7 @@ class PcapNgWriter:
         time_ns = np.maximum(packets.time_ns[rows], 0)
         header[:, 3], header[:, 4] = time_ns >> 32, time_ns & 0xFFFF_FFFF
         header[:, 5], header[:, 6] = captured, packets.wire[rows]
-        options, ends = _comments(rows, comments or {})
+        options, ends = _comments(packets, rows, comments or {})
         sizes = _HEADER + captured + -captured % 4 + np.diff(ends, prepend=0) + 4
         header[:, 1] = sizes
         out = np.zeros(int(sizes.sum()), np.uint8)  # what a packet is padded with is zero
@@ -109,16 +114,26 @@ def _option(code: int, value: bytes) -> bytes:
     return struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4)
 
 
-def _comments(rows: npt.NDArray[np.int64], comments: Mapping[int, str]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def _comments(
+    packets: PacketBatch, rows: npt.NDArray[np.int64], comments: Mapping[int, str]
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """(options of all packets, where those of each end)."""
     ends = np.zeros(len(rows), dtype=np.int64)
     options = bytearray()
-    if comments:
-        for place in np.flatnonzero(np.isin(rows, list(comments))).tolist():
-            text = comments[int(rows[place])].encode(errors="backslashreplace")[:MAX_COMMENT].decode(errors="ignore")
-            before = len(options)
-            options += _option(_COMMENT, text.encode()) + _END
-            ends[place] = len(options) - before
+    has_any = np.isin(rows, list(comments))
+    if packets.options is not None:
+        has_any |= packets.options[rows] != 0
+    for place in np.flatnonzero(has_any).tolist():
+        index = int(rows[place])
+        said = comments_of(packets, index)
+        room = MAX_BLOCK - (1 << 17) - int(packets.captured[index])  # readers refuse longer blocks
+        said = [note for note, end in zip(said, accumulate(len(note) + 8 for note in said), strict=True) if end <= room]
+        if index in comments:
+            said.append(comments[index].encode(errors="backslashreplace")[:MAX_COMMENT].decode(errors="ignore").encode())
+        before = len(options)
+        if said:
+            options += b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in said) + _END
+        ends[place] = len(options) - before
     return np.frombuffer(bytes(options) or b"\0", np.uint8), np.cumsum(ends)
 
 

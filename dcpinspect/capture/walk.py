@@ -33,6 +33,8 @@ class Walk:
     """Bytes from ``consumed`` on that the next call wants at least, to get further."""
     problems: list[tuple[int, str]] = field(default_factory=list)
     """(offset in ``data``, what is wrong there)."""
+    options: Column | None = None
+    """As ``PacketBatch`` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,10 @@ class Format(Protocol):
     @property
     def counts(self) -> Sequence[InterfaceCounts]:
         """By interface, as far as the records say so by now; the same list whenever it is asked for."""
+
+    @property
+    def notes(self) -> Sequence[bytes]:
+        """Comments on the file as a whole, as far as they were read; the same list whenever it is asked for."""
 
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """The packets of ``data[:size]``; ``final`` when no more bytes will come."""

@@ -186,9 +186,10 @@ class Subset:
         others = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
         self._marks.add(others[np.isin(others[:, 0], self._marks.within(0, self._marks.end)), 1] if len(others) else others[:, 1])
         handshakes = Handshakes(transport, self._connections) if self._with_handshakes else None
-        writer = PcapNgWriter(sink)
+        captures = self._reading.capture.files
+        writer = PcapNgWriter(sink, list(dict.fromkeys(note for file in captures for note in file.notes)))
         written = 0
-        for file, name in zip(self._files, (file.name for file in self._reading.capture.files), strict=False):
+        for file, name in zip(self._files, (file.name for file in captures), strict=False):
             for batch in self._again(file, name):
                 check()
                 wanted = self._marks.within(batch.first_packet, len(batch))

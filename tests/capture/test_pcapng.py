@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.open import Capture, open_capture
-from dcpinspect.capture.pcapng import Interface, nanoseconds
+from dcpinspect.capture.pcapng import COMMENT, Interface, comments_of, nanoseconds
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from tests import builders
 from tests.capture.test_pcap import EXPECTED, PACKETS, packets_of
@@ -178,3 +178,48 @@ def test_interfaces_without_end_are_bounded(tmp_path: Path, monkeypatch: pytest.
     path = tmp_path / "drops.pcapng"
     path.write_bytes(builders.section() + builders.interface() * 9 + b"".join(statistics(number, (5, bytes(8))) for number in range(9)))
     assert len(counts(path)) == 3
+
+
+def option(code: int, value: bytes, order: str = "<") -> bytes:
+    return struct.pack(order + "HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def commented(*options: bytes, order: str = "<", end: bool = True) -> bytes:
+    """A packet with options."""
+    plain = builders.enhanced(PACKETS[0], order)
+    return builders.block(6, plain[8:-4] + b"".join(options) + (bytes(4) if end else b""), order)
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 1 << 20])
+def test_comments_of_packets_and_sections_in_both_byte_orders(tmp_path: Path, batch_bytes: int) -> None:
+    notes = {"<": b"taken at node 1", ">": b"and at node 2 \xff"}
+    data = b""
+    for order in "<>":
+        header = builders.section(order)
+        data += builders.block(0x0A0D0D0A, header[8:-4] + option(3, b"Linux", order) + option(COMMENT, notes[order], order), order)
+        data += builders.interface(order=order) + builders.enhanced(PACKETS[1], order)
+        data += commented(option(2, bytes(4), order), option(COMMENT, b"one", order), option(COMMENT, b"", order), order=order)
+        data += commented(option(COMMENT, b"no end", order), order=order, end=False) + builders.enhanced(PACKETS[2], order)
+    capture = opened(tmp_path, data, batch_bytes)
+    found = [comments_of(batch, index) for batch in capture for index in range(len(batch))]
+    assert found == 2 * [[], [b"one", b""], [b"no end"], []]
+    assert (list(capture.files[0].notes), capture.problems) == (list(notes.values()), [])
+
+
+@pytest.mark.parametrize("options", [b"\1", b"\1\0", b"\1\0\xff\xff", b"\1\0\xff\xff" + bytes(8), b"\xff" * 12, b"\1\0\0\0" * 9])
+def test_options_that_lie_end_with_their_block(tmp_path: Path, options: bytes) -> None:
+    padded = options + bytes(-len(options) % 4)
+    data = builders.section() + builders.interface() + commented(padded, end=False) + builders.enhanced(PACKETS[1])
+    capture = opened(tmp_path, data)
+    (batch,) = capture
+    assert (len(batch), capture.problems) == (2, [])
+    assert b"".join(comments_of(batch, 0)) in (b"", bytes(8))
+    assert comments_of(batch, 1) == []
+
+
+def test_notes_without_end_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.capture.pcapng.MOST_NOTES", 3)
+    note = builders.block(0x0A0D0D0A, builders.section()[8:-4] + option(COMMENT, b"a") * 2)
+    capture = opened(tmp_path, note * 5 + builders.interface() + builders.enhanced(PACKETS[0]))
+    assert sum(len(batch) for batch in capture) == 1
+    assert list(capture.files[0].notes) == [b"a"] * 3

@@ -12,6 +12,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
+from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.cli.main import main
 from dcpinspect.reading import Reading
 from tests import builders
@@ -146,3 +148,29 @@ def test_a_closed_pipe_leaves_the_packets_of_what_was_read(tmp_path: Path) -> No
 def test_an_error_leaves_nothing(tmp_path: Path) -> None:
     assert main(["read", str(tmp_path / "missing"), "-w", str(tmp_path / "x.pcapng")]) == 2
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.requires("tshark")
+@pytest.mark.requires("capinfos")
+@pytest.mark.parametrize("command", ["read", "check", "pipe"])
+def test_comments_on_packets_and_on_the_capture_are_carried(command: str, tmp_path: Path) -> None:
+    """Those that a check adds stand behind them."""
+    given, path = tmp_path / "given.pcapng", tmp_path / "x.pcapng"
+    with open_capture(SAMPLES / "rollback.pcap") as capture, given.open("wb") as file:
+        writer = PcapNgWriter(file, [b"taken at node 1", b"by hand"])
+        for batch in capture:
+            writer.write(batch, comments=dict.fromkeys(range(len(batch)), "seen before"))
+    if command == "pipe":
+        with given.open("rb") as file:
+            subprocess.run([sys.executable, "-m", "dcpinspect", "read", "-", "-w", str(path)], stdin=file, capture_output=True, check=True)
+    else:
+        main([command, str(given), "-w", str(path)])
+    shown = subprocess.run(["tshark", "-r", path, "-T", "fields", "-e", "frame.comment"], capture_output=True, text=True, check=True)
+    comments = shown.stdout.splitlines()
+    assert {comment[:11] for comment in comments} == {"seen before"}
+    assert any(len(comment) > 11 for comment in comments) == (command == "check")
+    told = subprocess.run(["capinfos", "-k", path], capture_output=True, text=True, check=True).stdout
+    assert [line.partition(": ")[2].strip() for line in told.splitlines() if line.startswith("Capture comment")] == [
+        "taken at node 1",
+        "by hand",
+    ]
