@@ -7,6 +7,7 @@ by fingerprints that do not change with filters, files read beside, or rows.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -50,19 +51,31 @@ def sarif_log(
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    parts = [("found when", rule.fires), ("not when", rule.unless), ("next", rule.next), ("reported as", ", ".join(rule.reports))]
+    parts = [
+        ("found when", rule.fires),
+        ("not when", rule.unless),
+        ("next", rule.next),
+        ("causes", ", ".join(rule.causes)),
+        ("reported as", ", ".join(rule.reports)),
+    ]
     known = [(title, text) for title, text in parts if text]
-    page = f"{PAGE}#{rule.id}"
     return {
         "id": rule.id,
         "shortDescription": {"text": rule.fires},
         "help": {
-            "text": "\n".join([*(f"{title}: {text}" for title, text in known), page]),
-            "markdown": "\n".join([*(f"- **{title}**: {text}" for title, text in known), f"- {page}"]),
+            "text": "\n".join([*(f"{title}: {text}" for title, text in known), f"more: {PAGE}#{rule.id}"]),
+            "markdown": "\n".join(
+                [f"# {rule.id}", *(f"\n**{title[0].upper()}{title[1:]}:** {_plain(text)}" for title, text in known), f"\n{PAGE}#{rule.id}"]
+            ),
         },
         "defaultConfiguration": {"level": rule.severity},
         "properties": {"tags": [rule.family]},
     }
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", text)
 
 
 def _result(one: Finding, number: int, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:

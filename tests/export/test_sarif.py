@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files as resources
 from pathlib import Path
@@ -70,6 +71,28 @@ def test_a_result_names_capture_message_and_what_to_do() -> None:
 def test_what_no_message_shows_is_at_its_connection() -> None:
     (found,) = [one for one in results([str(SAMPLES / "midstream.pcap")]) if one["ruleId"] == "mid-stream-start"]
     assert found["locations"][0]["logicalLocations"][0]["name"] == "connection 1"
+
+
+def test_a_rule_is_explained_where_its_results_are_shown() -> None:
+    driver = log([str(SAMPLES / "upr.pcap")], tuple(RULES))["runs"][0]["tool"]["driver"]
+    for rule, told in zip(RULES.values(), driver["rules"], strict=True):
+        paragraphs = told["help"]["markdown"].split("\n\n")
+        assert paragraphs[0] == f"# {rule.id}"
+        assert [paragraph.partition(":** ")[0] for paragraph in paragraphs[1:-1]] == [
+            f"**{title}"
+            for title, text in (
+                ("Found when", rule.fires),
+                ("Not when", rule.unless),
+                ("Next", rule.next),
+                ("Causes", rule.causes),
+                ("Reported as", rule.reports),
+            )
+            if text
+        ]
+        shown = re.sub(r"\\(.)", r"\1", told["help"]["markdown"])
+        assert all(text in shown for text in (rule.fires, rule.unless, rule.next, *rule.causes, *rule.reports))
+        assert not re.search(r"(?<!\\)[<|`\[]", "".join(paragraphs))
+        assert all(text in told["help"]["text"] for text in (rule.fires, rule.unless, rule.next))
 
 
 def test_every_rule_has_its_anchor() -> None:
