@@ -159,6 +159,7 @@ class Engine:
                     closed_packet=life.closed_packet,
                     closed_frame=life.closed_frame,
                     closed_file=life.closed_file,
+                    jump=life.jump,
                     holes=(c2s.holes, s2c.holes),
                     missing=(c2s.missing, s2c.missing),
                     skipped=(sum(c2s.skipped.values()) + c2s.not_decodable, sum(s2c.skipped.values()) + s2c.not_decodable),

@@ -159,7 +159,7 @@ def _reused(links: Sequence[Link]) -> Iterator[Occurrence]:
     for link in links:
         before = latest.get((link.client, link.server))
         if before is not None and not link.has_handshake:
-            message = f"sequence numbers jump on the addresses of connection {before}: taken as a new connection"
+            message = f"sequence numbers jump by {link.jump:,} bytes on the addresses of connection {before}: taken as a new connection"
             yield _of("connection-reuse-inferred", link.number, message)
         latest[link.client, link.server] = link.number
 

@@ -30,6 +30,9 @@ class Link:
     closed_frame: int
     """Its number in ``closed_file``, which counts the files of the reading from 0."""
     closed_file: int
+    jump: int
+    """How far its first sequence number is from where the connection before it on the same addresses was; 0 unless only that tells that it
+    is another one."""
     holes: tuple[int, int]
     missing: tuple[int, int]
     """Bytes in those holes."""

@@ -20,10 +20,11 @@ on: accounts. RECENT: row of the flow's recent holes, from 1; 0 while there are 
 # Columns of a connection.
 (
     PAIR, CLIENT_END, SEEN, FIRST_PACKET, OPENED_BY, FIRST_FILE, FIRST_TIME, LAST_TIME,
-    CLOSED_HOW, CLOSED_BY, CLOSED_PACKET, CLOSED_FRAME, CLOSED_FILE, CLOSED_TIME, CONNECTION,
-) = range(15)  # fmt: skip
+    CLOSED_HOW, CLOSED_BY, CLOSED_PACKET, CLOSED_FRAME, CLOSED_FILE, CLOSED_TIME, JUMP, CONNECTION,
+) = range(16)  # fmt: skip
 """OPENED_BY: the packet that showed it to be one; later than its first packet when that one seemed to be a mistake. CLOSED_BY: direction
-of the first FIN or RST, and the packet that had it; or the packet of the connection that came after it on the same addresses."""
+of the first FIN or RST, and the packet that had it; or the packet of the connection that came after it on the same addresses. JUMP: how far
+its first sequence number is from what the connection before it on the same addresses went on with; 0 where a SYN began it."""
 
 OPEN, BY_FIN, BY_RST, REPLACED = range(4)
 """Values of CLOSED_HOW: no end seen; one end said that it has no more to say; one end dropped the connection; another one runs there."""

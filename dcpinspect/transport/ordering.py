@@ -36,6 +36,7 @@ from dcpinspect.transport.columns import (
     HAND,
     HEAD,
     HOLE,
+    JUMP,
     LAST_TIME,
     LATE,
     LIVE,
@@ -110,6 +111,7 @@ def open_connection(
     connections[c, FIRST_TIME] = time
     connections[c, LAST_TIME] = time
     connections[c, CLOSED_HOW] = OPEN
+    connections[c, JUMP] = 0
     for f in range(2 * c, 2 * c + 2):
         for column in range(FLOW):
             flows[f, column] = 0
@@ -211,6 +213,7 @@ def order_segments(
                 flows[f, STRAY] = -1
                 counters[TOTAL_WAITING] -= nodes[stray, N_LENGTH] + NODE_COST
                 note_close(c, REPLACED, -1, packet, frame, file, time, connections)
+                jump = distance(nodes[stray, N_OFFSET], flows[f, BASE] + flows[f, NEXT])
                 for old in range(2 * c, 2 * c + 2):
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
                 client_end = connections[c, CLIENT_END]
@@ -226,6 +229,7 @@ def order_segments(
                     flows,
                     counters,
                 )
+                connections[c, JUMP] = jump
             else:
                 flows[f, PACKETS] += 1
                 if have > 0:

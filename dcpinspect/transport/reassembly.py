@@ -78,6 +78,9 @@ class Lifetime:
     closed_frame: int
     closed_file: int
     closed_ns: int
+    jump: int
+    """How far its first sequence number is from where the connection before it on the same addresses was, where that alone told that it is
+    another one; 0 elsewhere."""
 
 
 class Reassembler:
@@ -240,7 +243,7 @@ class Reassembler:
     def lifetimes(self) -> list[Lifetime]:
         """When every connection was seen so far; number ``n`` is at ``n - 1``."""
         columns = [c.FIRST_FILE, c.FIRST_TIME, c.LAST_TIME, c.CLOSED_HOW, c.CLOSED_BY]
-        columns += [c.CLOSED_PACKET, c.CLOSED_FRAME, c.CLOSED_FILE, c.CLOSED_TIME]
+        columns += [c.CLOSED_PACKET, c.CLOSED_FRAME, c.CLOSED_FILE, c.CLOSED_TIME, c.JUMP]
         rows = self._connections[: int(self._counters[c.CONNECTIONS]), columns].tolist()
         return [Lifetime(file, first, last, _CLOSED[how], by if how else -1, *place) for file, first, last, how, by, *place in rows]
 

@@ -121,7 +121,7 @@ def test_a_connection_that_seems_to_be_another_one() -> None:
             checker.take(batch)
     (found,) = checker.findings(engine.links, engine.coverage)
     assert (found.rule, found.connection) == ("connection-reuse-inferred", 2)
-    assert found.message == "sequence numbers jump on the addresses of connection 1: taken as a new connection"
+    assert found.message == "sequence numbers jump by -1,294,968,416 bytes on the addresses of connection 1: taken as a new connection"
 
 
 def test_a_capture_that_begins_in_the_middle() -> None:

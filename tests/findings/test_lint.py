@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from dcpinspect.findings.lint import RULES
 from dcpinspect.findings.recommended import CHECKS
 from dcpinspect.protocol.encode import encode
-from tests.findings.checked import findings, verdicts
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in, verdicts, verdicts_of
+from tests.streams.told import Told, opened, packets
 
 LINT = [rule.id for rule in RULES]
 SETTINGS = {
@@ -258,6 +259,21 @@ def test_a_resumed_stream_of_another_connection() -> None:
     stranger = client(name="elastic:2", port=50_001)
     stranger.stream(7)
     assert says("lint-failover-log", first, stranger) == "NA"
+
+
+def test_two_connections_at_a_time() -> None:
+    first = packets(streaming())
+    both = packets(streaming(), streaming(name="kafka:2", port=50_001))
+    later = [replace(packet, time_ns=both[-1].time_ns) for packet in first[-2:]]
+    captured = [*first[:-2], *both[len(first) :], *later]
+    found = verdicts_of(captured, ["lint-connections"])
+    assert [one.says for one in found] == ["PASS", "FAIL"]
+    failed = found[1].occurrence
+    assert (failed.rule, failed.severity, failed.connection) == ("lint-connections", "warning", 2)
+    assert failed.message == "2 DCP connections of 10.0.0.1 kafka to 10.0.0.2:11210 at a time"
+    assert [place.connection for place in failed.places] == [2, 1]
+    (told,) = found_in(captured, rules=["lint-connections"])
+    assert (told.message, told.connections) == (failed.message, (2,))
 
 
 def test_connections_one_after_the_other_are_one_at_a_time() -> None:
