@@ -15,6 +15,7 @@ import numpy as np
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, coverage
 from dcpinspect.growing import grown
+from dcpinspect.numbering import ByPacket, Consecutive, Numbering
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
@@ -61,9 +62,18 @@ class Engine:
     """
 
     def __init__(
-        self, files: Sequence[str], *, ports: tuple[int, ...] = DEFAULT_PORTS, find_ports: bool = False, keeper: Keeper | None = None
+        self,
+        files: Sequence[str],
+        *,
+        ports: tuple[int, ...] = DEFAULT_PORTS,
+        find_ports: bool = False,
+        keeper: Keeper | None = None,
+        is_part: bool = False,
     ) -> None:
-        """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol."""
+        """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol.
+
+        ``is_part``: the packets are those of some connections of a larger reading, by whose packets rows are numbered then.
+        """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
         self._keeper = keeper
         self._ports = ports
@@ -79,7 +89,7 @@ class Engine:
         # What decoding has of its own.
         self._sessions = Sessions()
         self._requests = Requests()
-        self._rows = 0
+        self._numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
         """The messages that these packets completed, in row order; None when there are none."""
@@ -272,8 +282,7 @@ class Engine:
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
         decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss)
-        row = np.arange(self._rows + 1, self._rows + 1 + len(order), dtype=np.int64)
-        self._rows += len(order)
+        row = self._numbering.rows(release[order], connections, at_end=at_end)
         pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns, after_loss)
         vbucket, from_request = _vbuckets(decoded, pairs)
         return MessageBatch(

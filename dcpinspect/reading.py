@@ -85,22 +85,25 @@ class Reading:
         find_ports: bool = False,
         track: bool = False,
         keeper: Keeper | None = None,
+        is_part: bool = False,
     ) -> None:
         """``capture``: names of files, or packets, which are closed with the reading. ``track``: ``tables`` are wanted.
 
         ``find_ports``: connections of other ports, too, that prove to carry the protocol. ``keeper``: who wants to come back to the
-        bytes of messages.
+        bytes of messages. ``is_part``: the packets are those of some connections of a larger reading, which compares their streams.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
         ports = (*DEFAULT_PORTS, *extra_ports)
-        self.engine = Engine([file.name for file in self.capture.files], ports=ports, find_ports=find_ports, keeper=keeper)
+        names = [file.name for file in self.capture.files]
+        self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
         self.messages = 0
         """Messages delivered so far."""
         self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
         """Those by which another reading finds the same connections."""
-        self._is_repeatable = self.capture.size is not None
+        self._is_part = is_part
+        self._is_repeatable = self.capture.size is not None and not is_part
         self._compared = -1  # after so many messages
         self.tracker: Tracker | None = None
         self.checker: Checker | None = None
@@ -115,7 +118,7 @@ class Reading:
         """Keep ``tables`` from now on, which is before the first batch."""
         from dcpinspect.streams.tracker import Tracker  # deferred: most readings do without
 
-        self.tracker = Tracker(remembers=not self._is_repeatable)
+        self.tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
 
     def check(self, rules: Iterable[str] | None = None, *, redactor: Redactor | None = None) -> None:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted; else all but
@@ -168,11 +171,10 @@ class Reading:
         tables = self.tables.by_name
         if self.checker is not None:
             from dcpinspect.findings.checker import RULES  # deferred, as above
-            from dcpinspect.findings.record import finding_records, with_counts
+            from dcpinspect.findings.record import with_findings
 
-            found = self.findings(is_whole=is_whole)
-            tables["vbuckets"] = with_counts(tables["vbuckets"], found, self.checker.clients(self.engine.links))
-            tables["findings"] = finding_records(found, RULES, [file.name for file in self.capture.files])
+            found, clients = self.findings(is_whole=is_whole), self.checker.clients(self.engine.links)
+            tables = with_findings(tables, found, RULES, clients, [file.name for file in self.capture.files])
         return tables
 
     def _compare(self, tracker: Tracker) -> None:

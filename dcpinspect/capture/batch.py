@@ -13,9 +13,10 @@ Column = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PacketBatch:
-    """Consecutive packets of one file: one buffer and a row of numbers for each packet.
+    """Packets of one file, in order: one buffer and a row of numbers for each packet.
 
-    All columns have one entry a packet. Offsets count bytes from the start of ``data``.
+    All columns have one entry a packet. Offsets count bytes from the start of ``data``. The packets are consecutive, unless they have
+    numbers of their own.
     """
 
     data: Bytes
@@ -43,6 +44,24 @@ class PacketBatch:
     options: Column | None = None
     """Bytes of pcapng options behind each packet in ``data`` and what it is padded with; below 0 where their numbers are big-endian. None:
     there are no options."""
+    packet: Column | None = None
+    """Number of each packet over the whole reading, rising, where not all follow ``first_packet``."""
+    frame: Column | None = None
+    """Number of each packet within the file, the same for ``first_frame``."""
+
+    @property
+    def packets(self) -> Column:
+        """Number of each packet over the whole reading."""
+        return np.arange(self.first_packet, self.first_packet + len(self)) if self.packet is None else self.packet
+
+    @property
+    def frames(self) -> Column:
+        """Number of each packet within the file."""
+        return np.arange(self.first_frame, self.first_frame + len(self)) if self.frame is None else self.frame
+
+    def packet_at(self, place: int) -> int:
+        """Number of one packet over the whole reading."""
+        return self.first_packet + place if self.packet is None else int(self.packet[place])
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -41,7 +41,7 @@ class Handshakes:
         pair, side = self._pairs.find(headers.tcp)
         flags = headers.tcp[:, FLAGS]
         # The connection of a packet is the last of its pair that began before it, or with it.
-        place = np.searchsorted(self._begin, pair << _PACKET_BITS | (batch.first_packet + headers.index), "right") - 1
+        place = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
         is_known = (place >= 0) & (self._begin[np.maximum(place, 0)] >> _PACKET_BITS == pair)
         wanted = is_known & self._is_wanted[self._order[np.maximum(place, 0)]]
         opens = wanted & (flags & SYN != 0)

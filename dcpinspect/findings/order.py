@@ -324,7 +324,7 @@ def anomalies(batch: MessageBatch, found: Table, streams: Table, snapshots: Tabl
         if case is None:
             continue
         mine = found[found[:, s.E_CODE] == code]
-        rows: Rows = mine[:, s.E_PLACE + s.AT_ROW] - int(batch.row[0])
+        rows = batch.index_of(mine[:, s.E_PLACE + s.AT_ROW])
         severities: dict[Severity | None, list[int]] = {}
         for place, severity in enumerate(_severities(code, mine, streams)):
             severities.setdefault(severity, []).append(place)

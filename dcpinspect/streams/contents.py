@@ -91,7 +91,7 @@ class Contents:
 
 
 def _view(batch: MessageBatch, messages: Table, chosen: Rows, streams: Table, filters: list[dict[str, Any] | None]) -> Table:
-    rows: Rows = messages[s.M_PLACE + s.AT_ROW, chosen] - int(batch.row[0])
+    rows = batch.index_of(messages[s.M_PLACE + s.AT_ROW, chosen])
     numbers, decoded = batch.decoded.numbers, batch.decoded
     collection = collections_of(batch, rows)
     hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows), -1)

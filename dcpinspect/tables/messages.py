@@ -70,7 +70,7 @@ class MessageBatch:
     length: Rows
     """Bytes of each message on the wire."""
     row: Rows
-    """Number in the reading, from 1."""
+    """Number in the reading, from 1; rising, and without gaps unless the reading is a part of another."""
     file: Rows
     frame: Rows
     last_file: Rows
@@ -99,6 +99,12 @@ class MessageBatch:
     def holds_token(self) -> Mask:
         """Messages that have a session token where others have their CAS."""
         return _TOKENS[self.decoded.opcode] & ~self.decoded.is_server
+
+    def index_of(self, rows: Rows) -> Rows:
+        """Places in the batch of the messages with these numbers."""
+        first = int(self.row[0]) if len(self) else 0
+        is_dense = len(self) and int(self.row[-1]) - first == len(self) - 1
+        return rows - first if is_dense else np.searchsorted(self.row, rows)
 
     def bytes_of(self, index: int) -> bytes:
         """The bytes of one message, holes filled with zero."""

@@ -150,7 +150,7 @@ def begins_anew(flags: int, seq: int, ack: int, f: int, flows: Ints) -> bool:
 
 
 @kernel(
-    "int64(int64, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, int64, octets,"
+    "int64(int64, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, octets,"
     " int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1])"
 )
 def order_segments(
@@ -160,8 +160,8 @@ def order_segments(
     pairs: Ints,
     sides: Ints,
     times: Ints,
-    first_packet: int,
-    first_frame: int,
+    packets: Ints,
+    frames: Ints,
     file: int,
     server_ports: Octets,
     current: Ints,
@@ -194,7 +194,7 @@ def order_segments(
             return i
         flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]
         have, full = tcp[i, CAPTURED], tcp[i, WIRE]
-        packet, frame, time = first_packet + index[i], first_frame + index[i], times[index[i]]
+        packet, frame, time = packets[index[i]], frames[index[i]], times[index[i]]
         source = tcp[i, PAYLOAD]
         end = sides[i]
         if c >= 0:

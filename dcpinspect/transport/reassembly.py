@@ -96,7 +96,7 @@ class Reassembler:
         self._unusual = UnusualPackets(self.headers)
         self.pairs = AddressPairs()
         self.packets = 0
-        """Packets fed so far."""
+        """Packets of the whole reading so far: one more than the number of the last one fed."""
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
         self._current = np.empty(0, np.int64)
@@ -126,8 +126,8 @@ class Reassembler:
         self._file_offset, self._data_size = batch.file_offset, len(data)
         if (headers.classes == UNUSUAL).any():
             headers, data, self._origins = self._unusual.resolve(batch, headers)
-        self.packets = batch.first_packet + len(batch)
         if len(batch):
+            self.packets = 1 + batch.packet_at(len(batch) - 1)
             self._file, self._time_ns = batch.file, int(batch.time_ns[-1])
         if not len(headers.index):
             return iter(())
@@ -139,6 +139,7 @@ class Reassembler:
         room = count + 2 * int(self._counters[c.LIVE]) + 128
         self._entries = np.empty((room, c.ENTRY), np.int64)
         self._fresh = np.empty(room, np.int64)
+        packets, frames = batch.packets, batch.frames
         row = 0
         while True:
             row = int(
@@ -150,8 +151,8 @@ class Reassembler:
                     pairs,
                     sides,
                     batch.time_ns,
-                    batch.first_packet,
-                    batch.first_frame,
+                    packets,
+                    frames,
                     batch.file,
                     self._server_ports,
                     self._current,
@@ -225,6 +226,11 @@ class Reassembler:
             starts = "handshake" if self.has_handshake(index + 1) else "mid-stream"
             found.append(Connection(index + 1, client, server, int(self.pairs.keys[pair, 8 + 1 - end]), packet, starts))
         return found
+
+    @property
+    def opened_by(self) -> Column:
+        """The packet that showed each connection met so far to be one: different ones, in order."""
+        return self._connections[: int(self._counters[c.CONNECTIONS]), c.OPENED_BY]
 
     def has_handshake(self, connection: int) -> bool:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""

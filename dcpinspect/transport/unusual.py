@@ -160,7 +160,7 @@ class UnusualPackets:
                     return replace(found, at=start + at) if at >= 0 else found
                 if not isinstance(found, _Fragment):
                     return found
-                number = batch.first_packet + place
+                number = batch.packet_at(place)
                 whole = self._fragments.add(
                     *(found.key, int(batch.time_ns[place]), found.start, found.length, found.data),
                     more=found.more,

@@ -199,7 +199,7 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
         current, fresh = np.full(1, -1, np.int64), np.zeros(5000, np.int64)
         order = getattr(order_segments, name)
         index, pairs = np.arange(count), np.zeros(count, np.int64)
-        done = order(0, tcp, index, pairs, sides, times, 1000, 1, 0, ports, current, *tables, fresh, counters)
+        done = order(0, tcp, index, pairs, sides, times, 1000 + index, 1 + index, 0, ports, current, *tables, fresh, counters)
         end = getattr(close_flows, name)(0, 5000, 0, 0, *tables[1:], counters)
         assert counters[c.LIVE] == 0
         assert counters[c.TOTAL_WAITING] == 0
