@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
@@ -63,6 +65,16 @@ class Acknowledged:
                 self._answers[row] = place_of(batch, index)
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Acknowledged], connections: Sequence[Rows]) -> Self:
+        """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        for part, of in zip(parts, connections, strict=True):
+            for row, answer in part._answers.items():
+                whole._answers[row] = None if answer is None else renumbered_place(answer, of)
+        whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
+        return whole
 
     def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
         """All occurrences."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,10 +29,11 @@ from dcpinspect.findings import (
     wire,
 )
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import Collector, place_of
+from dcpinspect.findings.collector import Collector, place_of, renumbered_place
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.contents import Contents
@@ -101,6 +103,10 @@ _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]] = True
 
 
+_FOUND = ("_collector", "_pairing", "_opens", "_acknowledged", "_places")
+"""What a checker knows that more than the next messages need."""
+
+
 class Checker:
     """Finds what is wrong in the batches that a tracker is fed with."""
 
@@ -122,6 +128,38 @@ class Checker:
         self._opens = opens.Opens()
         self._acknowledged = acknowledged.Acknowledged()
         self._places: dict[int, Place] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found by now, to be joined with what was found in other readings."""
+        return {"rules": list(self._rules), "with_keys": self._with_keys, **{name: getattr(self, name) for name in _FOUND}}
+
+    def __setstate__(self, known: dict[str, Any]) -> None:
+        self.__init__(Tracker(), known["rules"], with_keys=known["with_keys"])  # type: ignore[misc] # there is nothing yet
+        for name in _FOUND:
+            setattr(self, name, known[name])
+
+    def asks_as(self, other: Checker) -> bool:
+        """Whether it looks for the same as another, and tells of it in the same way."""
+        return self._rules.keys() == other._rules.keys() and self._with_keys == other._with_keys
+
+    @classmethod
+    def joined(cls, parts: Sequence[Checker], connections: Sequence[Rows], tracker: Tracker) -> Self:
+        """What was found in readings of different connections, at least one, with the joined tracker of these.
+
+        ``connections``: by reading, the numbers of its own among all.
+        """
+        first = parts[0]
+        whole = cls(Tracker(), first._rules, with_keys=first._with_keys)
+        whole._tracker = tracker
+        whole._collector = Collector.joined(whole._rules, [part._collector for part in parts], connections)
+        whole._pairing = pairing.Pairing.joined([part._pairing for part in parts], connections)
+        whole._opens = opens.Opens.joined([part._opens for part in parts], connections)
+        whole._acknowledged = acknowledged.Acknowledged.joined([part._acknowledged for part in parts], connections)
+        places = [
+            (row, renumbered_place(place, of)) for part, of in zip(parts, connections, strict=True) for row, place in part._places.items()
+        ]
+        whole._places = dict(sorted(places, key=lambda item: item[0])[:MOST_PLACES])
+        return whole
 
     @staticmethod
     def look(batch: MessageBatch) -> list[Candidates]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -86,6 +87,16 @@ class _Heap:
         return tuple(dict.fromkeys(place for places in (*self.shown, self.last) for place in places))
 
 
+def renumbered_place(place: Place, connections: Rows) -> Place:
+    """The same with another number of its connection."""
+    return replace(place, connection=int(connections[place.connection]))
+
+
+def renumbered_places(places: tuple[Place, ...], connections: Rows) -> tuple[Place, ...]:
+    """The same of several."""
+    return tuple(renumbered_place(place, connections) for place in places)
+
+
 class Collector:
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
@@ -146,6 +157,30 @@ class Collector:
         if found.words is not None:
             return found.words(row)
         return next((problem.reason for problem in batch.annotate(row).problems if problem.rule == found.rule), found.rule)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was gathered."""
+        return {"heaps": self._heaps}
+
+    def __setstate__(self, gathered: dict[str, Any]) -> None:
+        self._rules, self._heaps = {}, gathered["heaps"]
+
+    @classmethod
+    def joined(cls, rules: Mapping[str, Rule], parts: Sequence[Collector], connections: Sequence[Rows]) -> Self:
+        """What was gathered by these rules in readings of different connections.
+
+        ``connections``: by reading, the numbers of its own among all.
+        """
+        whole = cls(rules)
+        for part, of in zip(parts, connections, strict=True):
+            for (rule, cause, connection, vbucket, sid), heap in part._heaps.items():
+                number = int(of[connection])
+                first = replace(heap.first, connection=number, places=renumbered_places(heap.first.places, of))
+                shown = [renumbered_places(places, of) for places in heap.shown]
+                whole._heaps[rule, cause, number, vbucket, sid] = replace(
+                    heap, first=first, shown=shown, last=renumbered_places(heap.last, of)
+                )
+        return whole
 
     def copy(self) -> Collector:
         """A collector that goes on by itself."""

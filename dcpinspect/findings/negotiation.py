@@ -142,7 +142,7 @@ class Facts:
 
     def __init__(self) -> None:
         self._state: Values = np.full((16, FACTS), UNKNOWN, dtype=np.int8)
-        self._met = 0
+        self._is_met = np.zeros(16, dtype=np.bool_)
         self._asked: dict[tuple[int, int], int] = {}
         """By connection and fact: what held before a setting that has not been answered yet; meanwhile it is unknown."""
         self._changes: list[tuple[int, int, int, int]] = []
@@ -186,11 +186,12 @@ class Facts:
         if highest >= len(self._state):
             more = max(highest + 1, 2 * len(self._state)) - len(self._state)
             self._state = np.concatenate((self._state, np.full((more, FACTS), UNKNOWN, dtype=np.int8)))
-        handshakes = batch.endpoints.has_handshake
-        for number in range(self._met + 1, highest + 1):
-            if number <= len(handshakes) and handshakes[number - 1]:
+            self._is_met = np.concatenate((self._is_met, np.zeros(more, dtype=np.bool_)))
+        is_new = ~self._is_met[batch.connection]
+        for number in np.unique(batch.connection[is_new]).tolist() if is_new.any() else ():
+            self._is_met[number] = True
+            if batch.endpoints.has_handshake[number - 1]:
                 self._state[number, [fact for fact, _ in _SETTINGS.values()]] = OFF
-        self._met = max(self._met, highest)
 
     def _set(self, row: int, connection: int, fact: int, value: int) -> None:
         if self._state[connection, fact] != value:

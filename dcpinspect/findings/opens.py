@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
-from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
@@ -127,6 +129,29 @@ class Opens:
 
     # -- what is known at the end -----------------------------------------------------------------------------
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found; not what only the next messages would need."""
+        return {"opened": self._of, "early": self._early}
+
+    def __setstate__(self, found: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self._of, self._early = found["opened"], found["early"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Opens], connections: Sequence[Rows]) -> Self:
+        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        for part, of in zip(parts, connections, strict=True):
+            renumbered = {id(one): _renumbered(one, of) for known in part._of.values() for one in known}
+            for connection, known in part._of.items():
+                whole._of[int(of[connection])] = [renumbered[id(one)] for one in known]
+            for early in part._early:
+                refused = None if early.refused is None else renumbered[id(early.refused)]
+                whole._early.append(replace(early, place=renumbered_place(early.place, of), refused=refused))
+        whole._of = dict(sorted(whole._of.items(), key=lambda item: item[1][0].place))
+        whole._early.sort(key=lambda early: early.place)
+        return whole
+
     def findings(self, context: Context) -> Iterator[Occurrence]:
         """All occurrences but name clashes."""
         for early in self._early:
@@ -158,6 +183,11 @@ class Opens:
             if held and held[-1][1].number != link.number:
                 yield _clash(opened, link, *held[-1])
             others[:] = [*held, (opened, link)]
+
+
+def _renumbered(opened: Opened, connections: Rows) -> Opened:
+    answered = None if opened.answered is None else renumbered_place(opened.answered, connections)
+    return replace(opened, place=renumbered_place(opened.place, connections), answered=answered)
 
 
 def _is_lost_between(context: Context, first: Place, again: Place) -> bool:

@@ -6,14 +6,15 @@ asked, in bytes that were not captured is not accused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.collector import place_of
+from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
@@ -194,6 +195,25 @@ class Pairing:
 
     # -- what is known at the end -----------------------------------------------------------------------------
 
+    @classmethod
+    def joined(cls, parts: Sequence[Pairing], connections: Sequence[Rows]) -> Self:
+        """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        pairs = list(zip(parts, connections, strict=True))
+        waiting = [_renumbered(asked, of) for part, of in pairs for asked in part._waiting.values()]
+        for asked in sorted(waiting, key=lambda asked: asked.place.row)[-MOST:]:
+            whole._waiting[asked.place.row] = asked
+            whole._waiting_for.setdefault(asked.key, []).append(asked.place.row)
+        for part, of in pairs:
+            for (connection, direction, opcode, opaque), places in part._unmatched.items():
+                whole._unmatched[int(of[connection]), direction, opcode, opaque] = [renumbered_place(place, of) for place in places]
+            for (connection, opcode), slowest in part._slowest.items():
+                whole._slowest[int(of[connection]), opcode] = slowest
+        whole._unmatched_count = sum(map(len, whole._unmatched.values()))
+        takeovers = [_renumbered(asked, of) for part, of in pairs for asked in part.takeovers]
+        whole.takeovers = sorted(takeovers, key=lambda asked: asked.place.row)[:MOST]
+        return whole
+
     def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
         """All occurrences."""
         cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
@@ -257,6 +277,12 @@ class Pairing:
 
 
 TAKEOVER = 0x01
+
+
+def _renumbered(asked: Asked, connections: Rows) -> Asked:
+    connection, direction, opcode, opaque = asked.key
+    key = (int(connections[connection]), direction, opcode, opaque)
+    return replace(asked, place=renumbered_place(asked.place, connections), key=key)
 
 
 def _of(rule: str, asked: Asked, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:

@@ -92,6 +92,14 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
     return vbuckets.with_column("findings", found)
 
 
+def with_findings(
+    tables: Mapping[str, Records], findings: Sequence[Finding], rules: Mapping[str, Rule], clients: Mapping[int, str], files: Sequence[str]
+) -> dict[str, Records]:
+    """The tables of a reading by name, with that of findings, which vbuckets then count. ``files``: all of the reading."""
+    vbuckets = with_counts(tables["vbuckets"], findings, clients)
+    return {**tables, "vbuckets": vbuckets, "findings": finding_records(findings, rules, files)}
+
+
 def _evidence(place: Place, files: Sequence[str]) -> dict[str, Any]:
     return {
         "connection": place.connection,

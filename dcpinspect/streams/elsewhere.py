@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,13 @@ MOST = 1 << 19
 VBUCKETS = 1 << 16
 """As many as two bytes can tell apart."""
 
+_CONNECTION_SHIFT = 34
 _END_COLLECTION = 1
 _PRIME = (1 << 31) - 1
-_SECRETS = tuple(2 + secrets.randbelow(_PRIME - 2) for _ in range(2))  # keys are chosen by clients: nobody shall choose which ones collide
+_SECRETS = (
+    2 + secrets.randbelow(_PRIME - 2),
+    2 + secrets.randbelow(_PRIME - 2),
+)  # keys are chosen by clients: nobody shall choose which ones collide
 
 _IS_EVENT = np.zeros(256, dtype=np.bool_)
 _IS_EVENT[
@@ -89,8 +93,13 @@ def key_text(event: npt.NDArray[np.int64]) -> str:
     return shown.decode(errors="backslashreplace") + ("…" if size > TOLD_OF_KEY else "")
 
 
-def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) -> Table:
-    """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them."""
+def events_of(
+    batch: MessageBatch, keys: Table | None = None, connections: Table | None = None, secrets_: tuple[int, int] = _SECRETS
+) -> Table:
+    """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them.
+
+    ``connections``: other numbers of the batch's connections; ``secrets_``: by which keys are hashed.
+    """
     decoded = batch.decoded
     seqnos = decoded.numbers.get("by_seqno")
     if seqnos is None:
@@ -99,11 +108,12 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
     if seqnos.valid is not None:
         is_event &= seqnos.valid
     rows = np.flatnonzero(is_event)
+    connection = batch.connection if connections is None else connections[batch.connection]
     sid = decoded.sid.values[rows].astype(np.int64)
     if decoded.sid.valid is not None:
         sid[~decoded.sid.valid[rows]] = -1
     if keys is not None and len(rows):
-        chosen = np.isin(stream_keys(batch.connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
+        chosen = np.isin(stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
         rows, sid = rows[chosen], sid[chosen]
     table = np.empty((len(rows), EVENT), dtype=np.int64)
     if not len(rows):
@@ -112,7 +122,7 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
     table[:, T_PLACE + s.AT_OFFSET] = batch.stream_offset[rows]
     table[:, T_PLACE + s.AT_FRAME] = (batch.last_file[rows] << s.FILE_SHIFT) | batch.last_frame[rows]
     table[:, T_PLACE + s.AT_TIME] = batch.time_ns[rows]
-    table[:, T_CONNECTION] = batch.connection[rows]
+    table[:, T_CONNECTION] = connection[rows]
     table[:, T_VBUCKET] = decoded.specific[rows]
     table[:, T_SID] = sid
     table[:, T_SEQNO] = s.biased(seqnos.values[rows])
@@ -123,7 +133,7 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
     if event is not None:
         ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
     table[:, T_ENDED] = np.where(ends, table[:, T_COLLECTION], -1)
-    table[:, T_KEY] = key_hashes(batch, rows)
+    table[:, T_KEY] = key_hashes(batch, rows, secrets_)
     key = decoded.key
     size = np.maximum(key.size[rows], 0)
     told = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
@@ -133,12 +143,12 @@ def events_of(batch: MessageBatch, keys: npt.NDArray[np.int64] | None = None) ->
     return table
 
 
-def key_hashes(batch: MessageBatch, rows: Rows) -> Rows:
+def key_hashes(batch: MessageBatch, rows: Rows, secrets_: tuple[int, int] = _SECRETS) -> Rows:
     """A number of 62 bits for the key of each message, without its collection; -1 where the capture lacks part of the message."""
     key = batch.decoded.key
     start, size = np.ascontiguousarray(key.start[rows]), np.maximum(key.size[rows], 0)
     hashed: Rows = np.empty(len(rows), dtype=np.int64)
-    hash_keys(len(rows), batch.data, start, size, _SECRETS[0], _SECRETS[1], hashed)
+    hash_keys(len(rows), batch.data, start, size, *secrets_, hashed)
     if len(batch.missing.row):
         hashed[np.isin(rows, batch.missing.row)] = -1
     return hashed
@@ -156,7 +166,7 @@ def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
 
 def stream_keys(connection: Table, vbucket: Table, sid: Table) -> Table:
     """One number for connection, vbucket and stream-id (-1 for none)."""
-    return (connection << 34) | (vbucket << 17) | (sid + 1)
+    return (connection << _CONNECTION_SHIFT) | (vbucket << 17) | (sid + 1)
 
 
 def vbucket_of(key: int) -> int:
@@ -169,6 +179,8 @@ class Wanted:
 
     def __init__(self, streams: Table, intervals: Mapping[int, Sequence[Interval]]) -> None:
         """``intervals``: by number of the stream, in any order, overlapping or not."""
+        self.secrets = _SECRETS
+        """By which all keys are hashed that are compared with each other, whoever reads them."""
         self._intervals = {number: _merged(found) for number, found in intervals.items()}
         numbers = np.array(sorted(self._intervals), dtype=np.int64)
         of = streams[numbers]
@@ -181,6 +193,11 @@ class Wanted:
             first, last = int(row[s.S_OPENED + s.AT_ROW]), int(row[s.S_LATEST + s.AT_ROW])
             self._streams.setdefault(key, []).append((number, first, last))
             self._opened[number] = key, first
+
+    @property
+    def connections(self) -> Table:
+        """The connections that have the wanted streams."""
+        return np.unique(self.keys >> _CONNECTION_SHIFT)
 
     def place(self, stream: int) -> tuple[int, int]:
         """(key, row that opened it) of a stream."""
@@ -233,14 +250,27 @@ class Shown:
             self._counts[vbucket] += len(found)
             if vbucket < self.vbuckets:
                 self._parts.setdefault(number, []).append(found)
+        self._limit()
+
+    def _limit(self) -> None:
         if self._counts[: self.vbuckets].sum() > MOST:
             self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), MOST, side="right"))
             for number in [number for number, parts in self._parts.items() if parts[0][0, T_VBUCKET] >= self.vbuckets]:
                 del self._parts[number]
 
-    def feed(self, batch: MessageBatch) -> None:
-        """The same for a batch of messages that are read again."""
-        self.take(events_of(batch, self.wanted.keys))
+    def feed(self, batch: MessageBatch, connections: Table | None = None) -> None:
+        """The same for a batch of messages that are read again; ``connections``: the numbers that its own have where they are wanted."""
+        self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets))
+
+    @staticmethod
+    def joined(wanted: Wanted, parts: Iterable[Shown]) -> Shown:
+        """What was found by several that looked at different connections."""
+        whole = Shown(wanted)
+        for part in parts:
+            whole._counts += part._counts
+            whole._parts |= part._parts
+            whole._limit()
+        return whole
 
     def of(self, stream: int) -> Table:
         """The events of a stream in order of seqno."""

@@ -10,7 +10,9 @@ nothing is said about ways of counting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import PREPARE_SURPLUS
 from dcpinspect.streams.few import Few
+from dcpinspect.streams.renumbering import by_connection
 from dcpinspect.tables.messages import MessageBatch
 
 Table = npt.NDArray[np.int64]
@@ -360,6 +363,23 @@ class FlowControl:
         self._has_window = np.zeros(0, dtype=np.bool_)
         self._total = 0
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found; not the messages that wait to be acknowledged, which only the next messages would need."""
+        none = np.zeros((0, 2), dtype=np.int64)
+        return {"watched": {number: replace(one, waiting=none) for number, one in self.watched.items()}, "unasked": self.unasked}
+
+    def __setstate__(self, found: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self.watched, self.unasked = found["watched"], found["unasked"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[FlowControl], connections: Sequence[Table]) -> Self:
+        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        whole.watched = by_connection([part.watched for part in parts], connections)
+        whole.unasked = by_connection([part.unasked for part in parts], connections)
+        return whole
+
     def feed(self, batch: MessageBatch, messages: Table, state: s.State) -> None:
         """``messages``: as the kernel left them."""
         kind, connection = messages[s.M_KIND], messages[s.M_CONNECTION]
@@ -390,7 +410,7 @@ class FlowControl:
 
     def _said(self, batch: MessageBatch, messages: Table, columns: Rows, producer: Table) -> tuple[Table, Table]:
         """(what the kernel reads, connection of each), sorted by connection."""
-        index: Rows = messages[s.M_PLACE + s.AT_ROW, columns] - int(batch.row[0])
+        index = batch.index_of(messages[s.M_PLACE + s.AT_ROW, columns])
         kind = messages[s.M_KIND, columns]
         others, other_kind = self._others(batch, index, producer)
         rows = np.concatenate((index, others))

@@ -117,6 +117,7 @@ def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, s
     streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
     copy_place(messages, i, streams, st, s.S_OPENED)
     copy_place(messages, i, streams, st, s.S_LATEST)
+    streams[st, s.S_BEGUN_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
     return int(st)
 
 

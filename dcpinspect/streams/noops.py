@@ -7,7 +7,10 @@ other direction show that it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +21,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
 from dcpinspect.streams.few import Few
+from dcpinspect.streams.renumbering import by_connection
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
@@ -224,6 +228,21 @@ class Noops:
         self.kept: dict[int, Kept] = {}
         """By connection."""
 
+    @classmethod
+    def joined(cls, parts: Sequence[Noops], connections: Sequence[Table]) -> Self:
+        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        whole.kept = by_connection([deepcopy(part.kept) for part in parts], connections)
+        whole.peers = _nobody(1 + max((int(of.max(initial=0)) for of in connections), default=0))
+        for part, of in zip(parts, connections, strict=True):
+            count = min(len(of), len(part.peers))
+            whole.peers[of[1:count]] = part.peers[1:count]
+        for number, kept in whole.kept.items():
+            for few in (kept.unanswered, kept.overlaps, kept.opaques, kept.silences):
+                for event in few.told:
+                    event[T_CONNECTION] = number
+        return whole
+
     def feed(self, batch: MessageBatch, state: s.State, sessions: dict[int, Session]) -> None:
         """``sessions``: what the connections have said of themselves by now."""
         self._meet(state, sessions, np.unique(batch.connection).tolist())
@@ -239,9 +258,7 @@ class Noops:
 
     def _meet(self, state: s.State, sessions: dict[int, Session], numbers: list[int]) -> None:
         if len(self.peers) < len(state.connections):
-            more = np.zeros((len(state.connections) - len(self.peers), PEER), dtype=np.int64)
-            more[:, P_PRODUCER] = -1
-            self.peers = np.concatenate((self.peers, more))
+            self.peers = np.concatenate((self.peers, _nobody(len(state.connections) - len(self.peers))))
         self.peers[:, P_PRODUCER] = state.connections[:, s.C_PRODUCER]
         for number in numbers:
             session = sessions.get(number) or Session()
@@ -253,6 +270,13 @@ class Noops:
             self.peers[number, P_SILENCE] = silence_ns(interval) if is_known and interval is not None else NEVER
             if is_known:
                 self.peers[number, P_SINCE] = max(session.controls[key].row for key in ("enable_noop", "set_noop_interval"))
+
+
+def _nobody(count: int) -> Table:
+    """Rows of connections on which nothing was said."""
+    rows = np.zeros((count, PEER), dtype=np.int64)
+    rows[:, P_PRODUCER] = -1
+    return rows
 
 
 def silence_ns(interval: float) -> int:

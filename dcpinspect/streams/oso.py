@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Self
+
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
+from dcpinspect.streams.renumbering import renumbered
 
 Table = npt.NDArray[np.int64]
 
@@ -33,6 +38,24 @@ class OutOfOrder:
             if snapshots[number, s.N_STATE] == w.COMPLETE_OSO and snapshots[number, s.N_HAS_BEFORE]:
                 self._missing(number, ranges, snapshots[number])
             del self._fresh[number], self._ranges[number], self._sizes[number]
+
+    def __getstate__(self) -> dict[str, list[Extra]]:
+        """The gaps: of what still runs nothing is told."""
+        return {"gaps": self.gaps}
+
+    def __setstate__(self, known: dict[str, list[Extra]]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self.gaps = known["gaps"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[OutOfOrder], numbers: Sequence[s.Numbers]) -> Self:
+        """The gaps of all readings, with the numbers that things have once these are joined."""
+        whole = cls()
+        for part, of in zip(parts, numbers, strict=True):
+            for gap in part.gaps:
+                loss = int(renumbered(np.array(gap.loss), of.losses))
+                whole.gaps.append(replace(gap, stream=int(of.streams[gap.stream]), snapshot=int(of.snapshots[gap.snapshot]), loss=loss))
+        return whole
 
     def _add(self, number: int, seqnos: Table) -> None:
         fresh = self._fresh.setdefault(number, [])

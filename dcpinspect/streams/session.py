@@ -7,8 +7,9 @@ that peers may fill without end are bounded.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams.cluster_map import active_nodes
 from dcpinspect.streams.collections import Manifest
 from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno, Listing
+from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
 from dcpinspect.tables.messages import MessageBatch
 
 PRODUCER_FLAG = 0x01
@@ -151,6 +153,30 @@ class Conversation:
         """Failover logs as they stand in answers, each different one once."""
         self._filter_numbers: dict[bytes, int] = {}
         self._log_numbers: dict[bytes, int] = {}
+
+    def __getstate__(self) -> tuple[dict[int, Session], list[bytes], list[bytes]]:
+        """What was said; the values of stream requests as they were said, since what they parse to may be deep."""
+        return self.sessions, list(self._filter_numbers), self.logs
+
+    def __setstate__(self, said: tuple[dict[int, Session], list[bytes], list[bytes]]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self.sessions, filters, logs = said
+        for value in filters:
+            self.filter_of(value)
+        for log in logs:
+            self.log_of(log)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Conversation], connections: Sequence[Table]) -> tuple[Self, list[Table], list[Table]]:
+        """What was said in readings of different connections, and by reading the new numbers of its ``filters`` and ``logs``.
+
+        ``connections``: by reading, the numbers of its connections among all.
+        """
+        filters, filter_numbers = without_repeats([list(part._filter_numbers) for part in parts])
+        logs, log_numbers = without_repeats([part.logs for part in parts])
+        whole = cls()
+        whole.__setstate__((by_connection([part.sessions for part in parts], connections), filters, logs))
+        return whole, filter_numbers, log_numbers
 
     def of(self, connection: int) -> Session:
         """The session of a connection."""

@@ -8,10 +8,13 @@ in the bits from 40 up) and capture time.
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from dcpinspect.streams.renumbering import in_order, joined_tables, renumbered
 
 Table = npt.NDArray[np.int64]
 
@@ -60,14 +63,14 @@ _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARE
     C_KNOWN, C_PRODUCER, C_LOSSES, _, C_LAST_LOSS, _, C_LAST_ROW, _, C_LAST_FRAME, _, C_ORPHANS,
     C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW, C_WINDOW_LOSSES, _, C_COUNTED, C_ACKED, C_IS_BASED, C_SLOWEST, C_STREAMS, C_CLOSED_TIME,
     C_MARKERS_ACKED,
-    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_NOOP_SLOWEST, C_PRODUCER_TIME, C_TIME, _, CONNECTION,
-) = range(33)  # fmt: skip
+    C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_NOOP_SLOWEST, C_PRODUCER_TIME, C_TIME, _, C_MET, CONNECTION,
+) = range(34)  # fmt: skip
 """C_KNOWN: seen from its handshake on. C_PRODUCER: direction of the producer's messages, or -1. C_LOSSES, C_LAST_LOSS, C_LAST_ROW,
 C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO, C_HISTORY: 1 on, 0 off, -1
 unknown. C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of each direction by then. C_IS_BASED: C_COUNTED and C_ACKED
 have all since the window was granted. C_SLOWEST: longest answer time of a stream request so far. C_CLOSED_TIME: of the latest answer to a
 close that was not captured. C_NOOP_ROW: of the noop under way. C_NOOP_SLOWEST: longest time that a noop waited for its answer. C_TIME:
-latest capture time of a message, by direction."""
+latest capture time of a message, by direction. C_MET: it was met."""
 
 # -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------
 
@@ -86,8 +89,8 @@ without a stream-id, the newest stream of its vbucket that was asked for with on
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
     S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_WHOLE, S_DISK_END, S_ACKNOWLEDGED,
     S_ACKNOWLEDGED_AT, _, _, _, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, S_WITH_SID_BEFORE,
-    STREAM,
-) = range(74)  # fmt: skip
+    S_BEGUN_ROW, STREAM,
+) = range(75)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
@@ -95,7 +98,8 @@ since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lo
 may have begun an out-of-order snapshot. S_WHOLE: nothing of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from
 disk. S_ACKNOWLEDGED: seqno up to which a replica has said to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the
 request before this one of the same key that had no answer by then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket
-that was asked for with a stream-id, or -1."""
+that was asked for with a stream-id, or -1. S_BEGUN_ROW: of the message that brought the stream here first; its request may have been read
+later."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 
@@ -153,6 +157,21 @@ N_STREAMS, N_KEYS, N_SNAPSHOTS, N_GAPS, N_ANOMALIES, N_LOSSES, N_OSO, N_QUESTION
 ROOM = 8
 """Free rows in every table that are enough for any one message."""
 
+_OF_STREAMS = (S_PREVIOUS, S_ASKED_BEFORE, S_WITH_SID_BEFORE)
+_OF_SNAPSHOTS = (S_SNAPSHOT, S_IN_OSO, S_POSITION_IN)
+"""Columns of streams that count other streams, and snapshots. Whoever adds a column that counts something adds it to ``State.joined``."""
+
+
+class Numbers(NamedTuple):
+    """Which numbers the things of one reading have once it is joined with others, by their own."""
+
+    connections: Table
+    """From 1, as connections count; the first is 0."""
+    streams: Table
+    snapshots: Table
+    losses: Table
+
+
 _SIZES = (STREAM, KEY, SNAPSHOT, GAP, ANOMALY, LOSS_COLUMNS, OSO_COLUMNS, QUESTION)
 
 
@@ -172,12 +191,17 @@ class State:
         """A connection with this number is there; ``known``: nothing was said on it before the capture began."""
         if connection >= len(self.connections):
             more = max(16, connection + 1, 2 * len(self.connections)) - len(self.connections)
-            self.connections = np.concatenate((self.connections, np.zeros((more, CONNECTION), np.int64)))
+            self.connections = np.concatenate((self.connections, _nothing_of(more)))
         row = self.connections[connection]
-        row[:] = 0
-        row[C_KNOWN] = known
-        row[[C_PRODUCER, C_LAST_LOSS, C_LAST_LOSS + 1, C_NOOP_ROW]] = -1
+        row[C_KNOWN], row[C_MET] = known, 1
         row[[C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW]] = 0 if known else -1
+
+    def unmet(self, connections: Table) -> list[int]:
+        """Those of these numbers that were not met."""
+        known = self.connections[:, C_MET]
+        is_new = known[np.minimum(connections, len(known) - 1)] == 0 if len(known) else np.ones(len(connections), dtype=np.bool_)
+        is_new |= connections >= len(known)
+        return np.unique(connections[is_new]).tolist() if is_new.any() else []
 
     def make_room(self) -> bool:
         """Grows every table that has not ``ROOM`` free rows; whether the slots of the keys have to be filled anew."""
@@ -199,6 +223,81 @@ class State:
     def rows(self, number: int) -> Table:
         """The used rows of a table, by its number among the counts."""
         return self.tables[number][: int(self.counts[number])]
+
+    def __getstate__(self) -> dict[str, Table]:
+        """What is known; not what only the next messages would need."""
+        return {"connections": self.connections, **{name: self.rows(number) for name, number in _KEPT.items()}}
+
+    def __setstate__(self, known: dict[str, Table]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self.connections = known["connections"]
+        for name, number in _KEPT.items():
+            self.tables[number], self.counts[number] = known[name], len(known[name])
+
+    @classmethod
+    def joined(
+        cls, parts: Sequence[State], connections: Sequence[Table], filters: Sequence[Table], logs: Sequence[Table]
+    ) -> tuple[Self, list[Numbers]]:
+        """The tables of readings of different connections as a reading of all has them, and the numbers that their things have in it.
+
+        By reading, ``connections``, ``filters`` and ``logs``: the numbers of its own among all. It is not to be fed.
+        """
+        whole = cls()
+        tables = {number: [part.rows(number) for part in parts] for number in _KEPT.values()}
+        places = {number: in_order([rows[:, _ROW_OF[number]] for rows in tables[number]]) for number in tables}
+        numbers = [
+            Numbers(own, *(places[number][place] for number in (N_STREAMS, N_SNAPSHOTS, N_LOSSES))) for place, own in enumerate(connections)
+        ]
+        for place, of in enumerate(numbers):
+            refers: dict[int, list[tuple[tuple[int, ...], Table]]] = {
+                N_STREAMS: [
+                    ((S_CONNECTION,), of.connections),
+                    (_OF_STREAMS, of.streams),
+                    (_OF_SNAPSHOTS, of.snapshots),
+                    ((S_FILTER,), filters[place]),
+                    ((S_LOG,), logs[place]),
+                ],
+                N_SNAPSHOTS: [((N_STREAM,), of.streams), ((N_LOSS,), of.losses)],
+                N_GAPS: [((G_STREAM,), of.streams), ((G_SNAPSHOT,), of.snapshots), ((G_LOSS,), of.losses)],
+                N_LOSSES: [((L_CONNECTION,), of.connections), ((L_PREVIOUS,), of.losses)],
+            }
+            for number, columns in refers.items():
+                tables[number][place] = _renumbered_columns(tables[number][place], columns)
+        for number, found in tables.items():
+            whole.tables[number] = joined_tables(found, places[number], _SIZES[number])
+            whole.counts[number] = len(whole.tables[number])
+        whole.connections = _nothing_of(1 + max((int(of.connections.max(initial=0)) for of in numbers), default=0))
+        for part, of in zip(parts, numbers, strict=True):
+            met = np.flatnonzero(part.connections[:, C_MET])
+            columns = [((C_LAST_LOSS, C_LAST_LOSS + 1), of.losses)]
+            whole.connections[of.connections[met]] = _renumbered_columns(part.connections[met], columns)
+        return whole, numbers
+
+
+_KEPT = {"streams": N_STREAMS, "snapshots": N_SNAPSHOTS, "gaps": N_GAPS, "losses": N_LOSSES}
+"""Tables that are looked at once the messages have been followed."""
+_ROW_OF = {
+    N_STREAMS: S_BEGUN_ROW,
+    N_SNAPSHOTS: N_PLACE + AT_ROW,
+    N_GAPS: G_BEFORE_AT + AT_ROW,
+    N_LOSSES: L_AFTER_ROW,
+}
+"""Row of the message that brought each of them, whose order is theirs."""
+
+
+def _nothing_of(count: int) -> Table:
+    """Rows of connections that were not met."""
+    rows = np.zeros((count, CONNECTION), dtype=np.int64)
+    rows[:, [C_PRODUCER, C_LAST_LOSS, C_LAST_LOSS + 1, C_NOOP_ROW]] = -1
+    return rows
+
+
+def _renumbered_columns(table: Table, columns: Sequence[tuple[tuple[int, ...], Table]]) -> Table:
+    table = table.copy()
+    for own, numbers in columns:
+        for column in own:
+            table[:, column] = renumbered(table[:, column], numbers)
+    return table
 
 
 def biased(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

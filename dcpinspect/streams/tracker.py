@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,10 @@ COLLECTIONS = "Collections"
 """Feature of HELLO without which no request can ask for some collections only."""
 
 
+_KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops")
+"""What a tracker knows that more than the next messages need."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """What is known so far; a later ``tables`` may know more."""
@@ -85,7 +89,31 @@ class Tracker:
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
-        self._met = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is known by now, to be joined with what other readings know."""
+        return {name: getattr(self, name) for name in _KNOWN}
+
+    def __setstate__(self, known: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        for name in _KNOWN:
+            setattr(self, name, known[name])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[s.Numbers]]:
+        """The tracker of a reading of all connections, from those of readings of some, and the numbers that their things have in it.
+
+        ``connections``: by reading, the numbers of its connections among all. It is not to be fed.
+        """
+        whole = cls()
+        whole.conversation, filters, logs = Conversation.joined([part.conversation for part in parts], connections)
+        whole.state, numbers = s.State.joined([part.state for part in parts], connections, filters, logs)
+        whole._out_of_order = OutOfOrder.joined([part._out_of_order for part in parts], numbers)
+        flows = [part.flow for part in parts if part.flow is not None]
+        noops = [part.noops for part in parts if part.noops is not None]
+        whole.flow = FlowControl.joined(flows, connections) if flows else None
+        whole.noops = Noops.joined(noops, connections) if noops else None
+        return whole, numbers
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
@@ -140,9 +168,9 @@ class Tracker:
         return replace(found, **named)
 
     def _tables(self, links: Sequence[Link]) -> Tables:
-        for link in links:
-            if link.number > self._met:
-                self._meet_one(link.number, known=link.has_handshake)
+        handshakes = {link.number: link.has_handshake for link in links}
+        for number in self.state.unmet(np.array(list(handshakes), dtype=np.int64)):
+            self._meet_one(number, known=handshakes[number])
         by_number = {link.number: link for link in links}
         sessions, state = self.conversation.sessions, self.state
         streams, snapshots, losses = (state.rows(number) for number in (s.N_STREAMS, s.N_SNAPSHOTS, s.N_LOSSES))
@@ -237,23 +265,19 @@ class Tracker:
         return found
 
     def _meet(self, batch: MessageBatch) -> None:
-        handshakes = batch.endpoints.has_handshake
-        highest = int(batch.connection.max(initial=0))
-        while self._met < highest:
-            number = self._met + 1
-            self._meet_one(number, known=number <= len(handshakes) and handshakes[number - 1])
+        for number in self.state.unmet(batch.connection):
+            self._meet_one(number, known=batch.endpoints.has_handshake[number - 1])
 
     def _meet_one(self, number: int, *, known: bool) -> None:
         self.state.meet(number, known=known)
         self.conversation.of(number).is_known = known
-        self._met = number
 
     def _facts(self, streams: Table) -> StreamFacts:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
         # number -1, no value, finds the last one
         has_filter = np.array([*filters, False], dtype=np.bool_)[streams[:, s.S_FILTER]]
         asked = streams[:, s.S_FORM] > 0
-        skips, opened, bare = (np.zeros(self._met + 1, dtype=np.bool_) for _ in range(3))
+        skips, opened, bare = (np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3))
         for number, session in self.conversation.sessions.items():
             skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)
             opened[number] = session.open_flags is not None
@@ -263,7 +287,7 @@ class Tracker:
 
     def _lacks_history(self) -> npt.NDArray[np.bool_]:
         """Connections to a bucket of which a collection is known that keeps no history, by number."""
-        found = np.zeros(self._met + 1, dtype=np.bool_)
+        found = np.zeros(len(self.state.connections), dtype=np.bool_)
         sessions = self.conversation.sessions
         buckets = {session.bucket for session in sessions.values() if session.manifest.lacks_history} - {None}
         for number, session in sessions.items():

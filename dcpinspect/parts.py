@@ -1,0 +1,229 @@
+"""Readings of disjoint sets of connections made one: what a reading of all their packets would have told.
+
+Each reading has all packets of its connections, with their numbers among all packets, so it sees of each what a reading of everything
+sees. What it knows at the end travels as a ``Part``; ``merged`` gives everything the numbers that it has in the whole, and asks the same
+tables and rules. Limits of memory hold for each part by itself: where a reading of everything would have come to one, parts may know more.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.reading import Reading
+from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.renumbering import in_order
+from dcpinspect.streams.tracker import Tables, Tracker
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.records import Records
+
+if TYPE_CHECKING:
+    from dcpinspect.findings.checker import Checker
+    from dcpinspect.findings.finding import Finding
+
+Table = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a reading of some connections knows at its end. It grows with connections, streams and gaps, not with messages."""
+
+    tracker: Tracker
+    checker: Checker | None
+    links: Sequence[Link]
+    directions: Sequence[DirectionCoverage]
+    opened_by: Table
+    """The packet that began each connection, by which they are numbered; number ``n`` is at ``n - 1``."""
+    packets: Mapping[str, int]
+    """Packets by class."""
+    messages: int
+
+    @staticmethod
+    def of(reading: Reading) -> Part:
+        """Of a reading with ``is_part`` that has come to its end. Raises ValueError unless it tracks streams."""
+        if reading.tracker is None:
+            msg = "this reading does not track streams"
+            raise ValueError(msg)
+        engine, coverage = reading.engine, reading.coverage
+        return Part(
+            tracker=reading.tracker,
+            checker=reading.checker,
+            links=engine.links,
+            directions=list(coverage.directions),
+            opened_by=engine.transport.opened_by.copy(),
+            packets=coverage.packets,
+            messages=reading.messages,
+        )
+
+    def to_bytes(self) -> bytes:
+        """To travel, or to be kept."""
+        return pickle.dumps(self, protocol=5)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Part:
+        """Raises ValueError for what ``to_bytes`` did not write."""
+        found = _plain(data)
+        if not isinstance(found, Part):
+            msg = f"this is no part but {type(found).__name__}"
+            raise ValueError(msg)
+        return found
+
+
+class Merged:
+    """What a reading of all connections would have told; ``merged`` makes it."""
+
+    def __init__(
+        self,
+        tracker: Tracker,
+        checker: Checker | None,
+        *,
+        files: Sequence[str],
+        links: Sequence[Link],
+        coverage: Coverage,
+        numbers: Sequence[Table],
+        messages: int,
+    ) -> None:
+        self.tracker = tracker
+        self.checker = checker
+        self.files = files
+        self.links = list(links)
+        self.coverage = coverage
+        """What became of every packet and byte."""
+        self.numbers = numbers
+        """By part: the number in the whole of its connection ``n`` at ``n``; nothing at 0."""
+        self.messages = messages
+
+    @property
+    def tables(self) -> Tables:
+        """As those of a reading."""
+        return self.tracker.tables(self.links, self.files if len(self.files) > 1 else ())
+
+    def findings(self, *, is_whole: bool = True) -> list[Finding]:
+        """As those of a reading. Raises ValueError unless the parts were checked."""
+        if self.checker is None:
+            msg = "these readings did not check"
+            raise ValueError(msg)
+        return self.checker.findings(self.links, self.coverage, is_whole=is_whole)
+
+    def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
+        """As that of a reading."""
+        tables = self.tables.by_name
+        if self.checker is not None:
+            from dcpinspect.findings.checker import RULES  # deferred: not everyone asks for rules
+            from dcpinspect.findings.record import with_findings
+
+            found = self.findings(is_whole=is_whole)
+            tables = with_findings(tables, found, RULES, self.checker.clients(self.links), self.files)
+        return tables
+
+    def compare(self, look: Callable[[Wanted], Shown]) -> None:
+        """Compares streams by events that are read a second time, before the tables are asked for.
+
+        ``look`` finds the events wanted: each part by ``shown``, which are then joined. It is not asked where nothing is in dispute.
+        """
+        self.tracker.compare(look)
+
+
+def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str, int] | None = None) -> Merged:
+    """The parts of a reading of captures with these names as one, in any order of the parts.
+
+    ``left_out``: packets by class that no part was given. Raises ValueError for parts that were not checked by the same rules.
+    """
+    checkers = _checkers(parts)
+    numbers = [np.concatenate(([0], 1 + place)) for place in in_order([part.opened_by for part in parts])]
+    tracker, _ = Tracker.joined([part.tracker for part in parts], numbers)
+    packets = Counter(left_out or {})
+    for part in parts:
+        packets.update(part.packets)
+    links = [replace(link, number=int(of[link.number])) for part, of in zip(parts, numbers, strict=True) for link in part.links]
+    directions = [
+        replace(one, connection=int(of[one.connection])) for part, of in zip(parts, numbers, strict=True) for one in part.directions
+    ]
+    return Merged(
+        tracker,
+        type(checkers[0]).joined(checkers, numbers, tracker) if checkers else None,
+        files=files,
+        links=sorted(links, key=lambda link: link.number),
+        coverage=Coverage(packets, sorted(directions, key=lambda one: (one.connection, one.direction))),
+        numbers=numbers,
+        messages=sum(part.messages for part in parts),
+    )
+
+
+def shown(batches: Iterable[MessageBatch], wanted: Wanted, numbers: Table) -> Shown:
+    """The events of one part that are wanted, found in its messages, which are read again; ``numbers``: those of the part in the whole."""
+    found = Shown(wanted)
+    for batch in batches:
+        if int(batch.row[0]) > wanted.last_row:
+            break
+        found.feed(batch, numbers)
+    return found
+
+
+def _checkers(parts: Sequence[Part]) -> list[Checker]:
+    """Those of all parts, or none."""
+    checkers = [part.checker for part in parts if part.checker is not None]
+    if len(checkers) not in (0, len(parts)):
+        msg = "some of these readings checked, and some did not"
+        raise ValueError(msg)
+    if any(not one.asks_as(checkers[0]) for one in checkers):
+        msg = "these readings were not checked by the same rules"
+        raise ValueError(msg)
+    return checkers
+
+
+_ALLOWED = {
+    "numpy": ("ndarray", "dtype"),
+    "numpy._core.multiarray": ("_reconstruct", "scalar"),
+    "numpy._core.numeric": ("_frombuffer",),
+    "numpy.core.multiarray": ("_reconstruct", "scalar"),
+    "numpy.core.numeric": ("_frombuffer",),
+    "_codecs": ("encode",),
+    "dcpinspect.coverage": ("DirectionCoverage",),
+    "dcpinspect.findings.acknowledged": ("Acknowledged",),
+    "dcpinspect.findings.checker": ("Checker",),
+    "dcpinspect.findings.collector": ("Collector", "_Heap"),
+    "dcpinspect.findings.finding": ("Occurrence", "Place"),
+    "dcpinspect.findings.opens": ("Opened", "Opens", "_Early"),
+    "dcpinspect.findings.pairing": ("Asked", "Pairing"),
+    "dcpinspect.parts": ("Part",),
+    "dcpinspect.streams.collections": ("Collection", "Manifest"),
+    "dcpinspect.streams.elsewhere": ("Shown", "Wanted"),
+    "dcpinspect.streams.few": ("Few",),
+    "dcpinspect.streams.flow": ("FlowControl", "Watched"),
+    "dcpinspect.streams.gaps": ("Extra",),
+    "dcpinspect.streams.heard": ("At", "FailoverLog", "Heard", "HighSeqno", "Listing", "NotPersisted"),
+    "dcpinspect.streams.links": ("Link",),
+    "dcpinspect.streams.noops": ("Kept", "Noops"),
+    "dcpinspect.streams.oso": ("OutOfOrder",),
+    "dcpinspect.streams.session": ("Control", "Conversation", "Session"),
+    "dcpinspect.streams.state": ("State",),
+    "dcpinspect.streams.tracker": ("Tracker",),
+}
+"""What bytes may bring to life: arrays, and classes that only hold what was found."""
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Only what is allowed, so that bytes from elsewhere can run nothing."""
+        if name in _ALLOWED.get(module, ()):
+            return super().find_class(module, name)
+        msg = f"{module}.{name} has no place in a part"
+        raise pickle.UnpicklingError(msg)
+
+
+def _plain(data: bytes) -> object:
+    try:
+        return _Unpickler(io.BytesIO(data)).load()
+    except Exception as error:  # bytes may make unpickling fail in any way
+        msg = f"this is no part: {error}"
+        raise ValueError(msg) from error

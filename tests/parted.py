@@ -1,0 +1,115 @@
+"""A capture's packets given to several readings by connection, and what these know put together again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.parts import Merged, Part, merged, shown
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading import Reading
+from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.transport.connections import AddressPairs
+from dcpinspect.transport.headers import CLASS_NAMES, UNUSUAL, HeaderParser
+
+_COLUMNS = ("offset", "captured", "wire", "time_ns", "link_type")
+
+
+@dataclass
+class Given:
+    """Batches of packets as a source of them."""
+
+    files: list[CaptureFile]
+    batches: list[PacketBatch]
+    position: int = 0
+    size: int | None = None
+    packets: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        return iter(self.batches)
+
+    def stop(self) -> None:
+        """There is nothing to end."""
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How all readings of a capture are made."""
+
+    rules: Sequence[str] | None = None
+    salt: bytes | None = None
+    """That of a redactor; None for none."""
+    extra_ports: Sequence[int] = ()
+    find_ports: bool = False
+
+    def reading(self, source: Any, *, is_part: bool = True) -> Reading:
+        """One of them, which checks."""
+        reading = Reading(source, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=is_part)
+        reading.check(self.rules, redactor=None if self.salt is None else Redactor(self.salt))
+        return reading
+
+
+def divided(packets: Iterable[PacketBatch], parts: int, rng: random.Random) -> tuple[list[list[PacketBatch]], dict[str, int]]:
+    """The packets of each of so many parts, and how many of each class no part has. Those that are dissected later are all of one part."""
+    parser, pairs = HeaderParser(None), AddressPairs()
+    found: list[list[PacketBatch]] = [[] for _ in range(parts)]
+    of_pair: dict[int, int] = {}
+    left_out = dict.fromkeys(CLASS_NAMES, 0)
+    for batch in packets:
+        headers = parser.columns(batch)
+        of_packet = np.full(len(batch), -1)
+        pair = pairs.find(headers.tcp)[0]
+        of_packet[headers.index] = [of_pair.setdefault(number, rng.randrange(parts)) for number in pair.tolist()]
+        of_packet[headers.classes == UNUSUAL] = 0
+        for number, count in enumerate(np.bincount(headers.classes[of_packet < 0], minlength=len(CLASS_NAMES)).tolist()):
+            left_out[CLASS_NAMES[number]] += count
+        for part in range(parts):
+            rows = np.flatnonzero(of_packet == part)
+            columns: dict[str, Any] = {name: getattr(batch, name)[rows] for name in _COLUMNS}
+            if len(rows):
+                numbered = replace(batch, packet=batch.packets[rows], frame=batch.frames[rows])
+                found[part].append(replace(numbered, data=batch.data.copy(), **columns))
+    return found, left_out
+
+
+def whole(batches: Sequence[PacketBatch], files: Sequence[str], options: Options = Options()) -> Merged:
+    """What one reading of all packets knows."""
+    return joined([list(batches)], files, options)
+
+
+def joined(
+    parts: Sequence[Sequence[PacketBatch]], files: Sequence[str], options: Options = Options(), left_out: Mapping[str, int] | None = None
+) -> Merged:
+    """What readings of these packets know together, after all of it was bytes once."""
+    sources = [Given([CaptureFile(name) for name in files], list(batches)) for batches in parts]
+    known = []
+    for source in sources:
+        with options.reading(source) as reading:
+            for _ in reading:
+                pass
+            known.append(Part.from_bytes(Part.of(reading).to_bytes()))
+    found = merged(known, files, left_out=left_out)
+
+    def look(wanted: Wanted) -> Shown:
+        again = [shown(options.reading(source), wanted, numbers) for source, numbers in zip(sources, found.numbers, strict=True)]
+        return Shown.joined(wanted, again)
+
+    found.compare(look)
+    return found
+
+
+def everything(found: Merged | Reading) -> dict[str, Any]:
+    """All that can be told of a reading, or of parts put together."""
+    directions = [one for one in found.coverage.directions if one.packets]
+    tables = {name: table.records() for name, table in found.by_name().items()}
+    return {**tables, "directions": directions, "packets": dict(found.coverage.packets)}

@@ -1,0 +1,37 @@
+"""Numbers in the whole: what counts something follows it, and everything is in the order of its key."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.streams.renumbering import by_connection, in_order, joined_tables, renumbered, without_repeats
+
+
+def numbers(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, np.int64)
+
+
+def test_what_counts_nothing_stays() -> None:
+    assert renumbered(numbers(0, 2, -1, 9), numbers(5, 6, 7)).tolist() == [5, 7, -1, 9]
+    assert renumbered(numbers(0, -1), numbers()).tolist() == [0, -1]
+
+
+def test_places_are_in_order_of_keys_and_equal_keys_keep_their_order() -> None:
+    assert [place.tolist() for place in in_order([numbers(3, 3, 9), numbers(), numbers(1, 4)])] == [[1, 2, 4], [], [0, 3]]
+    assert in_order([]) == []
+
+
+def test_rows_go_to_their_places() -> None:
+    parts = [numbers(30, 31, 90).reshape(3, 1), numbers(10, 40).reshape(2, 1)]
+    assert joined_tables(parts, [numbers(1, 2, 4), numbers(0, 3)], 1).ravel().tolist() == [10, 30, 31, 40, 90]
+    assert joined_tables([], [], 7).shape == (0, 7)
+
+
+def test_what_several_have_is_there_once() -> None:
+    found, of = without_repeats([[b"a", b"b"], [], [b"b", b"c"]])
+    assert (found, [one.tolist() for one in of]) == ([b"a", b"b", b"c"], [[0, 1], [], [1, 2]])
+
+
+def test_what_is_known_by_connection_is_in_order_of_the_new_numbers() -> None:
+    found = by_connection([{2: "b", 1: "d"}, {1: "a"}], [numbers(0, 4, 2), numbers(0, 1)])
+    assert list(found.items()) == [(1, "a"), (2, "b"), (4, "d")]
