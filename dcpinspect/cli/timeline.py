@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
     from dcpinspect.render.events import Noted
+    from dcpinspect.render.lanes import Scale
     from dcpinspect.render.lines import Lines
-    from dcpinspect.render.timeline import Scale
     from dcpinspect.streams.items import VbucketItems
     from dcpinspect.streams.story import StreamStory
     from dcpinspect.tables.messages import MessageBatch
@@ -154,22 +154,14 @@ class _Gathered:
 
     def take(self, batch: MessageBatch, rows: Rows, reading: Reading) -> None:
         """``rows``: which messages of the batch are of the vbucket."""
-        from dcpinspect.protocol.opcodes import Opcode
-        from dcpinspect.render.events import Noted
-        from dcpinspect.render.lines import Lines, summary
+        from dcpinspect.render.events import noted
+        from dcpinspect.render.lines import Lines
 
-        decoded = batch.decoded
-        own = rows[~decoded.is_response[rows]]
-        letters = {int(Opcode.DCP_SYSTEM_EVENT): "S", int(Opcode.DCP_SET_VBUCKET_STATE): "V"}
-        for opcode, letter in letters.items():
-            for row in own[decoded.opcode[own] == opcode].tolist():
-                if len(self.noted) >= MOST_NOTED:
-                    self.left_out += 1
-                    continue
-                sid = decoded.sid.at(row)
-                name = "system event" if letter == "S" else "state of the vbucket"
-                place = int(batch.row[row]), int(batch.time_ns[row]), int(batch.connection[row]), -1 if sid is None else sid
-                self.noted.append(Noted(*place, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}"))
+        for one in noted(batch, rows):
+            if len(self.noted) < MOST_NOTED:
+                self.noted.append(one)
+            else:
+                self.left_out += 1
         if self.with_lines:
             if self._lines is None:
                 self._lines = Lines(width=None if self._width is None else self._width - 4)
@@ -189,7 +181,7 @@ class _Told:
     """The story, ready to be written."""
 
     def __init__(self, reading: Reading, vbucket: int, streams: Sequence[StreamStory], gathered: _Gathered, items: VbucketItems) -> None:
-        from dcpinspect.render.events import events
+        from dcpinspect.render.events import by_stream, events
 
         self._vbucket = vbucket
         self._streams = streams
@@ -201,7 +193,7 @@ class _Told:
         rows = [dict(zip(names, row, strict=True)) for row in zip(*(table.values(name) for name in names), strict=True)]
         self._connections = {row["connection"]: row for row in rows if row["connection"] in of_streams}
         closed = {number: row["closed_by"] or "" for number, row in self._connections.items()}
-        self._noted = _by_stream(streams, gathered.noted)
+        self._noted = by_stream(streams, gathered.noted)
         self._events = events(streams, self._noted, closed, items.last_rows)
 
     def write_json(self, output: Output) -> None:
@@ -223,8 +215,9 @@ class _Told:
     def write(self, output: Output, *, width: int | None, is_ascii: bool, span: range | None) -> None:
         """The picture, then the events."""
         from dcpinspect.render import timeline as drawing
+        from dcpinspect.render.lanes import ASCII, UNICODE
 
-        glyphs = drawing.ASCII if is_ascii else drawing.UNICODE
+        glyphs = ASCII if is_ascii else UNICODE
         paint = output.painter()
 
         def put(text: str, style: str = "") -> None:
@@ -273,20 +266,6 @@ class _Told:
 
 
 _STYLES = {"request": "bold", "first-seen": "bold", "stream-end": "bold", "connection-closed": "bold"}
-
-
-def _by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping[int, Sequence[Noted]]:
-    """What was noted, by the place of its stream: the latest on its connection and stream-id that was opened by then."""
-    found: dict[int, list[Noted]] = {}
-    for one in noted:
-        places = [
-            place
-            for place, story in enumerate(streams)
-            if story.key[:2] == (one.connection, one.sid) and story.stream["open_row"] <= one.row
-        ]
-        if places:
-            found.setdefault(places[-1], []).append(one)
-    return found
 
 
 def _counted(number: int, noun: str) -> str:

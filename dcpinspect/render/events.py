@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from dcpinspect.escape import clip, escape
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ENDLESS
-from dcpinspect.render.lines import seconds_text
-from dcpinspect.render.timeline import answered
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.render.lines import seconds_text, summary
+from dcpinspect.render.shape import answered
 from dcpinspect.streams.story import StreamStory
+from dcpinspect.tables.messages import MessageBatch
 
 _OVER = ("ended", "rolled-back", "refused")
 """Verdicts that an event of their own tells."""
@@ -65,6 +69,34 @@ class Noted:
     letter: str
     """S for a system event, V for a change of the vbucket's state."""
     text: str
+
+
+_NOTED = {int(Opcode.DCP_SYSTEM_EVENT): ("S", "system event"), int(Opcode.DCP_SET_VBUCKET_STATE): ("V", "state of the vbucket")}
+
+
+def noted(batch: MessageBatch, rows: Rows) -> Iterator[Noted]:
+    """The system events and changes of state among these messages of a batch."""
+    decoded = batch.decoded
+    own = rows[~decoded.is_response[rows]]
+    for row in own[np.isin(decoded.opcode[own], list(_NOTED))].tolist():
+        letter, name = _NOTED[int(decoded.opcode[row])]
+        sid = decoded.sid.at(row)
+        place = int(batch.row[row]), int(batch.time_ns[row]), int(batch.connection[row]), -1 if sid is None else sid
+        yield Noted(*place, batch.number("by_seqno", row), letter, f"{name}: {summary(batch, row)}")
+
+
+def by_stream(streams: Sequence[StreamStory], noted: Sequence[Noted]) -> Mapping[int, Sequence[Noted]]:
+    """What was noted, by the place of its stream: the latest on its connection and stream-id that was opened by then."""
+    found: dict[int, list[Noted]] = {}
+    for one in noted:
+        places = [
+            place
+            for place, story in enumerate(streams)
+            if story.key[:2] == (one.connection, one.sid) and story.stream["open_row"] <= one.row
+        ]
+        if places:
+            found.setdefault(places[-1], []).append(one)
+    return found
 
 
 def events(

@@ -17,9 +17,9 @@ Table = npt.NDArray[np.int64]
 MOST = 1 << 20
 """Entries kept; with more, neighbours are told together, as so many events between two seqnos."""
 
-I_CONNECTION, I_SID, I_REQUESTS, I_ROW, I_FIRST, I_LAST, I_COUNT, ITEM = range(8)
+I_CONNECTION, I_SID, I_REQUESTS, I_ROW, I_FIRST, I_LAST, I_COUNT, I_TIME, I_UNTIL, ITEM = range(10)
 """I_SID: -1 for none. I_REQUESTS: stream requests for the vbucket on the connection before. I_ROW: row of the first event. I_FIRST,
-I_LAST: biased seqnos."""
+I_LAST: biased seqnos. I_TIME, I_UNTIL: nanoseconds since 1970 of the earliest and the latest."""
 
 
 class VbucketItems:
@@ -75,6 +75,7 @@ class VbucketItems:
         table[:, I_ROW] = batch.row[rows]
         table[:, I_FIRST] = table[:, I_LAST] = s.biased(batch.decoded.numbers["by_seqno"].values[rows])
         table[:, I_COUNT] = 1
+        table[:, I_TIME] = table[:, I_UNTIL] = batch.time_ns[rows]
         self._fresh.append(table)
         self._size += len(table)
 
@@ -91,6 +92,8 @@ class VbucketItems:
             merged[:, I_ROW] = np.minimum.reduceat(table[:, I_ROW], starts)
             merged[:, I_LAST] = np.maximum.reduceat(table[:, I_LAST], starts)
             merged[:, I_COUNT] = np.add.reduceat(table[:, I_COUNT], starts)
+            merged[:, I_TIME] = np.minimum.reduceat(table[:, I_TIME], starts)
+            merged[:, I_UNTIL] = np.maximum.reduceat(table[:, I_UNTIL], starts)
             if len(merged) == len(table):  # as many streams as entries
                 break
             table = merged

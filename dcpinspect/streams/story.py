@@ -34,6 +34,9 @@ class Bars:
     type: npt.NDArray[np.int64]
     """Number among ``words.SNAPSHOT_TYPES``."""
     has_history: Mask
+    row: npt.NDArray[np.int64]
+    """Of the marker, as ``time``: nanoseconds since 1970."""
+    time: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,49 @@ class StreamStory:
     """Events, one an entry, or several that lie between two seqnos."""
     item_last: Seqnos
     item_count: npt.NDArray[np.int64]
+    item_row: npt.NDArray[np.int64]
+    """Row of each entry's first event, rising unless entries are of several."""
+    item_time: npt.NDArray[np.int64]
+    """Nanoseconds since 1970 of its earliest event, and of its latest."""
+    item_until: npt.NDArray[np.int64]
+
+    @property
+    def gap_rows(self) -> npt.NDArray[np.int64]:
+        """Of each gap the row that shows it, the last one."""
+        return np.array([rows[-1] for rows in self.gaps.values("rows")], dtype=np.int64)
+
+    def times_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Nanoseconds since 1970 of rows of the stream; of one that is neither a marker nor an event, the time of the last before."""
+        return self._of_rows(rows, self.stream["first_time"], self.bars.time, self.item_time)
+
+    def seqnos_of(self, rows: npt.NDArray[np.int64]) -> Seqnos:
+        """Where rows of the stream are among its seqnos: an event at its own, a marker at its first, anything else at the last before."""
+        start = self.stream["requested_start"]
+        begin = start if start is not None else self.stream["first_seqno"] or 0
+        return self._of_rows(rows, begin, self.bars.first.view(np.int64), self.item_first.view(np.int64)).view(np.uint64)
+
+    def _of_rows(
+        self, rows: npt.NDArray[np.int64], first: int, markers: npt.NDArray[np.int64], items: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """What is known of the latest known row up to each of these; of those before all others ``first``."""
+        known = np.concatenate((self.bars.row, self.item_row))
+        values = np.concatenate((markers, items))
+        order = np.argsort(known, kind="stable")
+        place = np.searchsorted(known[order], rows, side="right") - 1
+        begin = np.uint64(first).view(np.int64)
+        found: npt.NDArray[np.int64] = (
+            np.where(place >= 0, values[order][np.maximum(place, 0)], begin) if len(known) else np.full(len(rows), begin)
+        )
+        return found
+
+    def last_before(self, rows: npt.NDArray[np.int64], otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Nanoseconds since 1970 of the latest event before each row; ``otherwise`` where there is none."""
+        if not len(self.item_row):
+            return otherwise
+        order = np.argsort(self.item_row, kind="stable")
+        place = np.searchsorted(self.item_row[order], rows) - 1
+        found: npt.NDArray[np.int64] = np.where(place >= 0, self.item_until[order][np.maximum(place, 0)], otherwise)
+        return found
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -103,6 +149,9 @@ def stories(tables: Tables, vbucket: int, connections: Sequence[range], items: i
                 item_first=s.unbiased(own[:, i.I_FIRST]),
                 item_last=s.unbiased(own[:, i.I_LAST]),
                 item_count=own[:, i.I_COUNT],
+                item_row=own[:, i.I_ROW],
+                item_time=own[:, i.I_TIME],
+                item_until=own[:, i.I_UNTIL],
             )
         )
     return found
@@ -153,6 +202,10 @@ def _numbers(records: Records, name: str) -> tuple[Seqnos, Mask]:
     return column.values.astype(np.uint64), np.ones(len(records), dtype=np.bool_) if column.valid is None else column.valid
 
 
+def _whole(records: Records, name: str) -> npt.NDArray[np.int64]:
+    return np.array(records.values(name), dtype=np.int64)
+
+
 def _codes(records: Records, name: str) -> npt.NDArray[np.int64]:
     column = records.columns[name]
     assert isinstance(column, Worded)
@@ -170,4 +223,5 @@ def _bars(snapshots: Records) -> Bars:
     received = np.where(is_complete, last, np.where(has_seqno, np.maximum(inside, none), none))
     drawn = (has_range | has_seqno) & (first <= last)
     history = np.array(["history" in flags for flags in snapshots.values("flags")], dtype=np.bool_)
-    return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type")[drawn], history[drawn])
+    row, time = (_whole(snapshots, name)[drawn] for name in ("row", "time"))
+    return Bars(first[drawn], last[drawn], received[drawn], _codes(snapshots, "type")[drawn], history[drawn], row, time)

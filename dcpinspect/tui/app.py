@@ -15,12 +15,11 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip
-from dcpinspect.render.timeline import ASCII as ASCII_LANES
-from dcpinspect.render.timeline import UNICODE as UNICODE_LANES
+from dcpinspect.render.lanes import ASCII as ASCII_LANES
+from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui import frame, theme
@@ -77,7 +76,7 @@ class InspectApp(App[None]):
         self.views: Sequence[View] = (self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
         self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
         self._exporting = Exporting(self, self.navigation)
-        self._tabs, self._progress, self._keys = Static(id="tabs"), Static(id="progress"), Static(id="keys")
+        self._tabs, self._progress, self._keys = frame.Line(id="tabs"), frame.Line(id="progress"), frame.Line(id="keys")
         self._loader = threading.Thread(target=inspection.load, args=(lambda: None,), name="load", daemon=True)
         self._shown_rows = 0
         self._shown_results: Results | None = None

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 from rich.text import Text
+from textual.visual import VisualType
+from textual.widgets import Static
 
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.tui.inspection import Inspection
@@ -16,6 +18,15 @@ WIDE = 100
 """Columns from which views have their full names."""
 _TITLES = {"packets": "Packets", "vbuckets": "vBuckets", "timeline": "Timeline", "findings": "Findings", "stats": "Stats"}
 _SHORT = {"packets": "Pkt", "vbuckets": "vB", "timeline": "Time", "findings": "Find", "stats": "Stat"}
+
+
+class Line(Static):
+    """One line of text; drawn when it says something else than before, and then nothing around it is laid out anew."""
+
+    def update(self, content: VisualType = "", *, layout: bool = False) -> None:
+        """As Textual's."""
+        if content != self.content:
+            super().update(content, layout=layout)
 
 
 def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Text:

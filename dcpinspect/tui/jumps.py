@@ -22,6 +22,8 @@ class Spot:
     """First line that was visible."""
     vbucket: int | None = None
     seqno: int | None = None
+    since_ns: int | None = None
+    """Of a timeline along time: nanoseconds since the capture began."""
     finding: int | None = None
 
 

@@ -7,7 +7,6 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
-from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip, escape
@@ -18,6 +17,7 @@ from dcpinspect.tui.dialogs import Prompt
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.filtering import Filtering
+from dcpinspect.tui.frame import Line
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.links import WORDS, Link, links_of, target
@@ -44,7 +44,7 @@ class PacketsView(View):
         self.fields = FieldTree(glyphs, id="field-tree")
         self.bytes = BytePane(id="byte-pane")
         self.split, self.details = Container(id="split"), Horizontal(id="details")
-        self._heading, self._title = Static(id="list-heading"), Static(id="message-title")
+        self._heading, self._title = Line(id="list-heading"), Line(id="message-title")
         self._rest: Timer | None = None
         self.wanted_field = ""
         """Name of the field to select in the next message that is shown."""

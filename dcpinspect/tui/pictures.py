@@ -52,9 +52,10 @@ TOUR = (
     Scene(
         "timeline",
         "3 Timeline",
-        "The streams of one vbucket along their seqnos: requests, snapshots, density of items, gaps by cause, events. The line below says"
-        " what is under the cursor. `[` and `]` walk the events, `{` and `}` the gaps, `+` and `-` zoom, `,` and `.` go to the"
-        " neighbours; `Enter` opens the message.",
+        "The streams of one vbucket along their seqnos, or with `d` along time: requests, snapshots, density of items, gaps by cause,"
+        " events, what was found. The line below says what is under the cursor. `[` and `]` walk the events, `{` and `}` the gaps, `n` and"
+        " `N` the errors and warnings, `↑` and `↓` the streams, `,` and `.` the vbuckets; `+` and `-` zoom, `0` shows all, `Space` folds a"
+        " stream; `Enter` opens the message, `e` the finding, `=` all messages of the vbucket.",
         ("enter", "right_square_bracket"),
     ),
     Scene(

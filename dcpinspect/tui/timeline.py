@@ -1,9 +1,9 @@
-"""One vbucket's streams along their seqnos: what was asked, which snapshots came, how densely, what did not come and why."""
+"""One vbucket's streams along their seqnos or in time: what was asked, which snapshots came, how densely, what did not come and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from rich.style import Style
@@ -15,85 +15,127 @@ from textual.strip import Strip
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.flags import ENDLESS
-from dcpinspect.render import timeline as drawing
-from dcpinspect.render.timeline import LABEL, Scale
+from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale, lanes
+from dcpinspect.render.shape import Shape
+from dcpinspect.render.timeline import LABEL, numbers, seconds
 from dcpinspect.streams import words as w
-from dcpinspect.streams.items import VbucketItems
-from dcpinspect.streams.story import StreamStory, stories
-from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_rows import FilterRows
-from dcpinspect.tui.inspection import Inspection
+from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui.strips import strip
+from dcpinspect.tui.tracks import Axis, Found, Track, Tracks
 
-_BATCH = 1 << 14
 _STEPS = (1, 2, 5)
-HEAD = 2
-"""Lines above the streams: heading and numbers."""
+_WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
-def stories_of(inspection: Inspection, vbucket: int) -> list[StreamStory]:
-    """The streams of a vbucket as far as tables know them; reads the vbucket's messages once more."""
-    tables = inspection.results.tables
-    if tables is None:
-        return []
-    items = VbucketItems(vbucket, ())
-    store = inspection.store
-    rows = store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).astype(np.int64)
-    for start in range(0, len(rows), _BATCH):
-        items.feed(store.messages(rows[start : start + _BATCH]))
-    return stories(tables, vbucket, (), items)
+class _Row(NamedTuple):
+    """A line below the axis: a lane of a track, or the name of a connection."""
+
+    track: int
+    lane: str
+    """Empty: the connection's name."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
-    """Lanes of each stream of one vbucket, a column for so many seqnos, a cursor over all."""
+    """Lanes of each stream of one vbucket, a column for so many seqnos or so much time, a cursor over all."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"lanes--cursor", "lanes--heading", "lanes--dim", "lanes--stream", "lanes--gap", "lanes--loss"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *("lanes--cursor", "lanes--heading", "lanes--dim", "lanes--stream"),
+        *("lanes--gap", "lanes--loss", "lanes--error", "lanes--warning"),
+    }
 
     class Moved(Message):
-        """The cursor came to other seqnos."""
+        """The cursor came to another place."""
 
     class Opened(Message):
         """Enter: the message at the cursor."""
 
-    def __init__(self, glyphs: drawing.Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._glyphs = glyphs
-        self.vbucket: int | None = None
-        self.streams: Sequence[StreamStory] = ()
-        self.scale = Scale(0, 1, 10)
+        self.told: Tracks | None = None
+        self.axis: Axis = "seqno"
+        self.scale = Scale(0, 1, TICK)
         self.stream = 0
         """Place of the stream that the cursor is in."""
-        self.seqno = 0
-        self._lines: list[tuple[str, int]] = []
+        self.at = 0
+        """The seqno, or the nanoseconds since the capture began, that the cursor is at."""
+        self._is_fit = True
+        self._chosen = 0  # row of the event that was stepped to; 0: none
+        self._folded: set[tuple[int, int, int]] = set()
+        self._rows: list[_Row] = []
+        self._drawn: dict[int, Lanes] = {}
 
     # -- what is shown ------------------------------------------------------------------------------------
 
-    def show(self, vbucket: int, streams: Sequence[StreamStory], seqno: int | None = None) -> None:
-        """Another vbucket, or more of it."""
-        is_same = vbucket == self.vbucket
-        self.vbucket, self.streams = vbucket, streams
+    @property
+    def vbucket(self) -> int | None:
+        """The one whose streams are shown."""
+        return None if self.told is None else self.told.vbucket
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        """Its streams."""
+        return () if self.told is None else self.told.tracks
+
+    @property
+    def track(self) -> Track | None:
+        """The one that the cursor is in."""
+        return self.tracks[self.stream] if self.stream < len(self.tracks) else None
+
+    @property
+    def story(self) -> StreamStory | None:
+        """What is known of the stream that the cursor is in."""
+        return None if self.track is None else self.track.story
+
+    @property
+    def shape(self) -> Shape | None:
+        """The stream of the cursor on the axis that is shown."""
+        return None if self.track is None else self.track.shapes[self.axis]
+
+    def show(self, told: Tracks, seqno: int | None = None, at: int | None = None) -> None:
+        """Another vbucket, or more of it; the cursor at a seqno, or at a place of the axis."""
+        is_same = told.vbucket == self.vbucket
+        self.told = told
         if not is_same:
-            self.stream = 0
-        self.stream = min(self.stream, max(0, len(streams) - 1))
-        self.fit()
+            self._is_fit = True
+            self._folded.clear()
+            if at is None:
+                self.stream = 0
+        self.stream = min(self.stream, max(0, len(told.tracks) - 1))
+        self._arrange()
+        if self._is_fit:
+            self.fit()
         if seqno is not None:
-            self.go(seqno)
+            self.stream = self._stream_of(seqno)
+            self.go_to_seqno(seqno)
+        elif at is not None:
+            self.go(at)
         elif not is_same:
             self.go(self.scale.first)
+        else:
+            self.post_message(self.Moved())
+
+    def show_axis(self, axis: Axis, at: int | None = None) -> None:
+        """Along seqnos, or along time; the cursor stays at what it was at."""
+        if axis != self.axis:
+            seqno = self.seqno
+            self.axis = axis
+            self.fit()
+            at = self._on_axis(seqno) if at is None else at
+        self.go(self.at if at is None else at)
 
     @property
     def _cells(self) -> int:
-        return max(drawing.TICK, self.size.width - LABEL - 1 - max(24, self.size.width // 3))
+        return max(TICK, self.size.width - LABEL - 1 - max(24, self.size.width // 3))
 
     def fit(self) -> None:
-        """All seqnos of all streams."""
-        if self.streams:
-            shown = [seqno for story in self.streams for seqno in story.seqnos()]
-            self.scale = Scale.of(min(shown, default=0), max(shown, default=0), self._cells)
-        self._draw()
+        """All of all streams."""
+        places = [place for track in self.tracks for place in track.shapes[self.axis].places()]
+        self._is_fit = True
+        self._scale_to(Scale.of(min(places, default=0), max(places, default=0), self._cells))
 
     def zoom(self, steps: int) -> None:
-        """Fewer seqnos a cell, or more, with the cursor in the middle."""
+        """Nearer or farther, with the cursor in the middle."""
         power, at = 1, 0
         while power * _STEPS[at] < self.scale.step:
             at += 1
@@ -105,43 +147,82 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         elif at >= len(_STEPS):
             power, at = power * 10, 0
         step = max(1, power * _STEPS[at])
-        cells = self._cells
-        first = max(0, (self.seqno - step * cells // 2) // step * step)
-        self.scale = Scale(first, step, cells)
-        self._draw()
+        self._is_fit = False
+        self._scale_to(Scale(max(0, (self.at - step * self._cells // 2) // step * step), step, self._cells))
 
-    def _draw(self) -> None:
-        width = max(drawing.NARROWEST, self.size.width - 1)
-        self._lines = []
-        for place, story in enumerate(self.streams):
-            lines = list(drawing.picture([story], self.scale, [()], width=width, glyphs=self._glyphs))
-            if not place:
-                self._lines.append((lines[0], -1))
-            self._lines += [(line, place) for line in lines[1:]]
-        self.virtual_size = Size(self.size.width, 1 + len(self._lines))
+    def _scale_to(self, scale: Scale) -> None:
+        self.scale = scale
+        self._drawn.clear()
+        self.refresh()
+
+    def _arrange(self) -> None:
+        """Which lines there are; what is in them is drawn when it comes into view."""
+        self._rows = []
+        connection = None
+        several = len({track.connection for track in self.tracks}) > 1
+        for place, track in enumerate(self.tracks):
+            if several and track.connection != connection:
+                connection = track.connection
+                self._rows.append(_Row(place, ""))
+            own = ["axis"] if track.story.key in self._folded else [*track.words, *(["findings"] if track.found_at("seqno") else [])]
+            self._rows += [_Row(place, lane) for lane in own]
+        self._drawn.clear()
+        self.virtual_size = Size(self.size.width, 2 + len(self._rows))
         self.refresh()
 
     # -- the cursor ---------------------------------------------------------------------------------------
 
     @property
-    def story(self) -> StreamStory | None:
-        """The stream that the cursor is in."""
-        return self.streams[self.stream] if self.streams else None
-
-    @property
     def cell(self) -> int:
         """Column of the cursor."""
-        return min(max((self.seqno - self.scale.first) // self.scale.step, 0), self.scale.cells - 1)
+        return min(max((self.at - self.scale.first) // self.scale.step, 0), self.scale.cells - 1)
 
-    def go(self, seqno: int) -> None:
-        """The cursor goes to a seqno; the picture follows."""
-        self.seqno = min(max(seqno, 0), ENDLESS)
-        if not self.scale.first <= self.seqno <= self.scale.last:
-            first = max(0, self.seqno - self.scale.step * (self.scale.cells // 2)) // self.scale.step * self.scale.step
-            self.scale = Scale(first, self.scale.step, self.scale.cells)
-            self._draw()
+    @property
+    def span(self) -> tuple[int, int]:
+        """First and last place of the cursor's cell; where a cell is one place, that one."""
+        low = self.scale.first + self.cell * self.scale.step if self.scale.step > 1 else self.at
+        return low, min(low + self.scale.step - 1, ENDLESS)
+
+    @property
+    def seqno(self) -> int:
+        """Where the cursor is; on the axis of time the seqno that came last by then."""
+        if self.axis == "seqno" or self.track is None:
+            return self.at
+        came = self.track.story.item_first[self.track.shapes["time"].item_first <= np.uint64(self.span[1])]
+        return int(came.max()) if len(came) else int(self.track.story.stream["requested_start"] or 0)
+
+    def _stream_of(self, seqno: int) -> int:
+        """The stream of the cursor if it has a seqno, else the first that has."""
+        wanted = np.uint64(min(max(seqno, 0), ENDLESS))
+
+        def has(place: int) -> bool:
+            story = self.tracks[place].story
+            return bool(((story.item_first <= wanted) & (story.item_last >= wanted)).any())
+
+        order = [self.stream, *range(len(self.tracks))]
+        return next((place for place in order if place < len(self.tracks) and has(place)), self.stream)
+
+    def _on_axis(self, seqno: int) -> int:
+        """Where a seqno of the cursor's stream is on the axis that is shown."""
+        if self.axis == "seqno" or self.track is None:
+            return seqno
+        later = np.flatnonzero(self.track.story.item_last >= np.uint64(min(max(seqno, 0), ENDLESS)))
+        shape = self.track.shapes["time"]
+        return int(shape.item_first[later].min()) if len(later) else shape.end if self.track.story.stream["items"] else shape.begin or 0
+
+    def go(self, at: int, row: int = 0) -> None:
+        """The cursor goes to a place; the picture follows. ``row``: of the event that is there, which Enter opens."""
+        self.at, self._chosen = min(max(at, 0), ENDLESS), row
+        if not self.scale.first <= self.at <= self.scale.last:
+            first = max(0, self.at - self.scale.step * (self.scale.cells // 2)) // self.scale.step * self.scale.step
+            self._is_fit = False
+            self._scale_to(Scale(first, self.scale.step, self.scale.cells))
         self.refresh()
         self.post_message(self.Moved())
+
+    def go_to_seqno(self, seqno: int) -> None:
+        """The cursor goes to a seqno of its stream, on either axis."""
+        self.go(self._on_axis(seqno))
 
     def action_fold(self) -> None:
         """A cell to the left."""
@@ -151,125 +232,254 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """A cell to the right."""
         self.go(self.scale.first + (self.cell + 1) * self.scale.step)
 
+    def action_toggle_fold(self) -> None:
+        """Hides the lanes of the stream but for its axis, or shows them."""
+        if self.track is not None:
+            self._folded ^= {self.track.story.key}
+            self._arrange()
+
     def action_step(self, lines: int) -> None:
         """To the stream above or below."""
-        if self.streams:
-            self.stream = min(max(self.stream + lines, 0), len(self.streams) - 1)
-            own = [number for number, (_, place) in enumerate(self._lines) if place == self.stream]
+        if self.tracks:
+            self.stream = min(max(self.stream + lines, 0), len(self.tracks) - 1)
+            own = [number for number, row in enumerate(self._rows, 2) if row.track == self.stream]
             top, height = int(self.scroll_offset.y), max(self.size.height, 1)
-            if own and not top <= own[0] + 1 <= own[-1] + 1 < top + height:
-                self.scroll_to(y=max(0, own[0]), animate=False, immediate=True)
+            if not top <= own[0] <= own[-1] < top + height:
+                self.scroll_to(y=max(0, own[0] - 2), animate=False, immediate=True)
             self.refresh()
             self.post_message(self.Moved())
 
     def action_page(self, pages: int) -> None:
-        """So many seqnos as are shown."""
-        self.go(self.seqno + pages * self.scale.step * self.scale.cells)
+        """So much as is shown."""
+        self.go(self.at + pages * self.scale.step * self.scale.cells)
 
     def action_first(self) -> None:
-        """To the first seqno."""
-        self.go(min((seqno for story in self.streams for seqno in story.seqnos()), default=0))
+        """To the first place of all."""
+        self.go(min((place for track in self.tracks for place in track.shapes[self.axis].places()), default=0))
 
     def action_last(self) -> None:
         """To the last one."""
-        self.go(max((seqno for story in self.streams for seqno in story.seqnos()), default=0))
+        self.go(max((place for track in self.tracks for place in track.shapes[self.axis].places()), default=0))
 
     def action_open(self) -> None:
         """The message at the cursor."""
         self.post_message(self.Opened())
 
-    def near(self, steps: int) -> None:
-        """To the next border of a snapshot, request, end or gap."""
-        story = self.story
-        if story is not None:
-            borders = {*story.seqnos(), *story.bars.first.tolist(), *story.bars.last.tolist()}
-            self._to_next(sorted(borders | {int(after) + 1 for after in story.after.tolist()}), steps)
+    def near(self, steps: int) -> bool:
+        """To the next request, border of a snapshot, gap, event or end; whether there is one."""
+        shape = self.shape
+        if shape is None:
+            return False
+        marks = np.array([mark.at for mark in shape.marks], dtype=np.uint64)
+        rows = np.array([mark.row for mark in shape.marks], dtype=np.int64)
+        gaps = np.zeros(len(shape.gap_first), np.int64)  # their rows are looked up when one is opened
+        return self._to_next(
+            np.concatenate((marks, shape.bars.first, shape.gap_first)), np.concatenate((rows, shape.bars.row, gaps)), steps
+        )
 
-    def gap(self, steps: int) -> None:
-        """To the next gap."""
-        if self.story is not None:
-            self._to_next(sorted(int(after) + 1 for after in self.story.after.tolist()), steps)
+    def gap(self, steps: int) -> bool:
+        """To the next gap; whether there is one."""
+        shape = self.shape
+        return shape is not None and self._to_next(shape.gap_first, np.zeros(len(shape.gap_first), np.int64), steps)
 
-    def _to_next(self, seqnos: Sequence[int], steps: int) -> None:
-        others = [seqno for seqno in seqnos if (seqno > self.seqno if steps > 0 else seqno < self.seqno)]
+    def bad(self, *, back: bool = False) -> bool:
+        """To the next message with an error or a warning, of this stream or of those after it; whether there is one."""
+        own = [(place, at, one.row) for place, track in enumerate(self.tracks) for at, one in track.found_at(self.axis)]
+        here = self.stream, self.at, self._chosen
+        others = [one for one in own if (one < here if back else one > here)]
         if others:
-            self.go(others[0] if steps > 0 else others[-1])
+            self.stream, at, row = others[-1] if back else others[0]
+            self.action_step(0)
+            self.go(at, row)
+        return bool(others)
+
+    def _to_next(self, places: Seqnos, rows: np.ndarray[tuple[int], np.dtype[np.int64]], steps: int) -> bool:
+        others = np.flatnonzero(places > np.uint64(self.at) if steps > 0 else places < np.uint64(self.at))
+        if len(others):
+            chosen = others[np.argmin(places[others]) if steps > 0 else np.argmax(places[others])]
+            self.go(int(places[chosen]), int(rows[chosen]))
+        return bool(len(others))
 
     def on_click(self, event: events.Click) -> None:
         """Selects a stream and a cell; again: opens."""
-        line = int(self.scroll_offset.y) + event.y - 1
+        line = int(self.scroll_offset.y) + event.y - 2
         column = event.x - LABEL
-        if 0 <= line < len(self._lines) and self._lines[line][1] >= 0 and 0 <= column < self.scale.cells:
-            is_same = self.stream == self._lines[line][1] and self.cell == column
-            self.stream = self._lines[line][1]
+        if 0 <= line < len(self._rows) and 0 <= column < self.scale.cells:
+            is_same = self.stream == self._rows[line].track and self.cell == column
+            self.stream = self._rows[line].track
             if is_same:
                 self.action_open()
             else:
                 self.go(self.scale.first + column * self.scale.step)
 
+    # -- what is at the cursor ----------------------------------------------------------------------------
+
+    @property
+    def row(self) -> tuple[int, str]:
+        """The message at the cursor, and the field of it that is meant: that of an event, an item, a gap, a snapshot, the request."""
+        story, shape = self.story, self.shape
+        if story is None or shape is None:
+            return 0, ""
+        if self._chosen:
+            return self._chosen, ""
+        low, high = (np.uint64(place) for place in self.span)
+        items = np.flatnonzero((shape.item_last >= low) & (shape.item_first <= high))
+        if len(items):
+            return int(story.item_row[items].min() if shape.is_time else story.item_row[items[0]]), "by_seqno"
+        for place in np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))[:1]:
+            return int(story.gaps.take(np.array([place])).values("rows")[0][-1]), "by_seqno"
+        marks = [mark for mark in shape.marks if low <= mark.at <= high and mark.row]
+        if marks:
+            return marks[0].row, ""
+        for place in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1]:
+            return int(shape.bars.row[place]), ""
+        return int(story.stream["open_row"]), ""
+
+    @property
+    def finding(self) -> int | None:
+        """Number of the finding in the cursor's cell."""
+        return next((one.finding for one in self._found()), None)
+
+    def _found(self) -> Iterator[Found]:
+        low, high = self.span
+        track = self.track
+        for one in sorted(track.found if track is not None else (), key=lambda one: one.finding):
+            if low <= (one.seqno if self.axis == "seqno" else one.time) <= high and (not self._chosen or one.row == self._chosen):
+                yield one
+
     def spoken(self) -> str:
         """What is at the cursor, in words."""
-        story = self.story
-        if story is None:
-            return "no stream of this vbucket" if self.vbucket is not None else "choose a vbucket: 2, or v on a message"
-        low = self.scale.first + self.cell * self.scale.step if self.scale.step > 1 else self.seqno
-        high = low + self.scale.step - 1
-        seqnos = f"seqno {low}" if low == high else f"seqnos {low}–{high}"
-        parts = [f"stream {story.stream['stream']} of connection {story.stream['connection']}, {seqnos}"]
-        first, last = np.uint64(max(low, 0)), np.uint64(min(high, ENDLESS))
-        inside = np.flatnonzero((story.bars.first <= last) & (story.bars.last >= first))
-        if len(inside):
-            bar = int(inside[0])
+        track, story, shape = self.track, self.story, self.shape
+        if track is None or story is None or shape is None:
+            return "no stream of this vbucket" if self.told is not None else "choose a vbucket: 2, or v on a message"
+        parts = [f"stream {track.name} of connection {track.connection}", self._place()]
+        low, high = (np.uint64(place) for place in self.span)
+        parts += [f"row {mark.row}: {mark.text}" for mark in shape.marks if low <= mark.at <= high][:3]
+        signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": self._glyphs.promised}
+        parts += [f"{signs[one.severity]} {one.text}" for one in self._found()][:2]
+        for bar in np.flatnonzero((shape.bars.first <= high) & (shape.bars.last >= low))[:1].tolist():
             kind = w.SNAPSHOT_TYPES[int(story.bars.type[bar])]
             parts.append(f"snapshot {int(story.bars.first[bar])}–{int(story.bars.last[bar])} {kind}")
-        missing = np.flatnonzero((story.after < last) & (story.before > first)) if len(story.after) else np.empty(0, int)
-        if len(missing):
-            worst = max(missing.tolist(), key=lambda gap: list(drawing.LETTERS).index(w.CAUSES[int(story.cause[gap])]))
-            own = story.gaps.take(np.array([worst]))
-            words = f"{int(story.after[worst]) + 1}–{int(story.before[worst]) - 1} {w.CAUSES[int(story.cause[worst])]}"
-            parts.append(f"{words}: {escape(own.values('evidence')[0] or '')}")
+        came = (shape.item_first <= high) & (shape.item_last >= low)
+        if came.any() and (shape.is_time or self.scale.step > 1):
+            own = story.item_first[came]
+            parts.append(f"{int(story.item_count[came].sum()):,} items, seqnos {int(own.min())}–{int(story.item_last[came].max())}")
+        gaps = np.flatnonzero((shape.gap_first <= high) & (shape.gap_last >= low))
+        if len(gaps):
+            order = np.array([_WORST.index(cause) for cause in range(len(w.CAUSES))])
+            worst = int(gaps[np.argmax(order[story.cause[gaps]])])
+            evidence = story.gaps.take(np.array([worst])).values("evidence")[0]
+            low_missing, high_missing = int(story.after[worst]) + 1, int(story.before[worst]) - 1
+            missing = f"seqno {low_missing}" if low_missing == high_missing else f"seqnos {low_missing}–{high_missing}"
+            more = f" (the worst of {len(gaps):,} gaps)" if len(gaps) > 1 else ""
+            parts.append(f"{missing} did not come, {w.CAUSES[int(story.cause[worst])]}{more}: {escape(evidence or '')}")
         return " · ".join(parts)
+
+    def _place(self) -> str:
+        low, high = self.span
+        if self.axis == "time":
+            return f"{self._number(low)} s" if low == high else f"{self._number(low)} s and {_lasting(high - low + 1)} on"
+        return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
+
+    def _number(self, at: int) -> str:
+        return seconds(Scale(0, max(1, self.scale.step // TICK), 1), at) if self.axis == "time" else str(at)
 
     # -- drawing ------------------------------------------------------------------------------------------
 
     def on_resize(self) -> None:
         """As many cells as fit."""
-        self.fit()
+        self._arrange()
+        if self._is_fit:
+            self.fit()
+        else:
+            self._scale_to(Scale(self.scale.first, self.scale.step, self._cells))
+            self.go(self.at, self._chosen)
 
     def render_line(self, y: int) -> Strip:
         """One line of what is in view."""
-        place = int(self.scroll_offset.y) + y
+        line = int(self.scroll_offset.y) + y
         base = self.rich_style
-        if place == 0:
+        if line == 0:
             return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
-        if place > len(self._lines):
+        if line == 1:
+            ticks = numbers(self.scale, lambda at: seconds(self.scale, at) if self.axis == "time" else str(at))
+            return self._cells_strip("", ticks, "", -1, base)
+        if line - 2 >= len(self._rows):
             return Strip.blank(self.size.width, base)
-        text, stream = self._lines[place - 1]
+        row = self._rows[line - 2]
+        track = self.tracks[row.track]
+        if not row.lane:
+            name = self.told.connections.get(track.connection, "") if self.told is not None else ""
+            dim = base + self.get_component_rich_style("lanes--dim", partial=True)
+            return strip([(clip(f"connection {track.connection}  {name}", self.size.width), dim)], self.size.width, base)
+        if row.lane == "findings":
+            return self._findings_strip(row.track, base)
+        drawn = self._drawn.get(row.track)
+        if drawn is None:
+            drawn = self._drawn[row.track] = lanes(track.shapes[self.axis], self.scale, glyphs=self._glyphs)
+        cells = getattr(drawn, row.lane)
+        style = base
+        if row.lane == "gaps":
+            style += self.get_component_rich_style("lanes--loss" if "L" in cells or "?" in cells else "lanes--gap", partial=True)
+        fold = self._glyphs.closed if track.story.key in self._folded else self._glyphs.open
+        label = f"{fold} {track.name}" if row.lane == "axis" else f"  {row.lane}"
+        return self._cells_strip(label, cells, track.words[row.lane], row.track, base, style)
+
+    def _findings_strip(self, place: int, base: Style) -> Strip:
+        cells, track, worst = [" "] * self.scale.cells, self.tracks[place], "warning"
+        found = [(at, one) for at, one in track.found_at(self.axis) if self.scale.first <= at <= self.scale.last]
+        for severity, glyph in (("warning", self._glyphs.warning), ("error", self._glyphs.error)):
+            for at, one in found:
+                if one.severity == severity:
+                    cells[(at - self.scale.first) // self.scale.step] = glyph
+                    worst = severity
+        count = len({one.finding for _, one in track.found_at(self.axis)})
+        text = f"{count} error{'s' if count > 1 else ''} or warning{'s' if count > 1 else ''}"
+        style = base + self.get_component_rich_style(f"lanes--{worst}", partial=True)
+        return self._cells_strip("  findings", "".join(cells), text, place, base, style)
+
+    def _cells_strip(self, label: str, cells: str, words: str, stream: int, base: Style, style: Style | None = None) -> Strip:
+        style = base if style is None else style
         dim = base + self.get_component_rich_style("lanes--dim", partial=True)
         cursor = base + self.get_component_rich_style("lanes--cursor", partial=True)
         own = base + self.get_component_rich_style("lanes--stream", partial=True) if stream == self.stream else base
-        label, cells, words = text[:LABEL], text[LABEL : LABEL + self.scale.cells].ljust(self.scale.cells), text[LABEL + self.scale.cells :]
-        is_gaps = label.strip() == "gaps"
-        style = base
-        if is_gaps:
-            style += self.get_component_rich_style("lanes--loss" if "L" in cells or "?" in cells else "lanes--gap", partial=True)
-        at = self.cell
+        cells, at = cells.ljust(self.scale.cells), self.cell
+        is_here = bool(self.tracks) and stream in (self.stream, -1)
         pieces = [
-            (label, own),
+            (f"{clip(label, LABEL - 1):<{LABEL}}", own),
             (cells[:at], style),
-            (cells[at], cursor if stream in (self.stream, -1) else style),
+            (cells[at], cursor if is_here else style),
             (cells[at + 1 :], style),
+            (clip(f"  {words}", max(0, self.size.width - LABEL - len(cells))) if words else "", dim),
         ]
-        return strip([*pieces, (clip(words, max(0, self.size.width - LABEL - len(cells))), dim)], self.size.width, base)
+        return strip(pieces, self.size.width, base)
 
     def _heading(self) -> str:
-        if self.vbucket is None:
+        if self.told is None:
             return "no vbucket chosen"
-        count = len(self.streams)
-        step = f"a cell is {self.scale.step:,} seqno{'s' if self.scale.step > 1 else ''}"
-        return f"vb {self.vbucket} · {count} stream{'' if count == 1 else 's'} · seqnos {self.scale.first:,}–{self.scale.last:,} · {step}"
+        told, count = self.told, len(self.tracks)
+        parts = [f"vb {told.vbucket}", f"{count} stream{'' if count == 1 else 's'}"]
+        if self.axis == "time":
+            parts += [f"{seconds(self.scale, self.scale.first)}–{seconds(self.scale, self.scale.last + 1)} s"]
+            parts += [f"a cell is {_lasting(self.scale.step)}", "d seqnos"]
+        else:
+            parts += [f"seqnos {self.scale.first:,}–{self.scale.last:,}"]
+            parts += [f"a cell is {self.scale.step:,} seqno{'s' if self.scale.step > 1 else ''}", "d time"]
+        if len(told.connections) > 1:
+            parts.append(f"{len(told.connections)} connections")
+        else:
+            parts += [f"connection {number}  {name}" for number, name in told.connections.items()]
+        return " · ".join(parts)
 
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
         self.refresh()
+
+
+def _lasting(span_ns: int) -> str:
+    """A span of time in its own unit: 50 ms."""
+    for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if span_ns >= unit:
+            return f"{span_ns / unit:,.4g} {name}" if span_ns < 10_000 * unit else f"{span_ns // unit:,} {name}"
+    return f"{span_ns} ns"

@@ -1,8 +1,8 @@
-"""The third view: the streams of one vbucket along their seqnos, and in words what is under the cursor."""
+"""The third view: the streams of one vbucket along their seqnos or in time, and in words what is under the cursor."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 from textual import on, work
@@ -10,12 +10,12 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.render.timeline import LETTERS, Glyphs, legend
-from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.render.lanes import LETTERS, Glyphs
+from dcpinspect.render.timeline import legend
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
-from dcpinspect.tui.timeline import Timeline, stories_of
+from dcpinspect.tui.timeline import Timeline
+from dcpinspect.tui.tracks import tracks_of
 from dcpinspect.tui.view import Host, View
 
 
@@ -27,12 +27,17 @@ class TimelineView(View):
         self.host = host
         self._glyphs = glyphs
         self.lanes = Timeline(glyphs, id="lanes")
-        self._spoken = Static(id="spoken")
+        self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
     def compose(self) -> ComposeResult:
         """The parts."""
         yield self.lanes
+        yield self._legend
         yield self._spoken
+
+    def on_resize(self) -> None:
+        """The legend is as wide as the view."""
+        self._legend.update(Text("\n".join(_folded(legend(self._glyphs), self.size.width - 2))))
 
     @property
     def keyboard(self) -> Timeline:
@@ -48,19 +53,19 @@ class TimelineView(View):
     def show(self, vbucket: int, seqno: int | None = None) -> None:
         """A vbucket, with the cursor at a seqno."""
         if vbucket == self.lanes.vbucket and seqno is not None:
-            self.lanes.go(seqno)
+            self.lanes.go_to_seqno(seqno)
         else:
             self.tell(vbucket, seqno)
 
     @work(thread=True, group="timeline", exclusive=True)
-    def tell(self, vbucket: int, seqno: int | None = None) -> None:
-        """The story of a vbucket, from the store."""
+    def tell(self, vbucket: int, seqno: int | None = None, at: int | None = None) -> None:
+        """The story of a vbucket, from the store; the cursor at a seqno, or at a place of the axis that is shown."""
         try:
-            streams = stories_of(self.host.inspection, vbucket)
+            told = tracks_of(self.host.inspection, vbucket)
         except DcpInspectError as error:
             self.host.from_thread(self.host.say, str(error))
         else:
-            self.host.from_thread(self.lanes.show, vbucket, streams, seqno)
+            self.host.from_thread(self.lanes.show, told, seqno, at)
 
     @on(Timeline.Moved)
     def arrive(self) -> None:
@@ -68,14 +73,22 @@ class TimelineView(View):
         self._spoken.update(Text(f" {self.lanes.spoken()}"))
 
     def spot(self) -> Spot:
-        """Which vbucket, stream and seqno."""
-        return Spot("timeline", vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream)
+        """Which vbucket, stream and seqno, or time."""
+        time = self.lanes.at if self.lanes.axis == "time" else None
+        return Spot("timeline", vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time)
 
     def restore(self, spot: Spot) -> None:
         """As it was."""
-        if spot.vbucket is not None:
-            self.lanes.stream = spot.top
-            self.show(spot.vbucket, spot.seqno or 0)
+        if spot.vbucket is None:
+            return
+        at = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
+        self.lanes.axis = "seqno" if spot.since_ns is None else "time"
+        self.lanes.stream = spot.top
+        if spot.vbucket == self.lanes.vbucket:
+            self.lanes.fit()
+            self.lanes.go(at)
+        else:
+            self.tell(spot.vbucket, at=at)
 
     def legend(self) -> Sequence[str]:
         """Of lanes and gaps."""
@@ -88,22 +101,41 @@ class TimelineView(View):
 
     @on(Timeline.Opened)
     def _opened(self) -> None:
-        story = self.lanes.story
-        if story is None:
-            return
-        scale = self.lanes.scale
-        first = self.lanes.seqno if scale.step == 1 else scale.first + self.lanes.cell * scale.step
-        where = f"vbucket = {self.lanes.vbucket} and connection = {story.stream['connection']} and row >= {story.stream['open_row']}"
-        rows = self.host.inspection.store.matching(FilterRows(parse_filter(f"{where} and by_seqno >= {first}")))
-        self.host.to_row(int(rows[0]) if len(rows) else int(story.stream["open_row"]), "by_seqno" if len(rows) else "")
+        row, field = self.lanes.row
+        if row:
+            self.host.to_row(row, field)
+
+    def action_display(self) -> None:
+        """Along time, or along seqnos."""
+        self.lanes.show_axis("time" if self.lanes.axis == "seqno" else "seqno")
+
+    def action_finding(self) -> None:
+        """What was found at the cursor; where nothing was, of the vbucket."""
+        number = self.lanes.finding
+        if number is None:
+            super().action_finding()
+        else:
+            self.host.to_finding(number)
+
+    def action_bad(self, back: bool = False) -> None:
+        """To the next message of the vbucket with an error or a warning."""
+        if not self.lanes.bad(back=back):
+            self.host.say("no other error or warning of this vbucket's streams; . goes to the next vbucket")
 
     def action_near(self, steps: int) -> None:
         """To the next event."""
-        self.lanes.near(steps)
+        if not self.lanes.near(steps):
+            self.host.say("nothing more happened to this stream; ↓ goes to the next stream")
 
     def action_gap(self, steps: int) -> None:
         """To the next gap."""
-        self.lanes.gap(steps)
+        if not self.lanes.gap(steps):
+            self.host.say("no other gap of this stream")
+
+    def action_by_this(self) -> None:
+        """The messages of this vbucket."""
+        if self.lanes.vbucket is not None:
+            self.host.to_filter(f"vbucket = {self.lanes.vbucket}")
 
     def action_zoom(self, steps: int) -> None:
         """Nearer, farther, all."""
@@ -123,3 +155,16 @@ class TimelineView(View):
     def action_copy(self) -> None:
         """What is under the cursor, in words."""
         self.host.copy(self.lanes.spoken())
+
+
+def _folded(lines: Sequence[str], width: int) -> Iterator[str]:
+    """Lines of this width at most, broken where there are two blanks."""
+    for line in lines:
+        rest = ""
+        for piece in line.split("  "):
+            if rest and len(rest) + 2 + len(piece) > width:
+                yield rest
+                rest = piece
+            else:
+                rest = f"{rest}  {piece}" if rest else piece
+        yield rest

@@ -14,6 +14,7 @@ VIEWS = {
     "packets": ("n",),
     "vbuckets": ("2", "n"),
     "timeline": ("2", "n", "enter", "right_square_bracket"),
+    "timeline-time": ("2", "n", "enter", "d", "right_square_bracket"),
     "findings": ("4", "n"),
     "stats": ("5",),
     "help": ("question_mark",),

@@ -1,0 +1,203 @@
+"""The lanes of a stream along an axis of seqnos or of time, a character a cell: snapshots, items, gaps, events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.render.shape import Shape
+from dcpinspect.streams import words as w
+from dcpinspect.streams.story import Bars
+
+Cells = npt.NDArray[np.str_]
+
+LETTERS = {
+    "deduplicated": "d",
+    "filtered": "f",
+    "seqno-advanced": "a",
+    "oso": "o",
+    "invisible": "i",
+    "resumed": "s",
+    "rollback": "r",
+    "snapshot-tail": "t",
+    "capture-loss": "L",
+    "unexplained": "?",
+}
+"""Of the causes of gaps, the worst last: it wins a cell."""
+
+TICK = 10
+"""Cells between two marks of the axis, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """What lanes are drawn with."""
+
+    memory: str = "░▒"
+    disk: str = "▓█"
+    oso: str = "≈≈"
+    unknown: str = "▚▞"
+    history: str = "hh"
+    promised: str = "·"
+    """Of a snapshot: what did not come any more."""
+    density: str = "▁▂▃▄▅▆▇█"
+    line: str = "─"
+    tick: str = "┼"
+    end: str = "┤"
+    back: str = "◂"
+    open: str = "▾"
+    closed: str = "▸"
+    error: str = "✖"
+    warning: str = "!"
+
+    def of_type(self, number: int) -> str:
+        """The pair that snapshots of a type have in turn."""
+        return (self.memory, self.disk, self.oso, self.unknown)[number]
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs(":;", "#%", "~~", "xX", "hh", ".", "12345678", "-", "+", "|", "<", "v", ">", "E", "W")
+"""For terminals without line drawing; the density is in eighths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Which seqnos each cell of a line stands for."""
+
+    first: int
+    """First seqno of the first cell."""
+    step: int
+    """Seqnos of a cell: 1, 2 or 5 times a power of ten."""
+    cells: int
+
+    @staticmethod
+    def of(first: int, last: int, cells: int) -> Scale:
+        """The finest scale on which the seqnos from ``first`` to ``last`` take ``cells`` cells at most."""
+        power = 1
+        while True:
+            for step in (power, 2 * power, 5 * power):
+                low = first // step * step
+                used = (last - low) // step + 1
+                if used <= cells:
+                    return Scale(low, step, used)
+            power *= 10
+
+    @property
+    def last(self) -> int:
+        """Last seqno of the last cell, or the greatest there is."""
+        return min(self.first + self.step * self.cells - 1, ENDLESS)
+
+    def cell(self, seqnos: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The cell of each seqno; the nearest of those outside."""
+        inside = np.clip(seqnos, np.uint64(self.first), np.uint64(self.last))
+        return ((inside - np.uint64(self.first)) // np.uint64(self.step)).astype(np.int64)
+
+    def shows(self, first: npt.NDArray[np.uint64], last: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+        """Which ranges have a seqno that is shown."""
+        found: npt.NDArray[np.bool_] = (first <= np.uint64(self.last)) & (last >= np.uint64(self.first))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """One stream, a character a cell."""
+
+    axis: str
+    snapshots: str
+    items: str
+    gaps: str
+    events: str
+
+
+def lanes(shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE) -> Lanes:
+    """The lanes of a stream. The cost depends on what is visible, not on the range."""
+    return Lanes(
+        "".join(_axis(shape, scale, glyphs)),
+        "".join(_snapshots(shape.bars, scale, glyphs)),
+        "".join(_items(shape, scale, glyphs)),
+        "".join(_gaps(shape, scale)),
+        "".join(_events(shape, scale)),
+    )
+
+
+def _blank(scale: Scale) -> Cells:
+    return np.full(scale.cells, " ")
+
+
+def _put(cells: Cells, scale: Scale, seqno: int | None, glyph: str) -> None:
+    if seqno is not None and scale.first <= seqno <= scale.last:
+        cells[(seqno - scale.first) // scale.step] = glyph
+
+
+def _axis(shape: Shape, scale: Scale, glyphs: Glyphs) -> Cells:
+    begin, end, cells = shape.begin, shape.end, _blank(scale)
+    if begin is None:
+        return cells
+    low, high = np.array([min(begin, end)], np.uint64), np.array([max(begin, end)], np.uint64)
+    if scale.shows(low, high)[0]:
+        first, last = int(scale.cell(low)[0]), int(scale.cell(high)[0])
+        cells[first : last + 1] = glyphs.line
+        cells[np.arange(-(-first // TICK) * TICK, last + 1, TICK)] = glyphs.tick
+        if shape.told is not None:
+            cells[first + 1 : first + 2] = glyphs.back
+        else:
+            cells[last] = glyphs.end
+    for letter in "RQ":
+        for mark in shape.marks:
+            if mark.letter == letter and (letter == "R" or shape.is_asked):
+                _put(cells, scale, mark.at, letter)
+    return cells
+
+
+def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
+    cells = _blank(scale)
+    shown = np.flatnonzero(scale.shows(bars.first, bars.last))
+    first, last = scale.cell(bars.first[shown]), scale.cell(bars.last[shown])
+    # which of a pair: in turn, so that neighbours can be told apart
+    pairs = np.array([glyphs.of_type(number) for number in range(len(w.SNAPSHOT_TYPES))] + [glyphs.history])
+    form = np.where(bars.has_history[shown], len(pairs) - 1, bars.type[shown])
+    drawn = np.array([[pair[0], pair[1]] for pair in pairs])[form, shown % 2]
+    came = (bars.received[shown] >= bars.first[shown]) & (bars.received[shown] >= np.uint64(scale.first))
+    until = np.where(came, scale.cell(bars.received[shown]), first - 1)
+    for place in np.flatnonzero((last > first) | ~came).tolist():
+        cells[first[place] : last[place] + 1] = glyphs.promised
+        cells[first[place] : until[place] + 1] = drawn[place]
+    single = (last == first) & came
+    cells[first[single]] = drawn[single]
+    return cells
+
+
+def _items(shape: Shape, scale: Scale, glyphs: Glyphs) -> Cells:
+    shown = scale.shows(shape.item_first, shape.item_last)
+    first, last = scale.cell(shape.item_first[shown]), scale.cell(shape.item_last[shown])
+    share = shape.item_count[shown] / (last - first + 1)
+    change = np.bincount(first, share, scale.cells + 1) - np.bincount(last + 1, share, scale.cells + 1)
+    # several seqnos that share a cell with nothing: sums of fractions that cancel out leave dust
+    found_in = np.round(np.cumsum(change)[:-1], 6)
+    # the full block is for cells of which every seqno came, or for those where most came at a time; the lowest for a single one
+    density = found_in / (max(1.0, float(found_in.max(initial=0))) if shape.is_time else scale.step)
+    eighths = np.clip(np.floor(density * len(glyphs.density)), density > 0, len(glyphs.density)).astype(np.int64)
+    found: Cells = np.array([" ", *glyphs.density])[eighths]
+    return found
+
+
+def _gaps(shape: Shape, scale: Scale) -> Cells:
+    cells = _blank(scale)
+    shown = scale.shows(shape.gap_first, shape.gap_last)
+    start, end, cause = scale.cell(shape.gap_first[shown]), scale.cell(shape.gap_last[shown]), shape.cause[shown]
+    for word, letter in LETTERS.items():
+        own = cause == w.CAUSES.index(word)
+        covered = np.cumsum(np.bincount(start[own], minlength=scale.cells + 1) - np.bincount(end[own] + 1, minlength=scale.cells + 1))
+        cells[covered[:-1] > 0] = letter
+    return cells
+
+
+def _events(shape: Shape, scale: Scale) -> Cells:
+    cells = _blank(scale)
+    order = "^SVEX"
+    for mark in sorted((mark for mark in shape.marks if mark.letter in order), key=lambda mark: order.index(mark.letter)):
+        _put(cells, scale, mark.at, mark.letter)
+    return cells

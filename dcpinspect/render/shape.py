@@ -1,0 +1,164 @@
+"""Where the parts of a stream lie on an axis, of seqnos or of time: what its lanes are drawn from, and walked along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.escape import escape
+from dcpinspect.streams import words as w
+from dcpinspect.streams.story import Bars, Seqnos, StreamStory
+
+Whole = npt.NDArray[np.int64]
+
+
+class Mark(NamedTuple):
+    """Something that happened at one place of the axis."""
+
+    at: int
+    letter: str
+    row: int = 0
+    """Of the message that shows it; 0 where nobody asks."""
+    text: str = ""
+    """The same in words, safe for a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One stream on one axis; places are seqnos, or nanoseconds since the capture began."""
+
+    begin: int | None
+    """Where its line begins; None: it has none."""
+    end: int
+    told: int | None
+    """Where a rollback leads back to."""
+    is_asked: bool
+    bars: Bars
+    gap_first: Seqnos
+    gap_last: Seqnos
+    cause: Whole
+    item_first: Seqnos
+    item_last: Seqnos
+    item_count: Whole
+    marks: Sequence[Mark]
+    """In order of places."""
+    is_time: bool
+
+    def places(self) -> Iterable[int]:
+        """First and last of everything, for the scale that holds it."""
+        yield from (place for place in (self.begin, self.end if self.begin is not None else None, self.told) if place is not None)
+        yield from (mark.at for mark in self.marks)
+        for low, high in ((self.bars.first, self.bars.last), (self.gap_first, self.gap_last), (self.item_first, self.item_last)):
+            if len(low):
+                yield int(low.min())
+                yield int(high.max())
+
+
+def answered(story: StreamStory) -> str:
+    """The answer to the request in words."""
+    stream = story.stream
+    if stream["answer"] == "rollback":
+        return f"rollback to {stream['rollback_seqno']}"
+    if stream["answer"] == "refused":
+        return f"refused: {escape(stream['status'] or 'unknown')}"
+    return "answer unknown" if stream["answer"] == "unknown" else str(stream["answer"])
+
+
+def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
+    """On the axis of seqnos. ``noted``: messages that are events of their own."""
+    stream = story.stream
+    start, told, last = stream["requested_start"], stream["rollback_seqno"], stream["last_seqno"]
+    begin = start if start is not None else stream["first_seqno"]
+    end = told if told is not None else last
+    marks = list(noted)
+    if begin is not None:
+        marks.append(Mark(begin, "Q", stream["open_row"] or 0, _begun(story)))
+    if told is not None:
+        marks.append(Mark(told, "R", _answer_row(story), answered(story)))
+    marks += [Mark(int(story.before[gap]) - 1, "^", row, "seqno advanced") for gap, row in _advanced(story)]
+    if stream["end_reason"] is not None:
+        at = last if last is not None else start
+        if at is not None:
+            marks.append(_end(story, at))
+    return Shape(
+        begin=begin,
+        end=begin if end is None else end,
+        told=told,
+        is_asked=start is not None,
+        bars=story.bars,
+        gap_first=story.after + np.uint64(1),
+        gap_last=story.before - np.uint64(1),
+        cause=story.cause,
+        item_first=story.item_first,
+        item_last=story.item_last,
+        item_count=story.item_count,
+        marks=sorted(marks, key=lambda mark: mark.at),
+        is_time=False,
+    )
+
+
+def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Shape:
+    """On the axis of time, nanoseconds since ``first_ns``; what is earlier is drawn there. ``noted``: as in ``by_seqno``, at times."""
+    stream = story.stream
+
+    def since(times: npt.ArrayLike) -> Seqnos:
+        found: Seqnos = np.maximum(np.asarray(times, dtype=np.int64) - first_ns, 0).astype(np.uint64)
+        return found
+
+    begin, end = (int(place) for place in since([stream["first_time"], stream["last_time"]]))
+    bars, gaps = story.bars, since(story.times_of(story.gap_rows))
+    first = since(bars.time)
+    # a snapshot goes on until its last item, or until the stream ends where more of it was promised
+    received = np.maximum(first, since(story.last_before(np.append(bars.row[1:], np.iinfo(np.int64).max)[: len(bars.row)], bars.time)))
+    is_promised = (bars.received < bars.last) & (np.arange(len(first)) == len(first) - 1)
+    marks = [Mark(begin, "Q", stream["open_row"] or 0, _begun(story)), *noted]
+    if stream["rollback_seqno"] is not None:
+        marks.append(Mark(end, "R", _answer_row(story), answered(story)))
+    advanced = _advanced(story)
+    marks += [Mark(int(gaps[gap]), "^", row, f"seqno advanced to {int(story.before[gap]) - 1}") for gap, row in advanced]
+    if stream["end_reason"] is not None:
+        marks.append(_end(story, end))
+    return Shape(
+        begin=begin,
+        end=end,
+        told=None,
+        is_asked=stream["requested_start"] is not None,
+        bars=replace(bars, first=first, last=np.where(is_promised, np.maximum(received, np.uint64(end)), received), received=received),
+        gap_first=gaps,
+        gap_last=gaps,
+        cause=story.cause,
+        item_first=since(story.item_time),
+        item_last=since(story.item_until),
+        item_count=story.item_count,
+        marks=sorted(marks, key=lambda mark: mark.at),
+        is_time=True,
+    )
+
+
+def _begun(story: StreamStory) -> str:
+    if story.stream["requested_start"] is None:
+        return "first seen here"
+    return f"request from {story.stream['requested_start']}: {answered(story)}"
+
+
+def _advanced(story: StreamStory) -> list[tuple[int, int]]:
+    """Number, and row, of each gap that a SeqnoAdvanced explains."""
+    own = np.flatnonzero(story.cause == w.ADVANCED)
+    return list(zip(own.tolist(), story.gap_rows[own].tolist(), strict=True)) if len(own) else []
+
+
+def _answer_row(story: StreamStory) -> int:
+    """Of the answer that tells to roll back, which is also what shows the gap; else of the request."""
+    own = np.flatnonzero(story.cause == w.CAUSES.index("rollback"))
+    return int(story.gap_rows[own[-1]]) if len(own) else int(story.stream["open_row"] or 0)
+
+
+def _end(story: StreamStory, at: int) -> Mark:
+    reason = story.stream["end_reason"]
+    if reason == "connection-closed":
+        return Mark(at, "X", int(story.item_row[-1]) if len(story.item_row) else story.stream["open_row"] or 0, "connection closed")
+    return Mark(at, "E", story.stream["end_row"] or 0, f"stream end: {escape(reason)}")

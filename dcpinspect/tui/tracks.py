@@ -1,0 +1,150 @@
+"""What the timeline of one vbucket is drawn from: each of its streams on both axes, and what was found of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dcpinspect.escape import escape
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.message import Severity
+from dcpinspect.render.events import Noted, by_stream, noted
+from dcpinspect.render.shape import Mark, Shape, by_seqno, by_time
+from dcpinspect.render.timeline import name, words
+from dcpinspect.streams.items import VbucketItems
+from dcpinspect.streams.story import StreamStory, stories
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tui.inspection import Inspection
+
+Axis = Literal["seqno", "time"]
+
+_BATCH = 1 << 14
+_MOST_NOTED = 10_000
+
+
+class Found(NamedTuple):
+    """A message of a stream that shows a finding."""
+
+    seqno: int
+    time: int
+    """Nanoseconds since the capture began."""
+    row: int
+    finding: int
+    """Its number."""
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One stream."""
+
+    story: StreamStory
+    shapes: dict[Axis, Shape]
+    name: str
+    words: dict[str, str]
+    """What each of its lanes shows, in words; the first is the axis."""
+    found: Sequence[Found] = ()
+
+    @property
+    def connection(self) -> int:
+        """Its number."""
+        return self.story.key[0]
+
+    def found_at(self, axis: Axis) -> list[tuple[int, Found]]:
+        """Places of what was found, rising, notes left out."""
+        return sorted((one.seqno if axis == "seqno" else one.time, one) for one in self.found if one.severity != "note")
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """All streams of a vbucket."""
+
+    vbucket: int
+    tracks: Sequence[Track] = ()
+    connections: dict[int, str] = field(default_factory=dict)
+    """Each connection's addresses and name, safe for a terminal."""
+
+
+def tracks_of(inspection: Inspection, vbucket: int) -> Tracks:
+    """The streams of a vbucket as far as tables know them; reads the vbucket's messages once more. Raises as ``Store.messages``."""
+    results = inspection.results
+    if results.tables is None:
+        return Tracks(vbucket)
+    items, told = VbucketItems(vbucket, ()), list[Noted]()
+    store = inspection.store
+    rows = store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).astype(np.int64)
+    for start in range(0, len(rows), _BATCH):
+        batch = store.messages(rows[start : start + _BATCH])
+        own = items.feed(batch)
+        if len(told) < _MOST_NOTED:
+            told += noted(batch, own)
+    found = stories(results.tables, vbucket, (), items)
+    notes = by_stream(found, told)
+    first_ns = inspection.reading.first_time_ns or 0
+    several = any(story.stream["sid"] is not None for story in found)
+    tracks = []
+    for place, story in enumerate(found):
+        own_notes = notes.get(place, ())
+        on_seqnos = [Mark(one.seqno, one.letter, one.row, one.text) for one in own_notes if one.seqno is not None]
+        in_time = [Mark(max(0, one.time_ns - first_ns), one.letter, one.row, one.text) for one in own_notes]
+        tracks.append(
+            Track(
+                story,
+                {"seqno": by_seqno(story, on_seqnos), "time": by_time(story, first_ns, in_time)},
+                name(story, is_with_sid=several),
+                words(story, [one.letter for one in own_notes]),
+                _found(inspection, vbucket, story, rows, _end(found, place)),
+            )
+        )
+    return Tracks(vbucket, tracks, dict(_connections(inspection, {track.connection for track in tracks})))
+
+
+def _end(streams: Sequence[StreamStory], place: int) -> int:
+    """The first row that is not of a stream any more: that after its end, or of the next stream's request."""
+    story = streams[place]
+    if story.stream["end_row"] is not None:
+        return int(story.stream["end_row"]) + 1
+    return min((int(one.stream["open_row"]) for one in streams[place + 1 :] if one.key[:2] == story.key[:2]), default=1 << 62)
+
+
+def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows, end: int) -> list[Found]:
+    """What the findings show in messages of this stream, which ends before row ``end``; ``rows``: all of the vbucket."""
+    results, first_ns = inspection.results, inspection.reading.first_time_ns or 0
+    connection, begin = story.key[0], story.stream["open_row"]
+    places = [
+        (place, number)
+        for number, one in enumerate(results.findings)
+        if vbucket in one.vbuckets and connection in one.connections
+        for place in one.places
+        if place.connection == connection and begin <= place.row < end
+    ]
+    if not places:
+        return []
+    own = np.array([place.row for place, _ in places], dtype=np.int64)
+    at = np.minimum(np.searchsorted(rows, own), len(rows) - 1)
+    seqnos = story.seqnos_of(own).tolist()
+    return [
+        Found(
+            seqno,
+            max(0, place.time_ns - first_ns),
+            place.row,
+            number,
+            results.findings[number].severity,
+            f"{results.findings[number].rule}: {escape(results.findings[number].message)}",
+        )
+        for (place, number), seqno, is_own in zip(places, seqnos, (rows[at] == own).tolist(), strict=True)
+        if is_own
+    ]
+
+
+def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:
+    table = inspection.results.records["connections"]
+    columns = (table.values(name) for name in ("connection", "client", "server", "name"))
+    for number, client, server, title in zip(*columns, strict=True):
+        if number in numbers:
+            yield number, f"{client} → {server}{f'  {escape(title)}' if title else ''}"
