@@ -1,0 +1,241 @@
+"""What ``spark.read.format("dcp")`` was asked for: options and columns, read and checked where the query is planned."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.spark.schema import ddl, table_schema
+from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
+from dcpinspect.suggest import did_you_mean
+from dcpinspect.tables import select
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.filter_tree import Compare, Constant
+
+OnError = Literal["row", "fail", "skip"]
+
+POINT, ERROR = pa.field("capture_point", pa.string()), pa.field("error", pa.string())
+SCHEMA = pa.schema([*table_schema("messages"), POINT, ERROR])
+"""The columns that there are: those of messages, where they were captured, and of what could not be read, why."""
+
+OPTIONS = {
+    "path": "a capture, a pattern, or a directory of captures",
+    "paths": "several of these, as a JSON list; load([…]) sets it",
+    "columns": "names of the columns that are wanted, with commas",
+    "opcodes": "commands by name or number, as in --opcode of read",
+    "vbuckets": "numbers and ranges, as in 1,5-9",
+    "connections": "numbers and ranges of connections of their capture point",
+    "statuses": "statuses of responses, as in --status of read",
+    "keys": "a pattern of whole keys, as in user::*",
+    "filter": "a condition, as in --filter of read",
+    "since": "a time in UTC; messages from then on",
+    "until": "a time in UTC; messages before then",
+    "port": "ports besides the usual ones, with commas; auto finds others",
+    "capture_point": "what files of one capture point have in common: dir, stem or name:NAME",
+    "unit": "what one task reads: all files of a capture point as one (point), or each file alone (file)",
+    "on_error": "what becomes of what cannot be read: a row that says so (row), the job fails (fail), or nothing (skip)",
+    "pushdown": "true: conditions of the query are looked at before its columns are made",
+}
+"""The options. Capitals are small letters to Spark, and here onError is on_error."""
+_NAMES = {name.replace("_", ""): name for name in OPTIONS}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one task reads."""
+
+    point: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which messages are wanted of which captures, and what of them. Can be pickled."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Names in ``SCHEMA``."""
+    names: tuple[str, ...]
+    """What the user calls them; only capitals differ."""
+    selection: select.Selection = field(default_factory=select.Selection)
+    since_ns: int | None = None
+    until_ns: int | None = None
+    extra_ports: tuple[int, ...] = ()
+    find_ports: bool = False
+    point_rule: str = BY_DIRECTORY
+    by_file: bool = False
+    on_error: OnError = "row"
+
+    @property
+    def schema(self) -> Any:
+        """The Arrow schema of what is wanted."""
+        return pa.schema([SCHEMA.field(name).with_name(shown) for name, shown in zip(self.columns, self.names, strict=True)])
+
+    def parts(self) -> list[Part]:
+        """What tasks are to read, in the order of the paths. Raises UsageError for what is not there."""
+        units, _ = units_of(files_of(self.paths, without=""), self.point_rule, {})
+        if self.by_file:
+            return [Part(unit.point, (unit.path,)) for unit in units]
+        points: dict[str, list[str]] = {}
+        for unit in units:
+            points.setdefault(unit.point, []).append(unit.path)
+        return [Part(point, tuple(files)) for point, files in points.items()]
+
+
+def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> Asked:
+    """What the options ask for. ``schema``: names and Spark types of the columns, where the user or Spark has said them.
+
+    Raises UsageError, which names the option.
+    """
+    given = _by_name(options)
+    names = _columns(given.get("columns"))
+    if schema is not None:
+        _check_types(schema)
+        if "columns" in given and [name.lower() for name in schema] != names:
+            raise UsageError("option columns: the schema names other columns; give one of the two")
+        names = [name.lower() for name in schema]
+    on_error: OnError = _one_of(given, "on_error", get_args(OnError), "row" if ERROR.name in names else "fail")
+    if on_error == "row" and ERROR.name not in names:
+        raise UsageError("option on_error: a row says in the column error what could not be read; ask for that column, too")
+    extra_ports, find_ports = _ports(given.get("port"))
+    return Asked(
+        _paths(given),
+        tuple(names),
+        tuple(names if schema is None else schema),
+        _selection(given),
+        _time(given, "since"),
+        _time(given, "until"),
+        extra_ports,
+        find_ports,
+        _told("capture_point", check_rule, given.get("capture_point", BY_DIRECTORY)),
+        _one_of(given, "unit", ("point", "file"), "point") == "file",
+        on_error,
+    )
+
+
+def wants_pushdown(options: Mapping[str, str]) -> bool:
+    """Whether conditions of the query are to be pushed down. Raises UsageError."""
+    given = {name: value.lower() for name, value in _by_name(options).items()}
+    return bool(_one_of(given, "pushdown", ("true", "false"), "false") == "true")
+
+
+def spark_type(name: str) -> str:
+    """The type of a column in the short form of Spark: ``array<struct<uuid:string,seqno:bigint>>``."""
+    kind = ddl(pa.schema([SCHEMA.field(name)])).partition(" ")[2]
+    return kind.replace("`", "").replace(": ", ":").replace(", ", ",").lower()
+
+
+def _by_name(options: Mapping[str, str]) -> dict[str, str]:
+    given = {}
+    for name, value in options.items():
+        known = _NAMES.get(name.lower().replace("_", ""))
+        if known is None:
+            raise UsageError(f"option {escape(name)}: there is none{did_you_mean(name, OPTIONS) or '; there are ' + ', '.join(OPTIONS)}")
+        given[known] = value
+    return given
+
+
+def _columns(text: str | None) -> list[str]:
+    if text is None:
+        return list(SCHEMA.names)
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError("option columns: name at least one, as in name,vbucket,by_seqno")
+    for name in names:
+        _check_column(name, "option columns")
+        if names.count(name) > 1:
+            raise UsageError(f"option columns: {name} is there twice")
+    return names
+
+
+def _check_column(name: str, where: str) -> None:
+    if name not in SCHEMA.names:
+        close = did_you_mean(name, SCHEMA.names) or f"; there are {', '.join(SCHEMA.names)}"
+        raise UsageError(f"{where} {escape(name)}: messages have no such column{close}")
+
+
+def _check_types(schema: Mapping[str, str]) -> None:
+    for name, kind in schema.items():
+        _check_column(name.lower(), "schema")
+        if kind != spark_type(name.lower()):
+            raise UsageError(f"schema: {escape(name)} is {spark_type(name.lower())} here, and not {escape(kind)}; cast it in the query")
+
+
+def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
+    several = json.loads(given.get("paths") or "[]")
+    paths = tuple(_local(path) for path in (*([given["path"]] if given.get("path") else []), *several))
+    if not paths:
+        raise UsageError('name captures, as in spark.read.format("dcp").load("captures/")')
+    return paths
+
+
+def _local(path: str) -> str:
+    """A path of this machine, which may be written as an URL."""
+    if os.path.lexists(path):
+        return path
+    parts = urlsplit(path)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return unquote(parts.path)
+    if "://" in path:
+        raise UsageError(
+            f"{escape(path)}: captures are read as files; give a path that every executor has, such as a mount of that storage"
+        )
+    return path
+
+
+def _selection(given: Mapping[str, str]) -> select.Selection:
+    def of(name: str, read: Callable[[str], Any], none: Any = ()) -> Any:
+        return _told(name, read, given[name]) if name in given else none
+
+    return select.Selection(
+        vbuckets=of("vbuckets", lambda text: select.number_ranges(text, "option vbuckets", most=0xFFFF)),
+        commands=of("opcodes", select.commands, None),
+        connections=of("connections", lambda text: select.number_ranges(text, "option connections", most=(1 << 31) - 1)),
+        keys=of("keys", select.key_pattern, None),
+        statuses=of("statuses", select.statuses),
+        filter=of("filter", lambda text: FilterRows(parse_filter(text, name="option filter")), None),
+    )
+
+
+def _told(name: str, read: Callable[[str], Any], text: str) -> Any:
+    """What ``read`` makes of an option's value; its errors name the option."""
+    try:
+        return read(text)
+    except UsageError as error:
+        what = str(error)
+        raise UsageError(what if what.startswith("option ") else f"option {name}: {what.partition(': ')[2] or what}") from None
+
+
+def _time(given: Mapping[str, str], name: str) -> int | None:
+    """Nanoseconds since 1970 of a time, as filters read it."""
+    if name not in given:
+        return None
+    quoted = given[name].replace("'", "''")
+    condition = parse_filter(f"time = '{quoted}'", name=f"option {name}").condition
+    assert isinstance(condition, Compare)
+    assert isinstance(condition.right, Constant)
+    return int(condition.right.value)
+
+
+def _ports(text: str | None) -> tuple[tuple[int, ...], bool]:
+    words: Sequence[str] = [] if text is None else [word.strip() for word in text.split(",")]
+    for word in words:
+        if word != "auto" and not (word.isascii() and word.isdecimal() and len(word) <= 5 and 0 < int(word) < 65_536):
+            raise UsageError(f"option port: {escape(word)} is no port; write numbers from 1 to 65535, or auto")
+    return tuple(int(word) for word in words if word != "auto"), "auto" in words
+
+
+def _one_of(given: Mapping[str, str], name: str, known: Sequence[str], usual: str) -> Any:
+    value = given.get(name, usual)
+    if value not in known:
+        raise UsageError(f"option {name}: {escape(value)} is not known; write {', '.join(known[:-1])} or {known[-1]}")
+    return value

@@ -1,0 +1,107 @@
+"""What one task of ``spark.read.format("dcp")`` does: captures in, record batches of Spark's types out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import CaptureError
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.reading import Reading
+from dcpinspect.spark.schema import message_rows
+from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, Asked, Part
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.messages import MessageBatch
+
+ROWS = 10_000
+"""Messages of a record batch at most; Spark takes batches as they come."""
+BYTES = 8 << 20
+"""Bytes of a record batch at most, unless one message has more."""
+
+
+def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = None) -> Iterator[Any]:
+    """The wanted messages of some captures, read as one, and rows for what could not be read, as ``asked`` says.
+
+    ``conditions``: of the query; messages that they are not true for may be left out.
+
+    Raises CaptureError, with what to do, for what cannot be read where the job is to fail then.
+    """
+    readable, failures = _tried(part.files)
+    for failure in failures:
+        yield from _failure(asked, part, failure)
+    if not readable:
+        return
+    seen = 0
+    try:
+        with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports) as reading:
+            for batch in reading:
+                for found in reading.capture.problems[seen:]:
+                    yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+                seen = len(reading.capture.problems)
+                yield from _messages(asked, part, batch, conditions)
+            for found in reading.capture.problems[seen:]:
+                yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+    except CaptureError as error:
+        if asked.on_error == "fail":
+            raise
+        more = CaptureError(error.path, error.offset, f"{error.what}; what comes after it at this capture point was not read")
+        yield from _failure(asked, part, more)
+
+
+def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
+    """The files that can be opened, and why the others cannot."""
+    readable, failures = [], []
+    for file in files:
+        try:
+            open_capture([file]).close()
+            readable.append(file)
+        except CaptureError as error:
+            failures.append(error)
+    return readable, failures
+
+
+def _failure(asked: Asked, part: Part, error: CaptureError) -> Iterator[Any]:
+    if asked.on_error == "fail":
+        advice = "option on_error=skip leaves out what cannot be read, and the column error says what that is"
+        raise CaptureError(error.path, error.offset, error.what, advice)
+    if asked.on_error == "row":
+        known = {"file": error.path, POINT.name: part.point, ERROR.name: str(error)}
+        columns = [pa.array([known.get(name)], SCHEMA.field(name).type) for name in asked.columns]
+        yield pa.RecordBatch.from_arrays(columns, schema=asked.schema)
+
+
+def _messages(asked: Asked, part: Part, batch: MessageBatch, conditions: FilterRows | None) -> Iterator[Any]:
+    rows = _within(asked, batch)
+    if conditions is not None:
+        rows = conditions.rows(batch, rows)
+    for first in range(0, len(rows), ROWS):
+        some = rows[first : first + ROWS]
+        made = message_rows(batch, some, [name for name in asked.columns if name not in (POINT.name, ERROR.name)])
+        others = {POINT.name: part.point, ERROR.name: None}
+        columns = [
+            pa.repeat(pa.scalar(others[name], pa.string()), len(some)) if name in others else made.column(name) for name in asked.columns
+        ]
+        yield from _cut(pa.RecordBatch.from_arrays(columns, schema=asked.schema))
+
+
+def _within(asked: Asked, batch: MessageBatch) -> Rows:
+    rows = asked.selection.rows(batch)
+    if asked.since_ns is not None:
+        rows = rows[batch.time_ns[rows] >= asked.since_ns]
+    if asked.until_ns is not None:
+        rows = rows[batch.time_ns[rows] < asked.until_ns]
+    return np.asarray(rows)
+
+
+def _cut(batch: Any) -> Iterator[Any]:
+    """The batch in pieces that are small enough."""
+    if batch.nbytes <= BYTES or len(batch) < 2:
+        yield batch
+        return
+    half = len(batch) // 2
+    yield from _cut(batch.slice(0, half))
+    yield from _cut(batch.slice(half))

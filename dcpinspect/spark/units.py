@@ -1,0 +1,189 @@
+"""Units: the capture files that a pipeline reads, each one once, whatever it is called and however often it is found.
+
+A unit is a file as it was when it was found: its capture point, its size and a digest of its two ends. Files are taken in the order in
+which one capture point wrote them, which their numbers say, or else the times of their first packets.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+END = 1 << 16
+"""Bytes of each end of a file that tell it from others."""
+BY_DIRECTORY, BY_STEM, BY_NAME = "dir", "stem", "name:"
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst))?$", re.IGNORECASE)
+_MAGICS = tuple(
+    bytes.fromhex(one) for one in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "0a0d0d0a")
+)  # fmt: skip
+_NUMBER = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A capture file as it was when it was found."""
+
+    name: str
+    """As it was named, or as the directory that it was found in was."""
+    path: str
+    """Absolute."""
+    point: str
+    """Where it was captured: files of one point continue each other, files of different points do not."""
+    size: int
+    head: str = ""
+    """Digest of its first 64 KiB; empty where it cannot be read."""
+    tail: str = ""
+    """Digest of its last 64 KiB."""
+
+    @property
+    def identity(self) -> tuple[str, int, str, str]:
+        """What two units of the same bytes have in common; the name is not part of it, for rings use names again and rename files."""
+        return (self.point, self.size, self.head, self.tail)
+
+    def is_continued_by(self, path: str) -> bool:
+        """Whether a file begins with the bytes of this unit: it was still being written then."""
+        try:
+            return os.path.getsize(path) > self.size and digests(path, self.size) == (self.head, self.tail)
+        except OSError:
+            return False
+
+
+def digests(path: str, size: int) -> tuple[str, str]:
+    """Digests of the first and of the last 64 KiB of the first ``size`` bytes of a file. Raises OSError."""
+    with open(path, "rb") as file:
+        first = file.read(min(END, size))
+        file.seek(max(0, size - END))
+        last = file.read(min(END, size))
+    return tuple(hashlib.blake2b(part, digest_size=16).hexdigest() for part in (first, last))  # type: ignore[return-value] # two
+
+
+def files_of(names: Sequence[str], *, without: str) -> list[str]:
+    """The files that ``names`` are: files, patterns, or directories, of which captures are taken; no file twice.
+
+    ``without``: a directory that is not looked into. Raises UsageError for what is not there.
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        if name == "-":
+            raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
+        if os.path.isdir(name):
+            paths = list(_captures_in(name, os.path.realpath(without)))
+            if not paths:
+                raise UsageError(f"{escape(name)}: has no captures in it; name a directory with pcap or pcapng files")
+        elif os.path.lexists(name):
+            paths = [name]
+        else:
+            paths = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
+            if not paths:
+                what = "no file matches" if glob.has_magic(name) else "is not there"
+                raise UsageError(f"{escape(name) or 'an empty name'}: {what}; name captures, patterns or directories of them")
+        for path in paths:
+            found.setdefault(os.path.realpath(path), path)
+    return list(found.values())
+
+
+def _captures_in(directory: str, without: str) -> Iterable[str]:
+    """Files below a directory that are called as captures are, or begin as they do."""
+    for root, folders, files in os.walk(directory):
+        folders[:] = sorted(one for one in folders if not one.startswith(".") and os.path.realpath(os.path.join(root, one)) != without)
+        for file in sorted(files):
+            path = os.path.join(root, file)
+            if not file.startswith(".") and (_CAPTURE.search(file) or _begins_as_capture(path)):
+                yield path
+
+
+def _begins_as_capture(path: str) -> bool:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb") as file:
+            return file.read(4) in _MAGICS
+    except OSError:
+        return False
+
+
+def units_of(paths: Sequence[str], rule: str, points: Mapping[str, str]) -> tuple[list[Unit], dict[str, str]]:
+    """A unit for each file, and the names of the points by what makes them one; ``points``: those that are known already.
+
+    ``rule``: ``dir``, ``stem`` or ``name:`` with a name. A file that cannot be read is a unit, too, for whoever reads it to say why.
+    """
+    known = dict(points)
+    found = []
+    for path in paths:
+        key = _point_key(path, rule)
+        if key not in known:
+            known[key] = _free_name(key, set(known.values()))
+        size, head, tail = 0, "", ""
+        try:
+            state = os.stat(path)
+            if stat.S_ISREG(state.st_mode):
+                size = state.st_size
+                head, tail = digests(path, size)
+        except OSError:
+            pass
+        found.append(Unit(path, os.path.abspath(path), known[key], size, head, tail))
+    return found, known
+
+
+def check_rule(rule: str) -> str:
+    """The rule itself, by which files belong to capture points. Raises UsageError."""
+    if rule in (BY_DIRECTORY, BY_STEM) or (rule.startswith(BY_NAME) and len(rule) > len(BY_NAME)):
+        return rule
+    raise UsageError(
+        f"--capture-point {escape(rule)}: files belong together by their directory (dir), by their name without its number (stem), "
+        "or all of them (name:NAME)"
+    )
+
+
+def _point_key(path: str, rule: str) -> str:
+    if rule.startswith(BY_NAME):
+        return rule.removeprefix(BY_NAME)
+    folder, name = os.path.split(os.path.abspath(path))
+    return folder if rule == BY_DIRECTORY else os.path.join(folder, _stem(name))
+
+
+def _stem(name: str) -> str:
+    """A file's name up to its number, or its ending: ``node1`` of ``node1_00003_20240101120000.pcapng``."""
+    stem = re.split(r"\.", name, maxsplit=1)[0]
+    return re.sub(r"([-_.]\d+)+$", "", stem) or stem
+
+
+def _free_name(key: str, taken: set[str]) -> str:
+    """The last parts of a path, as many as it takes."""
+    parts = [part for part in key.split(os.sep) if part] or [key]
+    for count in range(1, len(parts) + 1):
+        name = "/".join(parts[-count:])
+        if name not in taken:
+            return name
+    return key
+
+
+def in_order(units: Sequence[tuple[Unit, int | None]]) -> list[Unit]:
+    """Units of one point, in the order in which they were written; with each the time of its first packet, None where it has none.
+
+    Numbers in names that differ in nothing else say it; in a ring that has begun again they do from its oldest file on. Otherwise times.
+    """
+    timed = [(unit, time) for unit, time in units if time is not None]
+    empty = sorted((unit for unit, time in units if time is None), key=lambda unit: unit.path)
+    kinds = {_NUMBER.sub("", unit.path) for unit, _ in timed}
+    by_time = sorted(timed, key=lambda one: (one[1], _natural(one[0].path)))
+    if len(kinds) == 1 and len({unit.path for unit, _ in timed}) == len(timed):
+        by_number = sorted(timed, key=lambda one: _natural(one[0].path))
+        falls = [place for place, (one, two) in enumerate(pairwise(by_number), 1) if two[1] < one[1]]
+        is_ring = len(falls) == 1 and by_number[-1][1] <= by_number[0][1]
+        at = falls[0] if is_ring else 0
+        return [unit for unit, _ in (*by_number[at:], *by_number[:at])] + empty
+    return [unit for unit, _ in by_time] + empty
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in _NUMBER.split(path)]

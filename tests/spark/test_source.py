@@ -1,0 +1,62 @@
+"""``spark.read.format("dcp")`` on a real Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.spark import filter_sql, readable, register
+from tests.peers.truth import SAMPLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+TOUR = str(SAMPLES / "tour.pcapng")
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    register(spark)
+    return spark
+
+
+def test_the_rows_are_those_of_read(session: SparkSession, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    columns = "row,name,vbucket,by_seqno,end_seqno,cas,key,datatype,failover_log"
+    assert main(["read", TOUR, "--columns", columns, "--filter", "vbucket = 417", "--format", "ndjson"]) == 0
+    wanted = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    frame = readable(session.read.format("dcp").option("columns", columns).option("on_error", "skip").load(TOUR))
+    found = [row.asDict(recursive=True) for row in frame.where(filter_sql("vbucket = 417")).orderBy("row").collect()]
+    assert len(found) == len(wanted) > 10
+    for one, other in zip(found, wanted, strict=True):
+        assert {name: one[name] for name in columns.split(",")} == {name: other.get(name) for name in columns.split(",")}
+
+
+def test_a_schema_chooses_columns_and_several_files_are_one_reading(session: SparkSession, tmp_path: Path) -> None:
+    for name in ("rollback.pcap", "snapshots.pcap"):
+        (tmp_path / name).write_bytes((SAMPLES / name).read_bytes())
+    frame = session.read.format("dcp").schema("VBUCKET int, file string").load([str(tmp_path / "*.pcap")])
+    assert frame.columns == ["VBUCKET", "file"]
+    assert frame.rdd.getNumPartitions() == 1
+    assert {Path(row.file).name for row in frame.distinct().collect()} == {"rollback.pcap", "snapshots.pcap"}
+
+
+def test_pushing_conditions_down_changes_no_row(session: SparkSession) -> None:
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    condition = "vbucket IN (1, 417) AND by_seqno > 5 AND name LIKE 'dcp%' AND NOT opcode = 86 AND (row > 3 OR row < 2)"
+    found = []
+    for pushdown in ("false", "true"):
+        reader = session.read.format("dcp").option("columns", "row,vbucket,by_seqno,name,opcode").option("pushdown", pushdown)
+        found.append(sorted(row.row for row in reader.load(TOUR).where(condition).collect()))
+    assert found[0] == found[1] != []
+
+
+def test_wrong_options_are_told_in_the_error_of_spark(session: SparkSession) -> None:
+    with pytest.raises(Exception, match="option opcode: there is none; did you mean opcodes"):
+        session.read.format("dcp").option("opcode", "1").load(TOUR)
+    with pytest.raises(Exception, match=r"nosuch\.pcap: is not there"):
+        session.read.format("dcp").load("nosuch.pcap").collect()

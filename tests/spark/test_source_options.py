@@ -1,0 +1,94 @@
+"""What the data source is asked for, and one clear line for what is wrong with that."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.errors import UsageError
+from dcpinspect.spark.source_options import OPTIONS, SCHEMA, Part, asked, spark_type, wants_pushdown
+from tests.peers.truth import SAMPLES
+
+TOUR = str(SAMPLES / "tour.pcapng")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"opcode": "1"}, "option opcode: there is none; did you mean opcodes?"),
+        ({"header": "true"}, "option header: there is none; there are path, paths, columns"),
+        ({"columns": "vbuket"}, "option columns vbuket: messages have no such column; did you mean vbucket"),
+        ({"columns": " , "}, "option columns: name at least one, as in name,vbucket,by_seqno"),
+        ({"columns": "row,ROW"}, "option columns: row is there twice"),
+        ({"vbuckets": "5-1"}, "option vbuckets '5-1': '5-1' ends before it begins; write 1-5"),
+        ({"connections": "x"}, "option connections 'x': 'x' is no number"),
+        ({"opcodes": "dcp_mutatoin"}, "option opcodes: no command has this name; did you mean dcp_mutation"),
+        ({"statuses": "okay"}, "option statuses: no status has this name"),
+        ({"filter": "vbucket = 'x'"}, "option filter: vbucket is a number"),
+        ({"since": "yesterday"}, "option since: time is a moment: write UTC, as in '2024-04-06 05:34:37.411'"),
+        ({"until": "'; --"}, "option until: time is a moment"),
+        ({"port": "11210,http"}, "option port: http is no port; write numbers from 1 to 65535, or auto"),
+        ({"unit": "packet"}, "option unit: packet is not known; write point or file"),
+        ({"onError": "ignore"}, "option on_error: ignore is not known; write row, fail or skip"),
+        ({"onError": "row", "columns": "row"}, "option on_error: a row says in the column error what could not be read"),
+        ({"capturePoint": "host"}, "option capture_point: files belong together by their directory (dir)"),
+        ({"path": "s3://bucket/x.pcap"}, "s3://bucket/x.pcap: captures are read as files; give a path that every executor has"),
+        ({"path": ""}, "name captures, as in spark.read"),
+    ],
+)
+def test_one_line_says_what_is_wrong(options: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match="^" + re.escape(told)):
+        asked({"path": TOUR, **options})
+
+
+def test_a_schema_has_columns_of_ours_with_their_types() -> None:
+    found = asked({"path": TOUR}, {"VBucket": "int", "failover_log": "array<struct<uuid:string,seqno:bigint>>"})
+    assert found.columns == ("vbucket", "failover_log")
+    assert found.schema.names == ["VBucket", "failover_log"]
+    with pytest.raises(UsageError, match="schema: vbucket is int here, and not bigint; cast it in the query"):
+        asked({"path": TOUR}, {"vbucket": "bigint"})
+    with pytest.raises(UsageError, match="schema vbuket: messages have no such column"):
+        asked({"path": TOUR}, {"vbuket": "int"})
+    with pytest.raises(UsageError, match="option columns: the schema names other columns"):
+        asked({"path": TOUR, "columns": "row"}, {"vbucket": "int"})
+
+
+def test_usual_answers() -> None:
+    found = asked({"path": TOUR})
+    assert found.columns == tuple(SCHEMA.names)
+    assert found.on_error == "row"
+    assert asked({"path": TOUR, "columns": "row"}).on_error == "fail"
+    assert not wants_pushdown({"path": TOUR})
+    assert wants_pushdown({"PushDown": "TRUE"})
+    assert spark_type("time") == "timestamp"
+    with pytest.raises(UsageError, match="option pushdown: yes is not known; write true or false"):
+        wants_pushdown({"pushdown": "yes"})
+
+
+def test_what_is_asked_travels_to_executors() -> None:
+    options = {"path": TOUR, "filter": "vbucket = 5", "keys": "a*", "opcodes": "mutation", "since": "2024-04-06", "port": "auto,9000"}
+    found = pickle.loads(pickle.dumps(asked(options)))  # noqa: S301 - our own
+    assert found.since_ns == 1_712_361_600 * 10**9
+    assert (found.extra_ports, found.find_ports) == ((9000,), True)
+    assert found.selection.filter.filter.columns == ("vbucket",)
+
+
+def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
+    for name in ("node1/a_1.pcap", "node1/a_2.pcap", "node2/a_1.pcap"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\xd4\xc3\xb2\xa1")
+    one, two = (str(tmp_path / "node1" / name) for name in ("a_1.pcap", "a_2.pcap"))
+    three = str(tmp_path / "node2" / "a_1.pcap")
+    assert asked({"path": str(tmp_path)}).parts() == [Part("node1", (one, two)), Part("node2", (three,))]
+    assert asked({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).parts() == [Part("node1", (one,)), Part("node2", (three,))]
+    assert asked({"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}).parts() == [Part("all", (one, two, three))]
+    with pytest.raises(UsageError, match="no file matches"):
+        asked({"path": str(tmp_path / "*.none")}).parts()
+
+
+def test_every_option_is_described() -> None:
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    assert [name for name in OPTIONS if f"`{name}`" not in page.read_text("utf-8")] == []
