@@ -23,8 +23,8 @@ from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui import frame, theme
-from dcpinspect.tui.dialogs import Help, Prompt, Question
-from dcpinspect.tui.export import NAMES
+from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
+from dcpinspect.tui.export import messages
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.findings import FindingsView
@@ -237,22 +237,34 @@ class InspectApp(App[None]):
 
     def action_next_mark(self) -> None:
         """The next mark, after the last the first."""
-        marks = sorted(self.packets.list.marks)
-        if marks:
-            self.navigation.to_row(next((row for row in marks if row > self.packets.list.row), marks[0]))
-        else:
+        self.navigation.to_next_mark()
+
+    def action_marks(self) -> None:
+        """All marks, to go to one or to take it away."""
+        rows = self.packets.list
+        if not rows.marks:
             self.say("nothing is marked: m marks a row")
+            return
+        lines = {row: rows.text_of(row) for row in self.navigation.marks}
+        marks = MarksDialog(lines, rows.mark, self.action_export)
+        self.push_screen(marks, lambda row: self.navigation.to_row(row) if row else None)
 
     def action_export(self) -> None:
-        """To a file that is named."""
-        marks, index = self.packets.list.marks, self.packets.list.index
-        rows = np.array(sorted(marks), np.int64) if marks else index.rows(0, len(index))
-        if not len(rows):
-            self.say("there is nothing to export: no row is shown")
-            return
-        what = f"export the {len(rows):,} {'marked' if marks else 'shown'} messages to the file"
-        prompt = Prompt(what, hint=f"a name that ends in {', '.join(NAMES)}")
-        self.push_screen(prompt, lambda path: self._exporting.begin(path, rows) if path and path.strip() else None)
+        """To a file that is named: what is under the cursor, marked, shown, all."""
+        rows, store = self.packets.list, self.inspection.store
+        index, marks, first, last = rows.index, np.array(self.navigation.marks, np.int64), store.first_row, store.rows
+        choices = [*self.navigation.view.exports()]
+        if len(marks):
+            choices.append(messages(f"the {len(marks):,} marked messages", self.inspection, lambda: marks))
+        if index.is_filtered and len(index):
+            shown = index.rows(0, len(index))
+            choices.append(messages(f"the {len(shown):,} messages that the filter shows", self.inspection, lambda: shown))
+        if last >= first:
+            choices.append(messages(f"all {last - first + 1:,} messages", self.inspection, lambda: np.arange(first, last + 1)))
+        if choices:
+            self.push_screen(ExportDialog(choices, self.glyphs, self._exporting.begin))
+        else:
+            self.say("there is nothing to export")
 
     async def action_quit(self) -> None:
         """Leaves; asks before what is nowhere else is gone."""

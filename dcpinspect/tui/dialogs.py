@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
+from dcpinspect.errors import UsageError
+from dcpinspect.tui.export import Choice
 from dcpinspect.tui.keys import KEYS
+from dcpinspect.tui.theme import Glyphs
 
 
 class Help(ModalScreen[None]):
@@ -60,6 +66,116 @@ class Prompt(ModalScreen[str | None]):
     def _done(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value)
+
+
+class ExportDialog(ModalScreen[None]):
+    """What to export, and to which file; stays until that is one it can go to."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual's way
+        Binding("escape", "dismiss(None)", "Close"),
+        Binding("up", "choose(-1)", "The choice before"),
+        Binding("down", "choose(1)", "The next choice"),
+    ]
+
+    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs, begin: Callable[[str, Choice], None]) -> None:
+        """``choices``: the likeliest first. ``begin`` begins the export, or raises UsageError."""
+        super().__init__()
+        self._choices = choices
+        self._glyphs = glyphs
+        self._begin = begin
+        self._at = 0
+        self._offered, self._said = Static(id="export-choices"), Static(id="export-said")
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        with Vertical(id="prompt"):
+            yield Static(Text("export"))
+            yield self._offered
+            yield Static(Text("to a new file"))
+            yield Input(compact=True)
+            yield self._said
+
+    def on_mount(self) -> None:
+        """The first choice is chosen."""
+        self.action_choose(0)
+
+    def action_choose(self, steps: int) -> None:
+        """Another one."""
+        self._at = min(max(self._at + steps, 0), len(self._choices) - 1)
+        text = Text()
+        for number, choice in enumerate(self._choices):
+            is_chosen = number == self._at
+            text.append(f"{self._glyphs.cursor if is_chosen else ' '} {choice.words}\n", "bold" if is_chosen else "")
+        text.rstrip()
+        self._offered.update(text)
+        self._said.update(Text(f"its name ends in {', '.join(self._choices[self._at].names)}   ↑ ↓ choose   Esc leaves", "dim"))
+
+    @on(Input.Submitted)
+    def _named(self, event: Input.Submitted) -> None:
+        event.stop()
+        try:
+            self._begin(event.value, self._choices[self._at])
+        except UsageError as error:
+            self._said.update(Text(str(error), "bold"))
+        else:
+            self.dismiss(None)
+
+
+class MarksDialog(ModalScreen[int | None]):
+    """The rows that are marked: the one that is chosen, or None."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual's way
+        Binding("escape,q,M", "dismiss(None)", "Close"),
+        Binding("d,delete", "forget", "Not marked any more"),
+        Binding("x", "export", "Export"),
+        Binding("j", "down"),
+        Binding("k", "up"),
+    ]
+
+    def __init__(self, lines: Mapping[int, str], forget: Callable[[int], None], export: Callable[[], None]) -> None:
+        """``lines``: what is shown of each row. ``forget`` takes the mark from one; ``export`` is called in place of going to one."""
+        super().__init__()
+        self._lines = lines
+        self._forget = forget
+        self._export = export
+        self._list = OptionList(*(Option(Text(line, no_wrap=True), id=str(row)) for row, line in lines.items()), id="marks", compact=True)
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        with Vertical(id="marks-box"):
+            yield Static(Text("marked messages", "bold"))
+            yield self._list
+            yield Static(Text("Enter goes there   d takes the mark away   x exports them   Esc leaves", "dim"))
+
+    def on_mount(self) -> None:
+        """The keyboard begins in the list."""
+        self._list.focus()
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(int(event.option.id or 0))
+
+    def action_forget(self) -> None:
+        """Takes the mark from the one under the cursor; the last one closes the list."""
+        at = self._list.highlighted
+        if at is not None:
+            self._forget(int(self._list.get_option_at_index(at).id or 0))
+            self._list.remove_option_at_index(at)
+            if not self._list.option_count:
+                self.dismiss(None)
+
+    def action_export(self) -> None:
+        """To a file."""
+        self.dismiss(None)
+        self._export()
+
+    def action_down(self) -> None:
+        """The next one."""
+        self._list.action_cursor_down()
+
+    def action_up(self) -> None:
+        """The one before."""
+        self._list.action_cursor_up()
 
 
 class Question(ModalScreen[bool]):

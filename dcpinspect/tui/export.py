@@ -1,9 +1,10 @@
-"""Messages, or their packets, to a file of the form that its name says; it appears when it is complete."""
+"""What can be exported: messages, their packets, tables; to a file of the form that its name says, there when it is complete."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,35 +12,89 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.atomic import AtomicFile
 from dcpinspect.export.columnar import ColumnarFile
-from dcpinspect.export.csv_rows import CsvRows
-from dcpinspect.export.formats import ARROW_STREAM, SUFFIXES, Format
+from dcpinspect.export.csv import csv_lines
+from dcpinspect.export.csv_rows import CsvRows, csv_heading
+from dcpinspect.export.formats import ARROW_STREAM, SUFFIXES, Format, format_of
 from dcpinspect.export.json import JsonArray
 from dcpinspect.export.json_rows import JsonRows
+from dcpinspect.export.json_table import plain_json
 from dcpinspect.export.subset import Subset
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
 from dcpinspect.render.lines import Lines
+from dcpinspect.render.table import TextTable
 from dcpinspect.store.store import Store
 from dcpinspect.tables.arrow import arrow_schema, record_batch
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.records import Records
 from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tui.inspection import Inspection
 
 PACKETS = ".pcapng"
 NAMES = (PACKETS, *SUFFIXES)
-"""What the name of a file may end in."""
+"""What the name of a file of messages may end in."""
 PAGE = 4096
 """Messages that are in memory at once."""
+WIDTH = 200
+"""Columns of a table that is written as text."""
 
 Tell = Callable[[float], None]
 """Takes how much is done, 0 to 1, and may raise to end it."""
 
 
-def refuse(path: str, inspection: Inspection) -> None:
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something that can be exported."""
+
+    words: str
+    """What it is, for the user."""
+    names: Sequence[str]
+    """What the name of its file may end in."""
+    write: Callable[[str, Tell], str]
+    """Writes it to a new file of that name, and says how much there is. There is no file when it raises: UsageError, OutputError, what
+    ``Tell`` and the store raise."""
+
+
+def messages(words: str, inspection: Inspection, rows: Callable[[], Rows]) -> Choice:
+    """Messages: ``rows`` finds out which, rising, when they are written."""
+
+    def write(path: str, tell: Tell) -> str:
+        found = rows()
+        export(path, inspection, found, tell)
+        return f"{len(found):,} messages"
+
+    return Choice(words, NAMES, write)
+
+
+def of_vbucket(inspection: Inspection, vbucket: int) -> Choice:
+    """The messages about a vbucket."""
+    condition = FilterRows(parse_filter(f"vbucket = {vbucket}"))
+    return messages(f"the messages of vbucket {vbucket}", inspection, lambda: inspection.store.matching(condition).astype(np.int64))
+
+
+def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[str]] | None = None) -> Choice:
+    """A table of ``what``, with its own ``lines`` as text if it has some."""
+
+    def write(path: str, tell: Tell) -> str:
+        tell(0)
+        file = AtomicFile(path)
+        try:
+            _records(file, records, lines)
+            file.commit()
+        finally:
+            file.discard()
+        return f"{len(records):,} {what}"
+
+    return Choice(words, tuple(SUFFIXES), write)
+
+
+def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
     """Raises UsageError for a file that nothing can be exported to, saying what can."""
     suffix = os.path.splitext(path)[1].lower()
-    if suffix not in NAMES:
-        raise UsageError(f"{escape(path)}: its name says no format; end it in {', '.join(NAMES)}")
+    if suffix not in names:
+        raise UsageError(f"{escape(path)}: its name says no format; end it in {', '.join(names)}")
     if os.path.lexists(path):
         raise UsageError(f"{escape(path)}: is there already; name another file")
     if suffix == PACKETS and not all(os.path.isfile(name) for name in inspection.files):
@@ -49,8 +104,10 @@ def refuse(path: str, inspection: Inspection) -> None:
 
 
 def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:
-    """Writes these rows, which rise. There is no file when it raises: UsageError, OutputError, what ``tell`` and the store raise."""
-    refuse(path, inspection)
+    """Writes these rows, which rise. Raises as ``Choice.write``."""
+    refuse(path, NAMES, inspection)
+    if not len(rows):
+        raise UsageError(f"{escape(path)}: nothing was written, there is no such message")
     file = AtomicFile(path)
     try:
         suffix = os.path.splitext(path)[1].lower()
@@ -61,6 +118,35 @@ def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:
         file.commit()
     finally:
         file.discard()
+
+
+def _records(file: AtomicFile, records: Records, lines: Callable[[], Iterable[str]] | None) -> None:
+    format_ = format_of(file.path)
+    if format_ in (Format.JSON, Format.NDJSON):
+        array, objects = JsonArray(), [plain_json(one) for one in records.records()]
+        if format_ is Format.NDJSON:
+            file.write(b"".join(one + b"\n" for one in objects))
+        else:
+            file.write(array.add(b"".join(array.BEFORE + one for one in objects)) + array.end())
+        return
+    if format_ is Format.TEXT and lines is not None:
+        file.write("".join(f"{line}\n" for line in lines()).encode())
+        return
+    batches = records.arrow(None)
+    if format_.is_binary:
+        columns = ColumnarFile(file, batches.schema, format_, is_stream=file.path.endswith(ARROW_STREAM))
+        for batch in batches.to_batches():
+            columns.write(batch)
+        columns.close()
+    elif format_ is Format.CSV:
+        file.write(csv_heading(batches.schema.names))
+        for batch in batches.to_batches():
+            file.write(csv_lines(batch))
+    else:
+        text = TextTable(batches.schema, width=WIDTH, has_escapes=True)
+        for batch in batches.to_batches():
+            file.write("".join(f"{line}\n" for line in text.lines(batch)).encode())
+        file.write("".join(f"{line}\n" for line in text.end()).encode())
 
 
 def _pages(store: Store, rows: Rows, tell: Tell) -> Iterator[tuple[MessageBatch, Rows]]:

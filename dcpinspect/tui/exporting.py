@@ -11,8 +11,7 @@ from textual.app import App
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.protocol.columns import Rows
-from dcpinspect.tui.export import export, refuse
+from dcpinspect.tui.export import Choice, refuse
 from dcpinspect.tui.view import Host
 
 TOLD = 0.1
@@ -27,16 +26,12 @@ class Exporting:
         self._host = host
         self._is_wanted = threading.Event()
 
-    def begin(self, path: str, rows: Rows) -> None:
-        """Writes these messages to a file; what refuses the file is said."""
+    def begin(self, path: str, choice: Choice) -> None:
+        """Writes what was chosen to a file. Raises UsageError for one that it cannot go to."""
         path = os.path.expanduser(path.strip())
-        try:
-            refuse(path, self._host.inspection)
-        except UsageError as error:
-            self._host.say(str(error))
-            return
+        refuse(path, choice.names, self._host.inspection)
         self._is_wanted.set()
-        self._app.run_worker(partial(self._write, path, rows), thread=True, group="export", exclusive=True)
+        self._app.run_worker(partial(self._write, path, choice), thread=True, group="export", exclusive=True)
 
     def stop(self) -> bool:
         """Ends it, leaving no file; whether one ran."""
@@ -44,7 +39,7 @@ class Exporting:
         self._is_wanted.clear()
         return was_wanted
 
-    def _write(self, path: str, rows: Rows) -> None:
+    def _write(self, path: str, choice: Choice) -> None:
         host, due = self._host, 0.0
 
         def tell(share: float) -> None:
@@ -56,10 +51,8 @@ class Exporting:
                 host.from_thread(host.say, f"exporting {share:.0%} to {escape(path)} · Esc stops")
 
         try:
-            export(path, host.inspection, rows, tell)
+            said = f"{choice.write(path, tell)} are in {escape(path)}"
         except (DcpInspectError, OSError) as error:
             said = str(error)
-        else:
-            said = f"{len(rows):,} messages are in {escape(path)}"
         self._is_wanted.clear()
         host.from_thread(host.say, said)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -11,6 +15,9 @@ from textual.widgets import Static
 from dcpinspect.escape import escape
 from dcpinspect.findings.checker import RULES
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.record import finding_records
+from dcpinspect.render.findings import report_lines
+from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
@@ -89,6 +96,26 @@ class FindingsView(View):
             self.host.to_vbucket(one.vbuckets[0], one.seqnos[0] if one.seqnos else None)
         else:
             self.host.say("this finding is not about a vbucket")
+
+    def action_mark(self) -> None:
+        """Marks the message of the evidence, or not any more."""
+        one = self.list.shown
+        if one is not None and one.places:
+            self.host.mark(one.places[min(self.list.evidence, len(one.places) - 1)].row)
+
+    def exports(self) -> Sequence[Choice]:
+        """The findings, and the messages of the one under the cursor."""
+        inspection, one = self.host.inspection, self.list.shown
+        found = inspection.results.findings
+        offered = []
+        if found:
+            records = finding_records(found, RULES, inspection.files)
+            lines = partial(report_lines, found, inspection.files, lambda text, _: text)
+            offered.append(table(f"the {len(found):,} findings", "findings", records, lines))
+        if one is not None and one.places:
+            rows = np.array(sorted({place.row for place in one.places}), np.int64)
+            offered.append(messages(f"the {len(rows):,} messages that show this one", inspection, lambda: rows))
+        return offered
 
     def action_copy(self) -> None:
         """All that is said of the finding."""

@@ -53,6 +53,26 @@ class Navigation(ContentSwitcher):
             self.app.copy_to_clipboard(text)
             self.say(f"copied {clip(text.splitlines()[0], 60)}")
 
+    # -- marks --------------------------------------------------------------------------------------------
+
+    @property
+    def marks(self) -> list[int]:
+        """The rows that are marked, rising."""
+        return sorted(self.packets.list.marks)
+
+    def mark(self, row: int) -> None:
+        """Marks a message, or not any more."""
+        self.packets.list.mark(row)
+        self.say(f"row {row:,} is {'marked' if row in self.packets.list.marks else 'not marked any more'}: {len(self.marks):,} in all")
+
+    def to_next_mark(self) -> None:
+        """To the next mark, after the last the first."""
+        marks, here = self.marks, self.packets.list.row
+        if marks:
+            self.to_row(next((row for row in marks if row > here), marks[0]))
+        else:
+            self.say("nothing is marked: m marks a row")
+
     # -- jumps and the way back ---------------------------------------------------------------------------
 
     def leave(self) -> None:
@@ -150,6 +170,11 @@ class Navigation(ContentSwitcher):
                 self.get_child_by_id("vbuckets", VbucketsView).grid.move_to(place.vbucket)
             else:
                 self.to_vbucket(place.vbucket, place.seqno)
+        elif place.mark is not None:
+            if 1 <= place.mark <= len(self.marks):
+                self.to_row(self.marks[place.mark - 1])
+            else:
+                self.say(f"there is no mark {place.mark}: {len(self.marks):,} rows are marked")
         elif place.rule is not None:
             numbers = [number for number, one in enumerate(self.inspection.results.findings) if one.rule == place.rule]
             if numbers:

@@ -258,7 +258,9 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         return page[offset] if offset < len(page) else (0, "")
 
     def _page(self, number: int) -> list[tuple[int, str]]:
-        rows = [self.row_at(place) for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))]
+        return self._made([self.row_at(place) for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))])
+
+    def _made(self, rows: list[int]) -> list[tuple[int, str]]:
         if self._inspection.reading.first_time_ns is not None:
             self._lines.start_at(self._inspection.reading.first_time_ns)
         try:
@@ -268,8 +270,13 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             return [(row, f"{row:>9} {error}") for row in rows]
 
     def text_of(self, row: int) -> str:
-        """The line of a row as text, for copying and finding."""
-        return self._line(self.place_of(row))[1]
+        """The line of a row as text, whether the filter shows it or not."""
+        return self._made([row])[0][1]
+
+    def mark(self, row: int) -> None:
+        """Marks a row, or not any more."""
+        self.marks ^= {row}
+        self.refresh()
 
     def region_of_cursor(self) -> Region:
         """Where the cursor is on the screen."""

@@ -286,9 +286,7 @@ class PacketsView(View):
     def action_mark(self) -> None:
         """Marks the row, or not any more."""
         if self.list.row:
-            self.list.marks ^= {self.list.row}
-            self.list.refresh()
-            self.host.say(f"{len(self.list.marks)} marked")
+            self.host.mark(self.list.row)
 
     def action_copy(self) -> None:
         """The value, its bytes, or the line, by the pane with the keyboard."""

@@ -74,6 +74,15 @@ TOUR = (
 )
 
 
+OUT_OF_IT = """\
+`x` offers what is under the cursor - the findings, the messages that show one, those of a vbucket, the table of vbuckets - and the
+marked messages (`m`), those that the filter shows, or all, and writes them to a file of the form that its name says: `.pcapng` has
+packets, `.ndjson`, `.json`, `.csv`, `.txt`, `.parquet` and `.arrow` messages or tables. It appears when it is complete, and never
+replaces another. `y` copies through the terminal (OSC 52). Should a fault of the program end it, the terminal is given back and a line
+names the log, which holds nothing of the capture.
+"""
+
+
 def page() -> Iterator[str]:
     """The lines of docs/tui.md."""
     yield "# The terminal UI"
@@ -85,10 +94,7 @@ def page() -> Iterator[str]:
     for scene in TOUR:
         yield from ("", f"## {scene.title}", "", scene.text, "", f"![{scene.title}](pictures/tui-{scene.name}.svg)")
     yield from ("", "## Out of it", "")
-    yield "`x` writes the marked messages (`m`), or else those that are shown, to a file of the form that its name says: `.pcapng` has"
-    yield "their packets, `.ndjson`, `.json`, `.csv`, `.txt`, `.parquet` and `.arrow` the messages. It appears when it is complete, and"
-    yield "never replaces another. `y` copies through the terminal (OSC 52). Should a fault of the program end it, the terminal is given"
-    yield "back and a line names the log, which holds nothing of the capture."
+    yield from OUT_OF_IT.splitlines()
     yield from ("", "## Keys", "", "| key | does | where |", "|---|---|---|")
     for key in KEYS:
         where = "everywhere" if tuple(key.views) == VIEWS else ", ".join(key.views)

@@ -11,7 +11,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.findings.checker import RULES
 from dcpinspect.suggest import did_you_mean
 
-FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, or a rule"
+FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, mark m2, or a rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class Target:
     time_ns: int | None = None
     """Since 1970."""
     rule: str | None = None
+    mark: int | None = None
+    """The first is 1."""
 
 
 def parse_place(text: str, first_ns: int) -> Target:
@@ -34,6 +36,8 @@ def parse_place(text: str, first_ns: int) -> Target:
         return Target(row=int(word))
     if match := re.fullmatch(r"f(\d{1,18})", word, re.ASCII):
         return Target(frame=int(match[1]))
+    if match := re.fullmatch(r"m(\d{1,9})", word, re.ASCII):
+        return Target(mark=int(match[1]))
     if match := re.fullmatch(r"vb?(\d{1,5})(?:@(\d{1,20}))?", word, re.ASCII):
         return Target(vbucket=int(match[1]), seqno=int(match[2]) if match[2] else None)
     if match := re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9}))?s", word, re.ASCII):

@@ -12,6 +12,7 @@ from textual.widgets import Static
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.render.lanes import LETTERS, Glyphs
 from dcpinspect.render.timeline import legend
+from dcpinspect.tui.export import Choice, of_vbucket
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.timeline import Timeline
@@ -98,6 +99,10 @@ class TimelineView(View):
     def vbucket_here(self) -> int | None:
         """The one whose streams are shown."""
         return self.lanes.vbucket
+
+    def exports(self) -> Sequence[Choice]:
+        """The messages of the vbucket."""
+        return () if self.lanes.vbucket is None else (of_vbucket(self.host.inspection, self.lanes.vbucket),)
 
     @on(Timeline.Opened)
     def _opened(self) -> None:

@@ -11,6 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.tui import vbucket_grid
+from dcpinspect.tui.export import Choice, of_vbucket, table
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.theme import Glyphs
@@ -68,6 +69,15 @@ class VbucketsView(View):
     def vbucket_here(self) -> int | None:
         """Of the cell under the cursor."""
         return self.grid.vbucket
+
+    def exports(self) -> Sequence[Choice]:
+        """The messages of the vbucket under the cursor, and the table of all."""
+        inspection, number = self.host.inspection, self.grid.vbucket
+        records = inspection.results.records.get("vbuckets")
+        offered = [of_vbucket(inspection, number)] if number in self.grid.cells.by_number else []
+        if records is not None and len(records):
+            offered.append(table(f"the table of {len(records):,} vbuckets", "vbuckets", records))
+        return offered
 
     @on(VbucketGrid.Opened)
     def _opened(self, event: VbucketGrid.Opened) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from textual.widget import Widget
 
+from dcpinspect.tui.export import Choice
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.jumps import Spot
 
@@ -21,6 +22,9 @@ class Host(Protocol):
 
     def copy(self, text: str) -> None:
         """To the terminal's clipboard; nothing, if there is nothing."""
+
+    def mark(self, row: int) -> None:
+        """Marks a message, or not any more."""
 
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls something of the application from a thread that works behind it."""
@@ -70,6 +74,10 @@ class View(Widget):
 
     def legend(self) -> Sequence[str]:
         """What its glyphs mean, besides those of all views."""
+        return ()
+
+    def exports(self) -> Sequence[Choice]:
+        """What it has to export besides messages that are shown, marked, or there."""
         return ()
 
     @property

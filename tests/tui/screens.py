@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
+import unicodedata
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from textual import events
 from textual.pilot import Pilot
 
 from dcpinspect.capture.open import open_capture
@@ -20,7 +22,7 @@ WIDE, NARROW = (120, 36), (80, 24)
 
 Keys = Pilot[None]
 Scene = Callable[[InspectApp, Keys], Awaitable[None]]
-_PATIENCE = 3000
+_PATIENCE = 15000
 
 
 def play(capture: Path | str, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
@@ -50,23 +52,36 @@ async def until(pilot: Keys, condition: Callable[[], bool]) -> None:
     for _ in range(_PATIENCE):
         if condition():
             return
-        await pilot.pause(0.01)
+        await pilot.pause(0.002)
     msg = "what was waited for never came"
     raise AssertionError(msg)
 
 
 async def settled(app: InspectApp, pilot: Keys) -> None:
     """Waits until nothing runs behind, and what is shown is what is known."""
+    await until(pilot, lambda: is_quiet(app))
     await pilot.pause()
-    await until(pilot, lambda: app.is_at_rest and not any(node.message_queue_size for node in app.screen.walk_children()))
-    await pilot.pause()
+    await until(pilot, lambda: is_quiet(app))
+
+
+def is_quiet(app: InspectApp) -> bool:
+    """Whether nothing runs, and no part waits to be told something."""
+    return app.is_at_rest and not any(part.message_queue_size for part in (app, app.screen, *app.screen.walk_children()))
 
 
 async def press(app: InspectApp, pilot: Keys, *keys: str) -> None:
     """Presses keys, each when the one before has taken effect."""
     for key in keys:
-        await pilot.press(key)
+        app.post_message(events.Key(key, _character(key)))
         await settled(app, pilot)
+
+
+def _character(key: str) -> str | None:
+    """What a terminal sends with a key that Textual calls so."""
+    try:
+        return key if len(key) == 1 else unicodedata.lookup(key.replace("_", " ").upper())
+    except KeyError:
+        return None
 
 
 def screen(app: InspectApp) -> str:

@@ -1,32 +1,98 @@
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
+from dcpinspect.errors import UsageError
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.export import Choice, Tell
 from tests.tui.screens import Keys, play, press, screen, settled
 
 
-def test_what_is_marked_or_else_shown_goes_to_the_file_that_is_named(tmp_path: Path) -> None:
-    async def named(app: InspectApp, pilot: Keys, name: str) -> None:
-        await press(app, pilot, "x")
-        app.screen.query_one(Input).value = f"{tmp_path}/{name}"
-        await press(app, pilot, "enter")
+async def saved(app: InspectApp, pilot: Keys, path: Path, *choose: str) -> str:
+    await press(app, pilot, "x", *choose)
+    app.screen.query_one(Input).value = str(path)
+    await press(app, pilot, "enter")
+    return path.read_text("utf-8")
 
-    async def saved(app: InspectApp, pilot: Keys, name: str) -> list[int]:
-        await named(app, pilot, name)
-        assert f"messages are in {tmp_path}/{name}"[:60] in screen(app)
-        return [json.loads(line)["row"] for line in (tmp_path / name).read_text("utf-8").splitlines()]
 
+def rows(text: str) -> list[int]:
+    return [json.loads(line)["row"] for line in text.splitlines()]
+
+
+def test_marked_shown_or_all_messages_go_to_the_file_that_is_named(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.bar.apply("vbucket = 7")
         await settled(app, pilot)
-        assert await saved(app, pilot, "s.ndjson") == app.packets.list.index.rows(0, 999).tolist()
+        shown = app.packets.list.index.rows(0, 999).tolist()
+        assert rows(await saved(app, pilot, tmp_path / "shown.ndjson")) == shown
+        assert f"{len(shown)} messages are in {tmp_path}"[:60] in screen(app)
         await press(app, pilot, "home", "m")
-        assert await saved(app, pilot, "m.ndjson") == [app.packets.list.row]
-        await named(app, pilot, "m.ndjson")
-        assert "is there already" in screen(app)
+        assert rows(await saved(app, pilot, tmp_path / "marked.ndjson")) == [app.packets.list.row]
+        assert rows(await saved(app, pilot, tmp_path / "all.ndjson", "down", "down")) == list(range(1, 162))
+        assert rows(await saved(app, pilot, tmp_path / "again.ndjson", "down", "down", "up")) == shown
+
+    play("rollback.pcap", scene)
+
+
+def test_findings_and_the_messages_that_show_one_are_exported(tmp_path: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "n")
+        found, one = app.finding_list.findings, app.finding_list.shown
+        assert one is not None
+        lines = [json.loads(line) for line in (await saved(app, pilot, tmp_path / "a.ndjson")).splitlines()]
+        assert [line["rule"] for line in lines] == [each.rule for each in found]
+        assert lines[0]["schema"] == "dcpinspect.finding/1"
+        array = json.loads(await saved(app, pilot, tmp_path / "a.json"))
+        assert array == lines
+        cells = list(csv.DictReader((await saved(app, pilot, tmp_path / "a.csv")).splitlines()))
+        assert [cell["rule"] for cell in cells] == [line["rule"] for line in lines]
+        assert f"✖ {found[0].rule}"[2:] in await saved(app, pilot, tmp_path / "a.txt")
+        assert rows(await saved(app, pilot, tmp_path / "b.ndjson", "down")) == sorted({place.row for place in one.places})
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize("keys", [("2", "n"), ("2", "n", "enter")], ids=["vbuckets", "timeline"])
+def test_the_messages_of_the_vbucket_under_the_cursor_are_exported(keys: tuple[str, ...], tmp_path: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *keys)
+        text = await saved(app, pilot, tmp_path / "a.ndjson")
+        assert {json.loads(line)["vbucket"] for line in text.splitlines()} == {app.navigation.view.vbucket_here}
+
+    play("rollback.pcap", scene)
+
+
+def test_the_table_of_vbuckets_is_exported(tmp_path: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        text = await saved(app, pilot, tmp_path / "a.txt", "down")
+        assert "vbucket" in text.splitlines()[0].split()
+        assert len(text.splitlines()) == 1 + len(app.inspection.results.records["vbuckets"])
+
+    play("rollback.pcap", scene)
+
+
+def test_escape_stops_an_export() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        told: list[str] = []
+
+        def write(_: str, tell: Tell) -> str:
+            app.call_from_thread(app.action_leave)
+            try:
+                tell(0.5)
+            except UsageError as error:
+                told.append(str(error))
+                raise
+            return "all"
+
+        app._exporting.begin("/nowhere/a.csv", Choice("", (".csv",), write))
+        await settled(app, pilot)
+        assert told == ["stopped: nothing was written"]
+        assert "nothing was written" in screen(app)
 
     play("rollback.pcap", scene)

@@ -86,3 +86,36 @@ def test_what_is_not_there_is_said(typed: str, said: str) -> None:
         assert said in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_marks_are_walked_in_a_ring_from_any_view() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "apostrophe")
+        assert "nothing is marked" in screen(app)
+        await press(app, pilot, "m", "down", "down", "m", "5", "apostrophe")
+        assert (app.view, app.packets.list.row) == ("packets", 1)
+        await press(app, pilot, "apostrophe")
+        assert app.packets.list.row == 3
+        app.navigation.go("m1")
+        await settled(app, pilot)
+        assert app.packets.list.row == 1
+        app.navigation.go("m3")
+        await settled(app, pilot)
+        assert "there is no mark 3: 2 rows are marked" in screen(app)
+        await press(app, pilot, "m")
+        assert app.navigation.marks == [3]
+
+    play("rollback.pcap", scene)
+
+
+def test_marks_survive_a_filter_that_hides_them() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(3)
+        await press(app, pilot, "m")
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+        await press(app, pilot, "apostrophe")
+        assert app.packets.list.row == 3
+        assert "outside the filter" in screen(app)
+
+    play("rollback.pcap", scene)
