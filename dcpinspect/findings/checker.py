@@ -73,6 +73,7 @@ ORDINARY: Sequence[str] = tuple(rule.id for rule in RULES.values() if rule.famil
 """Those that are asked unless somebody chooses: a client that leaves recommendations out does nothing wrong."""
 
 SILENCES: Mapping[str, Collection[str]] = {
+    **{rule.id: ("stream-refused",) for rule in wire.RULES if rule.severity != "note"},
     "bad-stream-range": ("stream-refused",),
     "duplicate-stream-request": ("stream-refused",),
     "manifest-ahead": ("stream-refused",),

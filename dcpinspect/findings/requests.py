@@ -97,7 +97,7 @@ RULES = (
         "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, rollback and lost-privileges",
         "the client had closed it",
         "reopen the stream where it ended; the reason says what else to do",
-        w.END_REASONS[1:9],
+        (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
     ),
     Rule(
@@ -260,10 +260,10 @@ def _not_honoured(context: Context, number: int, after: Sequence[int]) -> Occurr
 def _ended(context: Context, number: int) -> Iterator[Occurrence]:
     row = context.streams[number]
     reason = int(row[s.S_REASON])
-    is_end = row[s.S_STATE] == w.ENDED and 0 < reason < w.CONNECTION_CLOSED
-    if not is_end or (reason == 1 and row[s.S_CLOSED_ROW] >= 0):
+    if row[s.S_STATE] != w.ENDED or reason <= 0 or (reason == 1 and row[s.S_CLOSED_ROW] >= 0):
         return
-    name = w.END_REASONS[reason]
+    is_defined = reason < w.CONNECTION_CLOSED
+    name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
     last = f" at {plain(row[s.S_LAST])}" if row[s.S_SEEN] else ", no item received"
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
     yield occurrence(
@@ -273,6 +273,7 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
         severity,
         f"ended: {name}{last}",
         (context.place(row, s.S_FINISHED),),
-        cause=name,
+        cause=name if is_defined else "undefined",
+        next_=None if is_defined else "the server may be newer than this program: its release notes say what the reason means",
         shared=f"ended: {name}",
     )

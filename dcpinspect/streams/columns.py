@@ -176,6 +176,9 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
         if lacks.any():
             kind[lacks] = _UNREADABLE[kind[lacks]]
     markers = (kind == s.MARKER) & ~decoded.extras_fit
+    starts = numbers.get("start_seqno")
+    has_range = np.zeros(len(batch), dtype=np.bool_) if starts is None else _valid(starts.valid, len(batch))
+    markers |= (kind == s.MARKER) & ~has_range & (_MARKER_LAYOUTS[decoded.layout] != s.UPR_LAYOUT)
     kind[markers] = s.UNREADABLE
     missing = batch.missing
     if not len(missing.row):

@@ -87,6 +87,7 @@ def on_marker(
     start, end, flags, layout = extras[x, s.X_START], extras[x, s.X_END], extras[x, s.X_TYPE], extras[x, s.X_LAYOUT]
     old = streams[st, s.S_SNAPSHOT]
     suspended = streams[st, s.S_SUSPENDED]
+    is_inverted = layout != s.UPR_LAYOUT and start > end  # nobody knows what it announces
     place = w.LATER
     is_merged = 0
     if streams[st, s.S_MARKERS] == 0:
@@ -105,10 +106,10 @@ def on_marker(
         elif start <= snapshots[old, s.N_END] and not is_prologue:
             snapshots[old, s.N_OVERLAPPED] = 1
             is_merged = 1
-            if not suspended:
+            if not suspended and not is_inverted:
                 is_behind = streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]
                 note(w.BEHIND if is_behind else w.OVERLAP, i, st, start, end, messages, streams, anomalies, counts)
-        elif not suspended and streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]:
+        elif not suspended and not is_inverted and streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]:
             note(w.BEHIND, i, st, start, end, messages, streams, anomalies, counts)
     leave_snapshot(st, i, 1, messages, connections, streams, snapshots, gaps, counts)
     if flags & DISK != 0 and end > streams[st, s.S_DISK_END]:
@@ -126,6 +127,9 @@ def on_marker(
     streams[st, s.S_SNAPSHOT] = n
     streams[st, s.S_SUSPENDED] = 0
     streams[st, s.S_DISORDER] = 0
+    if is_inverted:
+        streams[st, s.S_SUSPENDED] = 1
+        snapshots[n, s.N_TAINTED] = 1
     if place == w.FIRST and streams[st, s.S_HAS_POSITION] == 0 and streams[st, s.S_FLAGS] & FROM_LATEST != 0 and layout != s.UPR_LAYOUT:
         move(st, start, s.BY_START, i, messages, connections, streams)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.order import RULES
-from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings, told
 from tests.peers.script import Side, Stream, hlc
@@ -333,3 +333,28 @@ def test_who_acknowledges_on_a_connection_without_known_roles_accuses_nobody() -
     talk = Told("test:1")
     talk.send("server", encode("dcp_buffer_acknowledgement", ack_bytes=10))
     assert findings(talk, rules=["role-violation"]) == []
+
+
+@pytest.mark.parametrize("sizes", [(), [1] * 100])
+def test_a_marker_that_runs_backwards_is_all_that_is_told_until_the_next(sizes: list[int]) -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 4, "memory")
+    stream.mutation(4, "a")
+    stream.snapshot(9, 6, "memory")
+    for seqno in (6, 8):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.snapshot(10, 11, "memory", "checkpoint")
+    stream.mutation(11, "b")
+    found = findings(talk, sizes=sizes)
+    assert [one.rule for one in found if one.severity != "note"] == ["marker-range-inverted"]
+    assert [row["state"] for row in tables(talk).snapshots] == ["complete", "unknown", "complete"]
+
+
+def test_behind_a_marker_without_a_readable_range_nothing_is_told_until_the_next() -> None:
+    talk, stream = streaming()
+    talk.send("server", encode_parts(0x80, 0x56, extras=b"\2", value=bytes(40), specific=7, opaque=stream.opaque))
+    stream.mutation(1, "a")
+    stream.snapshot(2, 3, "memory", "checkpoint")
+    stream.mutation(3, "b")
+    stream.mutation(5, "c")
+    assert [one.rule for one in findings(talk) if one.severity == "error"] == ["marker-value-length", "seqno-outside-snapshot"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
@@ -162,6 +163,36 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
     stream.end(reason)
     (found,) = (one for one in findings(talk) if one.rule != "slow-stream")
     assert (found.rule, found.severity, found.cause, found.message) == ("stream-end-reason", severity, reason, f"ended: {reason} at 3")
+
+
+@pytest.mark.parametrize("reason", [9, 99, 0xFFFF_FFFF])
+def test_a_reason_that_is_not_defined_is_told(reason: int) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    stream.send("dcp_stream_end", end_reason=reason)
+    (found,) = findings(talk)
+    assert (found.rule, found.severity, found.cause) == ("stream-end-reason", "note", "undefined")
+    assert found.message == f"ended: reason {reason}, which is not defined at 3"
+
+
+def test_what_is_wrong_with_a_request_says_why_it_is_refused() -> None:
+    talk = opened()
+    asked = encode(
+        "dcp_stream_req",
+        vbucket=7,
+        opaque=9,
+        flags=1 << 20,
+        start_seqno=0,
+        end_seqno=9,
+        vbucket_uuid=0,
+        snapshot_start_seqno=0,
+        snapshot_end_seqno=0,
+    )
+    talk.send("client", asked)
+    talk.answer("dcp_stream_req", 9, status=Status.EINVAL)
+    assert [one.rule for one in warnings(talk)] == ["unknown-flag-bits"]
 
 
 def test_an_end_that_the_client_asked_for_is_no_news() -> None:

@@ -77,7 +77,138 @@ def _sent_again_after_the_end(tape: Tape, at: int) -> list[Said] | None:
     return [said, after(said, markers[-1])]
 
 
+def _first_marker(tape: Tape, at: int) -> list[Said] | None:
+    """Of a stream that goes on with an event."""
+    said = tape.entries[at]
+    assert isinstance(said, Said)
+    if said.name != "dcp_snapshot_marker" or "start_seqno" not in said.parts:
+        return None
+    own = [one for one in tape.entries if isinstance(one, Said) and _place(one) == _place(said) and one.side == "request"]
+    place = own.index(said)
+    is_first = place > 0 and own[place - 1].name == "dcp_stream_req" and not _has_window(tape, said)
+    return [] if is_first and place + 1 < len(own) and own[place + 1].name in DOCUMENTS else None
+
+
+def _has_window(tape: Tape, said: Said) -> bool:
+    """What its client acknowledges later has the size of what was said."""
+    asked = (one for one in tape.said if one.connection == said.connection and one.name == "dcp_control" and one.side == "request")
+    return any(one.parts["key"] == "connection_buffer_size" for one in asked)
+
+
+def _with_sid(tape: Tape, at: int) -> list[Said] | None:
+    said = tape.entries[at]
+    assert isinstance(said, Said)
+    has_none = not said.parts.get("sid") and said.parts.get("generation") != "upr"
+    return [altered(said, sid=3)] if said.name in DOCUMENTS and has_none and not _has_window(tape, said) else None
+
+
+def _without_sid(tape: Tape, at: int) -> list[Said] | None:
+    said = tape.entries[at]
+    assert isinstance(said, Said)
+    return [altered(said, framed=False)] if said.name in DOCUMENTS and said.parts.get("sid") and not _has_window(tape, said) else None
+
+
+def _noop(tape: Tape, at: int) -> list[Said] | None:
+    said = tape.entries[at]
+    assert isinstance(said, Said)
+    if (said.name, said.side) != ("dcp_noop", "response"):
+        return None
+    return [altered(said, opaque=int.from_bytes(said.parts["opaque"].to_bytes(4, "little"), "big"))]
+
+
+def _patched(said: Said, at: int, value: bytes) -> Said:
+    return replace(said, data=said.data[:at] + value + said.data[at + len(value) :])
+
+
+def _range(change: Callable[[Said], list[Said] | None]) -> Mutation:
+    return _named(
+        "dcp_snapshot_marker",
+        "request",
+        lambda said: change(said) if said.parts.get("start_seqno", 0) < said.parts.get("end_seqno", 0) else None,
+    )
+
+
+def _of_kind(*kinds: str) -> Callable[[Callable[[Said], Said | None]], Mutation]:
+    """Documents of these commands, changed where the change is not None."""
+
+    def made(change: Callable[[Said], Said | None]) -> Mutation:
+        def changed(said: Said) -> list[Said] | None:
+            one = change(said) if said.name in kinds else None
+            return None if one is None else [one]
+
+        return _document(changed)
+
+    return made
+
+
+_mutation, _deletion = _of_kind("dcp_mutation"), _of_kind("dcp_deletion")
+
+
+def _stray(*, to_server: bool, name: str, **parts: Any) -> Mutation:
+    """A request of a side that must not send it, on an open connection with a stream."""
+
+    def after_an_event(said: Said) -> list[Said]:
+        is_back = said.to_server is not to_server if not said.to_server else said.to_server is to_server
+        return [said, told(said, name, back=is_back, opaque=0x0BADBAD0, **parts)]
+
+    return _document(after_an_event)
+
+
+_MARKER = {"vbucket": 556, "start_seqno": 0, "end_seqno": 9, "snapshot_type": ["memory"], "generation": "v1"}
+
 MUTATIONS: Mapping[str, tuple[str, Mutation]] = {
+    "the first marker of a stream is left out": ("event-before-marker", _first_marker),
+    "a noop is answered with its opaque the other way round": ("noop-opaque", _noop),
+    "an event has a stream-id on a connection without": ("sid-unexpected", _with_sid),
+    "an event lacks its stream-id": ("sid-missing", _without_sid),
+    "an event has a datatype that does not exist": ("undefined-datatype", _mutation(lambda said: _patched(said, 5, b"\x41"))),
+    "an event has a value that is no JSON": (
+        "json-bit-not-json",
+        _mutation(lambda said: altered(said, value=said.parts["value"][:-1] + "!")),
+    ),
+    "an event has a value that does not decompress": ("bad-snappy", _mutation(lambda said: _patched(said, 5, b"\x02"))),
+    "an event has no CAS": ("cas-zero", _mutation(lambda said: altered(said, cas=0))),
+    "a deletion has a body": ("deletion-with-body", _deletion(lambda said: altered(said, value=b"left over"))),
+    "a marker runs backwards": (
+        "marker-range-inverted",
+        _range(lambda said: [altered(said, start_seqno=said.parts["end_seqno"], end_seqno=said.parts["start_seqno"])]),
+    ),
+    "a marker is of memory and disk at once": (
+        "flag-combination",
+        _range(
+            lambda said: (
+                [altered(said, snapshot_type=[*said.parts["snapshot_type"], "disk", "memory"])] if said.parts["snapshot_type"] else None
+            )
+        ),
+    ),
+    "a stream ends for a reason that nobody knows": (
+        "stream-end-reason",
+        _named("dcp_stream_end", "request", lambda said: [altered(said, end_reason=77)] if said.parts["end_reason"] != "closed" else None),
+    ),
+    "a command that nobody knows": (
+        "unknown-opcode",
+        _document(lambda said: [said, replace(told(said, "dcp_noop", opaque=0x0BADBAD0), data=b"\x80\x7b" + bytes(22))]),
+    ),
+    "an answer comes twice": (
+        "unmatched-response",
+        _named("dcp_get_failover_log", "response", lambda said: [said, after(said, said)]),
+    ),
+    "a failover log is cut": (
+        "failover-log-size",
+        _named(
+            "dcp_get_failover_log",
+            "response",
+            lambda said: (
+                [replace(said, data=said.data[:8] + (len(said.parts["log"]) * 16 - 1).to_bytes(4, "big") + said.data[12:-1])]
+                if said.parts.get("log")
+                else None
+            ),
+        ),
+    ),
+    "a consumer sends a marker": ("role-violation", _stray(to_server=True, name="dcp_snapshot_marker", **_MARKER)),
+    "a consumer sends a noop": ("role-violation", _stray(to_server=True, name="dcp_noop")),
+    "a producer sets something": ("role-violation", _stray(to_server=False, name="dcp_control", key="enable_noop", value="true")),
+    "a producer acknowledges": ("role-violation", _stray(to_server=False, name="dcp_buffer_acknowledgement", ack_bytes=77)),
     "an event is sent twice": ("seqno-not-increasing", _document(lambda said: [said, after(said, said)])),
     "an event has another stream's opaque": (
         "opaque-mismatch",
