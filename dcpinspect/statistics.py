@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,9 +12,39 @@ from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.reading import Reading
 from dcpinspect.render.coverage import interfaces
 from dcpinspect.streams.balance import Balance
+from dcpinspect.tables.histogram import Whole
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Worded
 from dcpinspect.tables.statistics import MessageStats, Row, distribution
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How often a command was said on one side, in spans of time."""
+
+    name: str
+    side: str
+    messages: Whole
+    bytes: Whole
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """What can be drawn of one reading: numbers in spans of time, and by powers of two."""
+
+    start_ns: int = 0
+    """Nanoseconds since 1970 of the begin of the first span."""
+    span_ns: int = 1
+    used: int = 0
+    """Spans."""
+    commands: Sequence[Counted] = ()
+    """Those that were said most first."""
+    windows: Sequence[tuple[int, int, int, int, Whole]] = ()
+    """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each."""
+    answers: Sequence[tuple[str, Whole]] = ()
+    """Command, its answers by the power of two at or below their nanoseconds."""
+    sizes: Whole = field(default_factory=lambda: np.zeros(64, np.int64))
+    """Messages by the power of two at or below their bytes."""
 
 
 class Statistics:
@@ -39,6 +70,28 @@ class Statistics:
     def rows(self, reading: Reading) -> list[Row]:
         """The table of statistics by now; the reading tracks streams if all messages are counted."""
         return [*self._counted.rows(), *(_of_streams(reading, self._balance) if self._of_all else ()), *_of_capture(reading)]
+
+    def charts(self, reading: Reading) -> Charts:
+        """What can be drawn by now; the reading tracks streams if all messages are counted."""
+        messages, sizes = self._counted.messages_by_time, self._counted.bytes_by_time
+        return Charts(
+            start_ns=messages.start_ns or 0,
+            span_ns=messages.span_ns,
+            used=messages.used,
+            commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in self._counted.commands()],
+            windows=list(_windows(reading, self._balance)) if self._of_all else [],
+            answers=list(self._counted.answer_octaves()),
+            sizes=self._counted.size_octaves(),
+        )
+
+
+def _windows(reading: Reading, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:
+    """Of connections that have a window and lost nothing, as ``Charts.windows``."""
+    table, series = reading.tables.connections, balance.by_time
+    names = ("connection", "window_bytes", "outstanding_bytes")
+    for connection, window, outstanding in zip(*(table.values(name) for name in names), strict=True):
+        if outstanding is not None and connection in series.rows:
+            yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
 def _of_streams(reading: Reading, balance: Balance) -> Iterator[Row]:

@@ -10,6 +10,10 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import PREPARE_SURPLUS, kinds
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.series import Series
+
+CHARTED = 64
+"""Connections of which it is kept how full the window was when, the first that there are."""
 
 
 class Balance:
@@ -18,6 +22,8 @@ class Balance:
     def __init__(self) -> None:
         self.greatest: dict[int, int] = {}
         """By connection."""
+        self.by_time = Series(is_level=True, most=CHARTED)
+        """The greatest in each span of time, by connection, of the first ``CHARTED``."""
         self._now: dict[int, int] = {}
 
     def feed(self, batch: MessageBatch) -> None:
@@ -34,3 +40,5 @@ class Balance:
             balance = self._now.get(connection, 0) + np.cumsum(change[rows[connections == connection]])
             self._now[connection] = int(balance[-1])
             self.greatest[connection] = max(self.greatest.get(connection, 0), int(balance.max()))
+            if connection in self.by_time.rows or len(self.by_time.rows) < CHARTED:
+                self.by_time.add(np.full(len(balance), connection), batch.time_ns[rows[connections == connection]], np.maximum(balance, 0))

@@ -32,6 +32,15 @@ def middle_of(bucket: int) -> int:
     return ((bucket - shift * STEPS) << shift) + ((1 << shift) - 1) // 2
 
 
+def _octaves() -> Whole:
+    """The power of two at or below the values of each bucket."""
+    bucket = np.arange(BUCKETS)
+    shift = np.maximum(bucket // STEPS - 1, 0)
+    least = np.maximum(bucket - shift * STEPS, 1)
+    found: Whole = shift + np.frexp(least.astype(np.float64))[1] - 1
+    return found
+
+
 class Histograms:
     """One histogram for each of some groups, which are whole numbers; memory is bounded by the groups that occur."""
 
@@ -64,3 +73,7 @@ class Histograms:
         wanted = [max(1, int(np.ceil(share * upto[-1]))) for share in shares]
         found = [min(max(middle_of(int(np.searchsorted(upto, number))), least), greatest) for number in wanted]
         return least, *found, greatest
+
+    def octaves(self, group: int) -> Whole:
+        """Values of a group by the power of two at or below them: 64 counts. 0 counts with 1. Raises KeyError as ``summary``."""
+        return np.bincount(_octaves(), weights=self._counts[group], minlength=64).astype(np.int64)

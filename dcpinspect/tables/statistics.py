@@ -11,9 +11,10 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
-from dcpinspect.tables.histogram import Histograms
+from dcpinspect.tables.histogram import Histograms, Whole
 from dcpinspect.tables.messages import SIDES, MessageBatch
 from dcpinspect.tables.records import RecordColumn, RecordTable
+from dcpinspect.tables.series import SPANS, Series
 
 _C = RecordColumn
 
@@ -43,10 +44,6 @@ STATS = RecordTable(
 
 Row = dict[str, Any]
 
-SPANS = 128
-"""Spans of time at most; when there are more, they become twice as long."""
-FIRST_SPAN_NS = 1_000_000
-
 _RESPONSE, _SERVER = 1 << 8, 1 << 9
 
 
@@ -60,7 +57,9 @@ class MessageStats:
         self._statuses: npt.NDArray[np.int64] = np.zeros(1 << 16, dtype=np.int64)
         self._sizes = Histograms()
         self._answers = Histograms()
-        self.throughput = Throughput()
+        self.messages_by_time = Series()
+        """By command, as ``commands`` says."""
+        self.bytes_by_time = Series()
 
     def feed(self, batch: MessageBatch, rows: Rows) -> None:
         """Counts these messages of a batch."""
@@ -75,7 +74,8 @@ class MessageStats:
         np.add.at(self._bytes, command, length)
         self._statuses += np.bincount(decoded.specific[rows][is_response].astype(np.int64), minlength=len(self._statuses))
         self._sizes.add(command, length)
-        self.throughput.add(batch.time_ns[rows], length)
+        self.messages_by_time.add(command, batch.time_ns[rows], np.ones(len(rows), dtype=np.int64))
+        self.bytes_by_time.add(command, batch.time_ns[rows], length)
         rtt = batch.rtt_ns
         answered = is_response if rtt.valid is None else is_response & rtt.valid[rows]
         if answered.any():
@@ -92,7 +92,34 @@ class MessageStats:
             if self._answers.count(command):
                 numbers = _numbers(self._answers, command)
                 yield {"section": "answers", "name": _name(command), "count": self._answers.count(command), "unit": "ns", **numbers}
-        yield from self.throughput.rows()
+        yield from self._throughput()
+
+    def _throughput(self) -> Iterator[Row]:
+        """A row for each span."""
+        messages, sizes = (sum(one.rows.values(), start=np.zeros(SPANS, np.int64)) for one in (self.messages_by_time, self.bytes_by_time))
+        for place in range(self.messages_by_time.used):
+            yield {
+                "section": "throughput",
+                "time": (self.messages_by_time.start_ns or 0) + place * self.messages_by_time.span_ns,
+                "seconds": self.messages_by_time.span_ns / 1e9,
+                "count": int(messages[place]),
+                "bytes": int(sizes[place]),
+            }
+
+    def commands(self) -> Iterator[tuple[int, str, str]]:
+        """Number of each group of ``messages_by_time``, name of the command, side; those that were said most first."""
+        for command in _most_first(self._counts):
+            yield command, _name(command), SIDES[bool(command & _RESPONSE)]
+
+    def answer_octaves(self) -> Iterator[tuple[str, Whole]]:
+        """Of each command that was answered: answers by the power of two at or below their nanoseconds."""
+        for command in _most_first(self._counts):
+            if self._answers.count(command):
+                yield _name(command), self._answers.octaves(command)
+
+    def size_octaves(self) -> Whole:
+        """Messages by the power of two at or below their bytes."""
+        return sum((self._sizes.octaves(command) for command in _most_first(self._counts)), start=np.zeros(64, np.int64))
 
     def _commands(self) -> Iterator[Row]:
         total = max(1, int(self._bytes.sum()))
@@ -107,48 +134,6 @@ class MessageStats:
                 "unit": "bytes",
                 **_numbers(self._sizes, command),
             }
-
-
-class Throughput:
-    """Messages and bytes by spans of time, which are as long as the reading needs them."""
-
-    def __init__(self) -> None:
-        self.start_ns: int | None = None
-        self.span_ns = FIRST_SPAN_NS
-        self.messages: npt.NDArray[np.int64] = np.zeros(SPANS, dtype=np.int64)
-        self.bytes: npt.NDArray[np.int64] = np.zeros(SPANS, dtype=np.int64)
-
-    def add(self, time_ns: Rows, length: Rows) -> None:
-        """Messages with their times, nanoseconds since 1970, and sizes; what is earlier than the first one counts as if at its time."""
-        if self.start_ns is None:
-            self.start_ns = int(time_ns.min())
-        since = np.maximum(time_ns - self.start_ns, 0)
-        while int(since.max()) >= SPANS * self.span_ns:
-            self.span_ns *= 2
-            self.messages, self.bytes = _halved(self.messages), _halved(self.bytes)
-        place = since // self.span_ns
-        self.messages += np.bincount(place, minlength=SPANS)
-        np.add.at(self.bytes, place, length)
-
-    @property
-    def used(self) -> int:
-        """Spans up to the last one that has messages."""
-        return int(np.flatnonzero(self.messages)[-1]) + 1 if self.messages.any() else 0
-
-    def rows(self) -> Iterator[Row]:
-        """A row for each span."""
-        for place in range(self.used):
-            yield {
-                "section": "throughput",
-                "time": (self.start_ns or 0) + place * self.span_ns,
-                "seconds": self.span_ns / 1e9,
-                "count": int(self.messages[place]),
-                "bytes": int(self.bytes[place]),
-            }
-
-
-def _halved(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return np.concatenate((values.reshape(-1, 2).sum(axis=1), np.zeros(len(values) // 2, dtype=np.int64)))
 
 
 def _most_first(counts: npt.NDArray[np.int64]) -> list[int]:

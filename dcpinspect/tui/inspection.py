@@ -18,7 +18,7 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading import Packets, Reading
-from dcpinspect.statistics import Statistics
+from dcpinspect.statistics import Charts, Statistics
 from dcpinspect.store.store import KEEP, Store
 from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.records import Records
@@ -42,6 +42,7 @@ class Results:
     """By the names that SQL knows them by."""
     findings: Sequence[Finding] = ()
     statistics: Sequence[Row] = ()
+    charts: Charts = field(default_factory=Charts)
     coverage: Coverage | None = None
     rows_with: Sequence[int] = ()
     """Rows that show a finding of error or warning, rising."""
@@ -178,6 +179,7 @@ class Inspection:
             records,
             findings,
             self._statistics.rows(self.reading),
+            self._statistics.charts(self.reading),
             self.reading.coverage,
             bad,
             of_row,

@@ -53,7 +53,7 @@ KEYS = (
     ),
     Key("ampersand", "by_this('and')", "and also by the field under the cursor", "&", views=("packets",)),
     Key("exclamation_mark", "by_this('not')", "leave out what is like the field under the cursor", "!", views=("packets",)),
-    Key("d", "display", "show it in the other way", "d", "Display", ("packets", "vbuckets", "timeline")),
+    Key("d", "display", "show it in the other way", "d", "Display", ("packets", "vbuckets", "timeline", "stats")),
     Key("vertical_line", "layout", "another layout", "|", views=("packets",)),
     Key("z", "maximize", "the pane as large as the screen, and back", "z", views=("packets",)),
     Key("m", "mark", "mark the message, or not any more", "m", "Mark", _LISTS),

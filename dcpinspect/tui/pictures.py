@@ -68,7 +68,8 @@ TOUR = (
     Scene(
         "stats",
         "5 Stats",
-        "Messages by command and status, sizes, times of answers, throughput, flow control, and what the capture lacks.",
+        "Messages and bytes over time, by command, by size; how long answers took; of each connection with a window the bytes that were"
+        " not acknowledged; below the charts the numbers, and what the capture lacks. `d` draws bytes by command instead of messages.",
         ("5",),
     ),
 )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import ClassVar
 
+from rich.style import Style
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from dcpinspect.coverage import Coverage
 from dcpinspect.render.coverage import coverage_table
-from dcpinspect.render.stats import stats_text
-from dcpinspect.tables.statistics import Row
+from dcpinspect.tui.charts import BLOCKS
 from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.stats_page import Measure, page
 from dcpinspect.tui.view import Host, View
+
+_DRAWN = f"[{BLOCKS}─]+"
 
 
 class StatsView(VerticalScroll, View):
-    """The tables of ``stats``, and of ``--stats``."""
+    """Charts, then the tables of ``stats``, and of ``--stats``."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"stats--chart"}
 
     def __init__(self, host: Host) -> None:
         super().__init__(id="stats")
         self.host = host
-        self._rows: Sequence[Row] = ()
-        self._coverage: Coverage | None = None
+        self.measure: Measure = "messages"
+        self._results = Results()
         self._text = Static(id="stats-text")
 
     def compose(self) -> ComposeResult:
@@ -33,39 +37,52 @@ class StatsView(VerticalScroll, View):
 
     def take_up(self, results: Results) -> None:
         """What is known by now."""
-        self.show(results.statistics, results.coverage)
-
-    def show(self, rows: Sequence[Row], coverage: Coverage | None) -> None:
-        """What is known by now."""
-        self._rows, self._coverage = rows, coverage
+        self._results = results
         self._draw()
 
     def on_resize(self) -> None:
         """Lines are as wide as the view."""
         self._draw()
 
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        if self.is_mounted:
+            self._draw()
+
     def _draw(self) -> None:
+        first_ns = self.host.inspection.reading.first_time_ns or 0
+        colour = self.get_component_rich_style("stats--chart", partial=True)
         text = Text(no_wrap=True)
-        for line, style in stats_text(self._rows, width=max(40, self.size.width - 3)):
-            text.append(f"{line}\n", style)
-        if self._coverage is not None:
+        width = max(40, self.size.width - 3)
+        for line, style in page(self._results.charts, self._results.statistics, first_ns, width=width, measure=self.measure):
+            drawn = Text(f"{line}\n", Style(bold=style == "heading"))
+            if style == "chart":
+                drawn.highlight_regex(_DRAWN, colour)
+            text.append_text(drawn)
+        if self._results.coverage is not None:
             text.append("\n")
-            for line in coverage_table(self._coverage):
+            for line in coverage_table(self._results.coverage):
                 text.append(f"{line}\n")
         self._text.update(text)
 
+    def action_display(self) -> None:
+        """Messages by command, or bytes."""
+        self.measure = "bytes" if self.measure == "messages" else "messages"
+        self._draw()
+
     def action_step(self, lines: int) -> None:
         """A line on, or back."""
-        self.scroll_relative(y=lines, animate=False)
+        self.scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_page(self, pages: int) -> None:
         """A screen on, or back."""
-        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
+        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False, immediate=True)
 
     def action_first(self) -> None:
         """To the top."""
-        self.scroll_home(animate=False)
+        self.scroll_home(animate=False, immediate=True)
 
     def action_last(self) -> None:
         """To the bottom."""
-        self.scroll_end(animate=False)
+        self.scroll_end(animate=False, immediate=True)

@@ -10,7 +10,7 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import SIDES
-from dcpinspect.tables.statistics import FIRST_SPAN_NS, SPANS, MessageStats, Throughput, distribution
+from dcpinspect.tables.statistics import MessageStats, distribution
 from tests.peers.truth import SAMPLES
 
 Row = dict[str, Any]
@@ -62,16 +62,19 @@ def test_nothing_is_no_rows() -> None:
     assert list(MessageStats().rows()) == []
 
 
-def test_spans_become_longer_and_lose_nothing() -> None:
-    found = Throughput()
-    times = np.array([5, 6, FIRST_SPAN_NS * SPANS * 3 + 5, 2**62], dtype=np.int64)
-    for time in times:
-        found.add(np.array([time]), np.array([10]))
-    assert (found.messages.sum(), found.bytes.sum(), found.start_ns) == (4, 40, 5)
-    assert found.used <= SPANS
-    assert (2**62 - 5) // found.span_ns == found.used - 1
-    found.add(np.array([-(2**40)]), np.array([1]))
-    assert found.messages[0] == 4
+def test_what_can_be_drawn_is_what_was_counted() -> None:
+    stats, messages = counted("tour.pcapng")
+    names = {(name, side): number for number, name, side in stats.commands()}
+    assert set(names) == {message[:2] for message in messages}
+    for (name, side), number in names.items():
+        own = [message for message in messages if message[:2] == (name, side)]
+        assert stats.messages_by_time.rows[number].sum() == len(own)
+        assert stats.bytes_by_time.rows[number].sum() == sum(message[2] for message in own)
+    assert stats.size_octaves().sum() == len(messages)
+    octaves = dict(stats.answer_octaves())
+    for name, counts in octaves.items():
+        times = [message[3] for message in messages if message[0] == name and message[3] is not None]
+        assert counts.tolist() == [sum(max(time, 1).bit_length() - 1 == power for time in times) for power in range(64)]
 
 
 def test_a_distribution() -> None:

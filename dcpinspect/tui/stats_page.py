@@ -1,0 +1,132 @@
+"""What the view of statistics says, as lines with their styles: charts over time and by size, then the tables of ``stats``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from dcpinspect.escape import clip, escape
+from dcpinspect.render.stats import stats_text
+from dcpinspect.statistics import Charts
+from dcpinspect.tables.statistics import Row
+from dcpinspect.tui.charts import BLOCKS, Whole, bar, beside, chart, duration, short, spark
+
+Measure = Literal["messages", "bytes"]
+Line = tuple[str, str]
+"""Text, and heading, chart or nothing."""
+
+WIDE = 100
+"""Columns from which two charts stand beside each other."""
+HEIGHT = 6
+COMMANDS = 12
+"""Commands that are drawn, those that were said most."""
+WINDOWS = 6
+"""Connections whose windows are drawn."""
+
+
+def page(charts: Charts, rows: Sequence[Row], first_ns: int, *, width: int, measure: Measure) -> Iterator[Line]:
+    """All lines. ``first_ns``: when the capture began, nanoseconds since 1970."""
+    if charts.used:
+        for section in (
+            _throughput(charts, first_ns, width),
+            _commands(charts, width, measure),
+            _windows(charts, first_ns, width),
+            _answers(charts),
+            _sizes(charts),
+        ):
+            lines = [(clip(line, width), style) for line, style in section]
+            if lines:
+                yield from lines
+                yield "", ""
+    yield from ((text, "heading" if style else "") for text, style in stats_text(rows, width=width))
+
+
+def _throughput(charts: Charts, first_ns: int, width: int) -> Iterator[Line]:
+    span = _seconds(charts.start_ns, charts.span_ns, charts.used, first_ns)
+    size = width // 2 - 1 if width >= WIDE else width
+    each = charts.span_ns / 1e9
+    drawn = []
+    for name in ("messages", "bytes"):
+        values = _sum([getattr(command, name) for command in charts.commands])[: charts.used]
+        most = short(int(values.max(initial=0)) / each)
+        drawn.append(chart(f"{name} a second, at most {most}", values, span, width=size, height=HEIGHT, each=each))
+    if width >= WIDE:
+        drawn = [beside(drawn[0], drawn[1], size + 2)]
+    for lines in drawn:
+        yield lines[0], "heading"
+        yield from ((line, "chart") for line in lines[1:-1])
+        yield lines[-1], ""
+
+
+def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
+    counted = sorted(((int(getattr(one, measure).sum()), one) for one in charts.commands), key=lambda pair: -pair[0])
+    total = max(1, sum(count for count, _ in counted))
+    name = min(max(len(f"{one.name} {one.side}") for _, one in counted), 40 if width >= WIDE else 24)
+    length = max(4, min(24, (width - name - 20) // 2))
+    room = max(0, min(charts.used * 4, width - name - length - 20))
+    yield f"{measure} by command: how many, their share, when (d: {'bytes' if measure == 'messages' else 'messages'})", "heading"
+    for count, one in counted[:COMMANDS]:
+        line = clip(f"{escape(one.name)} {one.side}", name).ljust(name) + f"  {short(count):>6} {100 * count / total:5.1f} %"
+        yield f"{line}  {bar(count, counted[0][0], length):<{length}}  {spark(getattr(one, measure)[: charts.used], room)}", "chart"
+    if len(counted) > COMMANDS:
+        yield f"and {len(counted) - COMMANDS} more, see below", ""
+
+
+def _windows(charts: Charts, first_ns: int, width: int) -> Iterator[Line]:
+    for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
+        used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
+        if not used:
+            continue
+        most = int(values.max())
+        share = f", {100 * most / window:.0f} % of its window of {window:,}" if window else ""
+        title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
+        span = _seconds(start_ns, span_ns, used, first_ns)
+        lines = chart(title, values[:used], span, width=width, height=HEIGHT - 2, limit=window)
+        yield lines[0], "heading"
+        yield from ((line, "chart") for line in lines[1:-1])
+        yield lines[-1], ""
+    if len(charts.windows) > WINDOWS:
+        yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
+
+
+def _answers(charts: Charts) -> Iterator[Line]:
+    if not charts.answers:
+        return
+    low, high = _octaves(_sum([counts for _, counts in charts.answers]))
+    name = max(len(command) for command, _ in charts.answers)
+    yield "time from request to answer: how many took so long, each column twice the one before", "heading"
+    scale = "".join(f"{duration(1 << power):<8}" for power in range(low, high + 1, 4))
+    yield f"{'':<{name}}  {scale}", ""
+    for command, counts in charts.answers[:COMMANDS]:
+        blocks = "".join(f"{glyph}{glyph}" for glyph in _heights(counts[low : high + 1]))
+        yield f"{escape(command):<{name}}  {blocks}  {int(counts.sum()):,}", "chart"
+
+
+def _sizes(charts: Charts) -> Iterator[Line]:
+    if not charts.sizes.any():
+        return
+    low, high = _octaves(charts.sizes)
+    yield "messages by their bytes, each column twice the one before", "heading"
+    yield "".join(f"{glyph * 5} " for glyph in _heights(charts.sizes[low : high + 1])), "chart"
+    yield "".join(f"{short(1 << power):<6}" for power in range(low, high + 1)), ""
+
+
+def _heights(counts: Whole) -> str:
+    most = max(1, int(counts.max(initial=0)))
+    return "".join(BLOCKS[(8 * int(count) - 1) // most] if count else " " for count in counts)
+
+
+def _octaves(counts: Whole) -> tuple[int, int]:
+    used = np.flatnonzero(counts)
+    return (int(used[0]), int(used[-1])) if len(used) else (0, 0)
+
+
+def _sum(rows: Sequence[Whole]) -> Whole:
+    found: Whole = np.sum(rows, axis=0, dtype=np.int64)
+    return found
+
+
+def _seconds(start_ns: int, span_ns: int, used: int, first_ns: int) -> tuple[float, float]:
+    return (start_ns - first_ns) / 1e9, (start_ns - first_ns + used * span_ns) / 1e9

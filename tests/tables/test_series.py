@@ -1,0 +1,61 @@
+"""Numbers over time: the same as adding them up one by one, however long the spans have become and however the reading was cut."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dcpinspect.tables.series import FIRST_SPAN_NS, SPANS, Series
+
+EVENTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2000 * FIRST_SPAN_NS), st.integers(0, 1000)), min_size=1, max_size=60)
+
+
+def fed(series: Series, events: list[tuple[int, int, int]], size: int) -> Series:
+    for start in range(0, len(events), size):
+        groups, times, values = (np.array(column, np.int64) for column in zip(*events[start : start + size], strict=True))
+        series.add(groups, times, values)
+    return series
+
+
+@given(EVENTS, st.integers(1, 60))
+def test_sums_are_those_of_each_span(events: list[tuple[int, int, int]], size: int) -> None:
+    events = sorted(events, key=lambda event: event[1])
+    found = fed(Series(), events, size)
+    start = events[0][1]
+    assert found.start_ns == start
+    assert set(found.rows) == {group for group, _, _ in events}
+    for group, row in found.rows.items():
+        expected = [0] * SPANS
+        for one, time, value in events:
+            if one == group:
+                expected[(time - start) // found.span_ns] += value
+        assert row.tolist() == expected
+    assert found.used == max((place + 1 for row in found.rows.values() for place in np.flatnonzero(row).tolist()), default=0)
+
+
+@given(EVENTS, st.integers(1, 60))
+def test_a_level_lasts_until_the_next(events: list[tuple[int, int, int]], size: int) -> None:
+    events = sorted(events, key=lambda event: event[1])
+    found = fed(Series(is_level=True), events, size)
+    start = events[0][1]
+    for group, row in found.rows.items():
+        own = [((time - start) // found.span_ns, value) for one, time, value in events if one == group]
+        for span in range(own[-1][0] + 1):
+            before = [value for place, value in own if place < span]
+            inside = [value for place, value in own if place == span]
+            assert row[span] == max([*before[-1:], *inside], default=0)
+        assert not row[own[-1][0] + 1 :].any()
+
+
+def test_spans_become_longer_and_lose_nothing() -> None:
+    found = fed(Series(), [(0, 5, 10), (0, 6, 10), (0, FIRST_SPAN_NS * SPANS * 3 + 5, 10), (0, 2**62, 10)], 1)
+    assert (found.rows[0].sum(), found.start_ns) == (40, 5)
+    assert (2**62 - 5) // found.span_ns == found.used - 1 < SPANS
+    found.add(np.array([0]), np.array([-(2**40)]), np.array([1]))
+    assert found.rows[0][0] == 31
+
+
+def test_only_so_many_groups_are_kept() -> None:
+    found = fed(Series(most=2), [(7, 0, 1), (8, 1, 1), (9, 2, 1), (7, 3, 1)], 2)
+    assert {group: int(row.sum()) for group, row in found.rows.items()} == {7: 2, 8: 1}

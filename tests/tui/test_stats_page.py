@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.escape import cells
+from dcpinspect.reading import Reading
+from dcpinspect.statistics import Charts, Statistics
+from dcpinspect.tables.statistics import Row
+from dcpinspect.tui.stats_page import Measure, page
+from tests.tui.screens import SAMPLES
+
+
+def of(sample: str) -> tuple[Charts, list[Row], int]:
+    statistics = Statistics()
+    with Reading([str(SAMPLES / sample)], track=True) as reading:
+        for batch in reading:
+            statistics.feed(batch)
+        return statistics.charts(reading), statistics.rows(reading), reading.first_time_ns or 0
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 297])
+@pytest.mark.parametrize("sample", ["tour.pcapng", "rollback.pcap", "midstream.pcap"])
+def test_lines_keep_to_their_width(sample: str, width: int) -> None:
+    charts, rows, first_ns = of(sample)
+    measures: tuple[Measure, ...] = ("messages", "bytes")
+    for measure in measures:
+        for line, _ in page(charts, rows, first_ns, width=width, measure=measure):
+            assert cells(line) <= width
+            assert line.isprintable()
+
+
+def test_it_says_how_often_how_large_how_fast() -> None:
+    text = "\n".join(line for line, _ in page(*of("rollback.pcap"), width=120, measure="messages"))
+    for part in (
+        "messages a second, at most 36k",
+        "bytes a second, at most 7.66M",
+        "dcp_mutation request                    84  52.2 %",
+        "and 10 more, see below",
+        "connection 1: bytes not acknowledged, at most 11,270, 9 % of its window of 131,072",
+        "time from request to answer",
+        "messages by their bytes",
+        "captured bytes",
+    ):
+        assert part in text
+    assert "dcp_mutation request                 21.3k  87.3 %" in "\n".join(
+        line for line, _ in page(*of("rollback.pcap"), width=120, measure="bytes")
+    )
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    assert list(page(Charts(), [], 0, width=80, measure="messages")) == []
