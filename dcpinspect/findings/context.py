@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams.between import Client
@@ -111,6 +112,12 @@ class Context:
         producer = self.producer(connection)
         return place_at(connection, 1 - producer if of_consumer else producer, row, column)
 
+    def in_order(self, chosen: Mask) -> list[int]:
+        """Numbers of the chosen snapshots in the order of their markers."""
+        numbers = np.flatnonzero(chosen)
+        by_marker: list[int] = numbers[np.argsort(self.snapshots[numbers, s.N_PLACE + s.AT_ROW], kind="stable")].tolist()
+        return by_marker
+
     def marker(self, snapshot: int) -> Place:
         """Where the marker of a snapshot was."""
         row = self.snapshots[snapshot]
@@ -200,7 +207,7 @@ class Context:
 
 def place_at(connection: int, direction: int, row: Table | Sequence[int], column: int) -> Place:
     """The place that any row keeps from ``column`` on, of a message in a direction of a connection."""
-    number, offset, frame, time_ns = (int(value) for value in row[column : column + s.PLACE])
+    number, offset, frame, time_ns = map(int, row[column : column + s.PLACE])
     return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)
 
 

@@ -38,13 +38,16 @@ RULES = (
 
 def findings(context: Context, tables: Tables) -> Iterator[Occurrence]:
     """All occurrences, in the order of the markers."""
-    states = tables.snapshots.values("state")
-    for number in np.argsort(context.snapshots[:, s.N_PLACE + s.AT_ROW], kind="stable").tolist():
-        row = context.snapshots[number]
-        stream = int(row[s.N_STREAM])
-        if row[s.N_POSITION] == w.FIRST and row[s.N_LAYOUT] not in (s.UPR_LAYOUT, s.OSO_LAYOUT):
+    snapshots = context.snapshots
+    is_incomplete = np.zeros(len(snapshots), dtype=np.bool_)
+    is_incomplete[tables.snapshots.rows_with("state", "incomplete")] = True
+    has_range = (snapshots[:, s.N_LAYOUT] != s.UPR_LAYOUT) & (snapshots[:, s.N_LAYOUT] != s.OSO_LAYOUT)
+    is_first = (snapshots[:, s.N_POSITION] == w.FIRST) & has_range
+    for number in context.in_order(is_first | is_incomplete):
+        stream = int(snapshots[number, s.N_STREAM])
+        if is_first[number]:
             yield from _first(context, number, stream)
-        if states[number] == "incomplete" and not _is_all(context.streams[stream]):
+        if is_incomplete[number] and not _is_all(context.streams[stream]):
             yield _incomplete(context, number, stream)
     yield from _resumed(context, tables)
 
@@ -90,7 +93,7 @@ def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
 
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     """Gaps between two streams of a client."""
-    gaps = tables.gaps.take(np.flatnonzero(np.array(tables.gaps.values("cause")) == "resumed"))
+    gaps = tables.gaps.take(tables.gaps.rows_with("cause", "resumed"))
     names = ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "rows")
     streams = context.streams
     for connection, vbucket, sid, ordinal, after, before, rows in zip(*(gaps.values(name) for name in names), strict=True):

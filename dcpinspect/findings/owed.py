@@ -168,19 +168,16 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
 
 def _slow(context: Context) -> Iterator[Occurrence]:
     snapshots, streams = context.snapshots, context.streams
-    kind = types(snapshots)
-    before: dict[int, int] = {}
-    for number in np.argsort(snapshots[:, s.N_PLACE + s.AT_ROW], kind="stable").tolist():
+    kind, before = types(snapshots), _before(snapshots)
+    fell_back = (before >= 0) & (kind[before] == _MEMORY) & (kind == _DISK) & (snapshots[:, s.N_POSITION] == w.LATER)
+    for number in context.in_order(fell_back):
         row = snapshots[number]
+        last = plain(row[s.N_BEFORE]) if row[s.N_HAS_BEFORE] else plain(row[s.N_START])
+        places = (context.marker(number), context.marker(int(before[number])))
+        message = f"fell back to disk at {last}"
+        shared = "fell back to disk"
         stream = int(row[s.N_STREAM])
-        old = before.get(stream)
-        before[stream] = number
-        if old is not None and kind[old] == _MEMORY and kind[number] == _DISK and row[s.N_POSITION] == w.LATER:
-            last = plain(row[s.N_BEFORE]) if row[s.N_HAS_BEFORE] else plain(row[s.N_START])
-            places = (context.marker(number), context.marker(old))
-            message = f"fell back to disk at {last}"
-            shared = "fell back to disk"
-            yield occurrence(context, stream, "slow-stream", "note", message, places, cause="from-disk", seqnos=(last,), shared=shared)
+        yield occurrence(context, stream, "slow-stream", "note", message, places, cause="from-disk", seqnos=(last,), shared=shared)
     for number in np.flatnonzero((streams[:, s.S_STATE] == w.ENDED) & (streams[:, s.S_REASON] == _TOO_SLOW)).tolist():
         row = streams[number]
         last = plain(row[s.S_LAST]) if row[s.S_SEEN] else plain(row[s.S_START])
@@ -188,3 +185,12 @@ def _slow(context: Context) -> Iterator[Occurrence]:
         message = f"ended because the client was too slow, at {last}"
         shared = "ended because the client was too slow"
         yield occurrence(context, number, "slow-stream", "note", message, [ended], cause="too-slow", seqnos=(last,), shared=shared)
+
+
+def _before(snapshots: Table) -> Table:
+    """The snapshot before each in its stream, in order of their markers; -1 for the first."""
+    in_order = np.lexsort((snapshots[:, s.N_PLACE + s.AT_ROW], snapshots[:, s.N_STREAM]))
+    stream = snapshots[in_order, s.N_STREAM]
+    found = np.full(len(snapshots), -1, dtype=np.int64)
+    found[in_order[1:]] = np.where(stream[1:] == stream[:-1], in_order[:-1], -1)
+    return found

@@ -132,7 +132,6 @@ def findings(context: Context) -> Iterator[Occurrence]:
 
 def _answered(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
     row = context.streams[number]
-    both = (context.request(number), context.answer(number))
     bad = _bad_range(context, number, before)
     if bad is not None:
         yield bad
@@ -148,7 +147,8 @@ def _answered(context: Context, number: int, before: Sequence[int], after: Seque
         if wanted:
             why = "a rollback" if context.streams[before[-1], s.S_ANSWER] == w.A_ROLLBACK else "it had asked for more"
             message = f"reopened with end 0 after {why}: ended after {int(row[s.S_ITEMS])} items"
-            yield occurrence(context, number, "end-zero-reopen", "error", message, (*both, context.request(wanted[-1])), seqnos=(0,))
+            places = (context.request(number), context.answer(number), context.request(wanted[-1]))
+            yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
 
 
 def _asks_for_nothing(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
@@ -160,11 +160,11 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
     if row[s.S_FORM] != 1 or int(row[s.S_FLAGS]) & FROM_LATEST:
         return None
     start, end, low, high = (plain(row[column]) for column in (s.S_START, s.S_END, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END))
+    if low <= start <= min(high, end):
+        return None
     status = "accepted" if row[s.S_ANSWER] == w.A_ACCEPTED else status_name(int(row[s.S_STATUS]))
     places = [context.request(number), context.answer(number)]
     if low <= start <= high:
-        if start <= end:
-            return None
         message = f"start {start} is above end {end}: server said {status}"
         return occurrence(context, number, "bad-stream-range", "error", message, places, cause="start-above-end", seqnos=(start, end))
     marker = _empty_marker(context, low, high, before)

@@ -67,10 +67,10 @@ class Rollbacks:
             if connection in clients:
                 self._of_client[clients[connection], vbucket, sid].append(number)
         self._of_stream: dict[int, list[int]] = defaultdict(list)
-        wanted = {number for numbers in self._of_client.values() for number in numbers}
-        for number, stream in enumerate(snapshots[:, s.N_STREAM].tolist()):
-            if stream in wanted:
-                self._of_stream[stream].append(number)
+        wanted = [number for numbers in self._of_client.values() for number in numbers]
+        of_wanted = np.flatnonzero(np.isin(snapshots[:, s.N_STREAM], wanted))
+        for number, stream in zip(of_wanted.tolist(), snapshots[of_wanted, s.N_STREAM].tolist(), strict=True):
+            self._of_stream[stream].append(number)
         self._found = {number: self._explain(number) for number in rolled if int(streams[number, s.S_CONNECTION]) in clients}
 
     def of(self, stream: int) -> Rollback:

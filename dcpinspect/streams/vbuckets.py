@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.heard import HighSeqno
-from dcpinspect.tables.records import Records
+from dcpinspect.tables.records import Records, Values
 
 Table = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class _Vbucket:
-    streams: list[int] = field(default_factory=list)
-    """In order of their opening."""
 
 
 def vbucket_records(
@@ -33,44 +26,48 @@ def vbucket_records(
     high_seqnos: Mapping[tuple[str, int], HighSeqno],
 ) -> Records:
     """The table; ``gaps``: number of gaps by stream and cause."""
-    found: dict[tuple[str, int], _Vbucket] = {}
+    found: dict[tuple[str, int], list[int]] = {}
     for number, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
         if connection in clients:
-            found.setdefault((clients[connection], vbucket), _Vbucket()).streams.append(number)
+            found.setdefault((clients[connection], vbucket), []).append(number)
+    if not found:
+        return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
+    # All streams, vbucket by vbucket, those of each in order of their opening.
+    keys, stories = zip(*sorted(found.items()), strict=True)
+    numbers = np.concatenate([np.array(story, dtype=np.int64) for story in stories])
+    count = np.array([len(story) for story in stories], dtype=np.int64)
+    begin = np.cumsum(count) - count
+    own = streams[numbers]
+    newest = own[begin + count - 1]
+    place, has_any = np.arange(len(own)), own[:, s.S_SEEN] > 0
+    first = np.minimum.reduceat(np.where(has_any, place, len(own) - 1), begin)
+    last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
+    received = np.logical_or.reduceat(has_any, begin)
+    high = [high_seqnos.get(key) for key in keys]
     snapshot_counts = np.bincount(snapshots[:, s.N_STREAM], minlength=len(streams))
-    rows: list[tuple[Any, ...]] = []
-    files = []
-    for (client, vbucket), story in sorted(found.items()):
-        own = streams[story.streams]
-        newest = own[-1]
-        files.append(int(own[0, s.S_OPENED + s.AT_FRAME]) >> s.FILE_SHIFT)
-        received = own[own[:, s.S_SEEN] > 0]
-        high = high_seqnos.get((client, vbucket))
-        causes = gaps[story.streams].sum(axis=0).tolist()
-        rows.append(
-            (
-                client,
-                vbucket,
-                verdicts[story.streams[-1]],
-                np.unique(own[:, s.S_CONNECTION]).tolist(),
-                len(own),
-                _plain(newest[s.S_END]) if newest[s.S_FORM] else None,
-                _plain(received[0, s.S_FIRST]) if len(received) else None,
-                _plain(received[-1, s.S_LAST]) if len(received) else None,
-                high.seqno if high is not None else None,
-                int(own[:, s.S_ITEMS].sum()),
-                int(own[:, s.S_BYTES].sum()),
-                {cause: count for cause, count in zip(w.CAUSES, causes, strict=True) if count},
-                int(snapshot_counts[story.streams].sum()),
-                int((own[:, s.S_ANSWER] == w.A_ROLLBACK).sum()),
-                None,  # findings: this layer knows none
-                int(own[:, s.S_LATEST + s.AT_TIME].max()),
-            )
-        )
-    names = [column.name for column in VBUCKETS.columns]
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
-    return Records(VBUCKETS, columns, len(rows), file=np.array(files, dtype=np.int64))
 
+    def total(values: Table | Mask) -> Numbers:
+        return Numbers(np.add.reduceat(values.astype(np.int64), begin))
 
-def _plain(seqno: Any) -> int:
-    return int(seqno) - s.LEAST
+    columns: dict[str, Values] = {
+        "client": [client for client, _ in keys],
+        "vbucket": [vbucket for _, vbucket in keys],
+        "verdict": [verdicts[story[-1]] for story in stories],
+        "connections": [sorted(set(streams[story, s.S_CONNECTION].tolist())) for story in stories],
+        "streams": Numbers(count),
+        "requested_end": Numbers(s.unbiased(newest[:, s.S_END]), newest[:, s.S_FORM] > 0),
+        "first_seqno": Numbers(s.unbiased(own[first, s.S_FIRST]), received),
+        "last_seqno": Numbers(s.unbiased(own[last, s.S_LAST]), received),
+        "high_seqno": [None if one is None else one.seqno for one in high],
+        "items": total(own[:, s.S_ITEMS]),
+        "bytes": total(own[:, s.S_BYTES]),
+        "gaps": [
+            {cause: number for cause, number in zip(w.CAUSES, causes, strict=True) if number}
+            for causes in np.add.reduceat(gaps[numbers], begin, axis=0).tolist()
+        ],
+        "snapshots": total(snapshot_counts[numbers]),
+        "rollbacks": total(own[:, s.S_ANSWER] == w.A_ROLLBACK),
+        "findings": [None] * len(stories),  # this layer knows none
+        "last_time": Numbers(np.maximum.reduceat(own[:, s.S_LATEST + s.AT_TIME], begin)),
+    }
+    return Records(VBUCKETS, columns, len(stories), file=own[begin, s.S_OPENED + s.AT_FRAME] >> s.FILE_SHIFT)

@@ -110,6 +110,13 @@ class Records:
         """A column as plain values, null as None."""
         return _plain_values(self.columns[name])
 
+    def rows_with(self, name: str, value: Any) -> npt.NDArray[np.int64]:
+        """The rows that have this value in a column."""
+        values = self.columns[name]
+        if isinstance(values, Worded):
+            return np.flatnonzero(np.isin(values.codes, [code for code, word in enumerate(values.words) if word == value]))
+        return np.array([row for row, one in enumerate(self.values(name)) if one == value], dtype=np.int64)
+
     def has_values(self, name: str) -> bool:
         """Whether a column is not null everywhere."""
         values = self.columns[name]
