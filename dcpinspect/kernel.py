@@ -175,6 +175,18 @@ def be64(data: Any, at: int) -> Any:
     return int.from_bytes(data[at : at + 8], "big")
 
 
+def _octet(data: Any, at: int) -> Any:
+    # Measured: an index that may be negative is held against 0 each time, which made a scan of text a tenth slower.
+    return np.int64(data[np.uint64(at)])
+
+
+@_inline_as(_octet)
+def octet(data: Any, at: int) -> int:
+    """The byte of ``data`` at ``at``, which is not negative, as a signed number: of signed and unsigned ones together machine code makes
+    fractions."""
+    return int(data[at])
+
+
 def _copy(target: Any, at: int, source: Any, start: int, size: int) -> None:
     # Measured: with indices that cannot be negative this becomes a memcpy (0.1 us for 1,448 bytes); written as
     # target[at + i] it stays a loop over bytes (1.9 us), and an assignment of slices costs 0.5 us.

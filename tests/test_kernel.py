@@ -9,7 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dcpinspect.kernel import COMPILE_FROM, COMPILE_FROM_THEN, LOAD_FROM, LOAD_FROM_THEN, Ints, Octets, be16, be32, be64, copy, kernel, le32
+from dcpinspect.kernel import (
+    COMPILE_FROM,
+    COMPILE_FROM_THEN,
+    LOAD_FROM,
+    LOAD_FROM_THEN,
+    Ints,
+    Octets,
+    be16,
+    be32,
+    be64,
+    copy,
+    kernel,
+    le32,
+    octet,
+)
 from dcpinspect.machine_code import Source
 
 
@@ -19,7 +33,7 @@ def read_numbers(data: Octets, wide: np.ndarray[tuple[int], np.dtype[np.uint64]]
     total = 0
     for i in range(len(data) - 7):
         wide[i] = be64(data, i)
-        narrow[i] = be32(data, i) + le32(data, i) * 3 + be16(data, i) * 5
+        narrow[i] = be32(data, i) + le32(data, i) * 3 + be16(data, i) * 5 + (octet(data, i) - 256) * 7
         total += data[i]
     return total
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import Octets, be32, inline, kernel
+from dcpinspect.kernel import Octets, be32, copy, inline, kernel, octet
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.snappy import MAX_RATIO
@@ -37,12 +37,6 @@ def are_sound(
     start, size, kinds = (np.ascontiguousarray(column, dtype=np.int64) for column in (start, size, datatype))
     check_documents(0, data, start, size, kinds, np.empty(MAX_INFLATED, np.uint8), int(is_bodyless), found)
     return found.view(np.bool_)
-
-
-@inline
-def octet(text: Octets, at: int) -> int:
-    """A byte as a signed number: of signed and unsigned ones together machine code makes fractions."""
-    return int(np.int64(text[at]))
 
 
 @inline
@@ -77,8 +71,7 @@ def inflated(text: Octets, end: int, out: Octets) -> int:
                 at += width
             if at + count > end or done + count > size:
                 return -1
-            for i in range(count):
-                out[done + i] = text[at + i]
+            copy(out, done, text, at, count)
             at += count
         else:
             if kind == 1:

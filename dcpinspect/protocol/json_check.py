@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import Ints, Octets, inline, kernel
+from dcpinspect.kernel import Ints, Octets, inline, kernel, octet
 from dcpinspect.protocol.utf8 import sequence_size
 
 MAX_DEPTH = 60
@@ -17,8 +17,8 @@ MAX_DEPTH = 60
 MAX_NUMBER = 40
 """Letters of a number; longer ones may be out of a parser's range."""
 
-_ESCAPES = np.array([byte in b'"\\/bfnrt' for byte in range(256)], dtype=np.uint8)
-"""Letters that may follow a backslash, besides u and its digits."""
+_VALUE, _FIRST_VALUE, _FIRST_KEY, _KEY, _COLON, _COMMA = range(6)
+"""What may come next: a value; a value or the end of an array; a key or the end of an object; a key; a colon; a comma or an end."""
 
 
 def are_json(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -32,8 +32,8 @@ def are_json(data: npt.NDArray[np.uint8], start: npt.NDArray[np.int64], size: np
 def string_end(text: Octets, at: int, end: int) -> int:
     """The place behind the string whose first letter is at ``at``; -1 when it is none."""
     while at < end:
-        byte = text[at]
-        if 92 < byte < 0x7F:  # most letters
+        byte = octet(text, at)
+        if 34 < byte < 0x7F and byte != 92:  # most letters
             at += 1
             continue
         if byte == 34:
@@ -50,13 +50,13 @@ def string_end(text: Octets, at: int, end: int) -> int:
         else:
             if at + 1 >= end:
                 return -1
-            letter = text[at + 1]
+            letter = octet(text, at + 1)
             if letter == 117:
                 if at + 6 > end:
                     return -1
                 code = 0
                 for i in range(at + 2, at + 6):
-                    digit = text[i]
+                    digit = octet(text, i)
                     if 48 <= digit <= 57:
                         code = code * 16 + digit - 48
                     elif 97 <= (digit | 32) <= 102:
@@ -85,7 +85,7 @@ def string_end(text: Octets, at: int, end: int) -> int:
 @inline
 def digits_end(text: Octets, at: int, end: int) -> int:
     """The place behind the digits at ``at``."""
-    while at < end and 48 <= text[at] <= 57:
+    while at < end and 48 <= octet(text, at) <= 57:
         at += 1
     return at
 
@@ -94,20 +94,20 @@ def digits_end(text: Octets, at: int, end: int) -> int:
 def number_end(text: Octets, at: int, end: int) -> int:
     """The place behind the number at ``at``; -1 when it is none or too long."""
     start = at
-    if at < end and text[at] == 45:
+    if at < end and octet(text, at) == 45:
         at += 1
     first = at
     at = digits_end(text, at, end)
-    if at == first or (text[first] == 48 and at > first + 1):
+    if at == first or (octet(text, first) == 48 and at > first + 1):
         return -1
-    if at < end and text[at] == 46:
+    if at < end and octet(text, at) == 46:
         first = at + 1
         at = digits_end(text, first, end)
         if at == first:
             return -1
-    if at < end and (text[at] == 101 or text[at] == 69):
+    if at < end and (octet(text, at) == 101 or octet(text, at) == 69):
         first = at + 1
-        if first < end and (text[first] == 43 or text[first] == 45):
+        if first < end and (octet(text, first) == 43 or octet(text, first) == 45):
             first += 1
         at = digits_end(text, first, end)
         if at == first or at > first + 2:
@@ -116,93 +116,73 @@ def number_end(text: Octets, at: int, end: int) -> int:
 
 
 @inline
-def blanks_end(text: Octets, at: int, end: int) -> int:
-    """The place behind blanks."""
-    while at < end and (text[at] == 32 or text[at] == 10 or text[at] == 13 or text[at] == 9):
-        at += 1
-    return at
+def has_three(text: Octets, at: int, one: int, two: int, three: int) -> bool:
+    """Whether these three letters are at ``at``."""
+    return octet(text, at) == one and octet(text, at + 1) == two and octet(text, at + 2) == three
 
 
 @inline
-def scalar_end(text: Octets, at: int, end: int) -> int:
-    """The place behind a string, number, true, false or null; -1 when there is none."""
-    byte = text[at]
-    if byte == 34:
-        return string_end(text, at + 1, end)
+def literal_end(text: Octets, at: int, end: int) -> int:
+    """The place behind a number, true, false or null; -1 when there is none."""
+    byte = octet(text, at)
     if byte == 116:  # true
-        return at + 4 if at + 4 <= end and text[at + 1] == 114 and text[at + 2] == 117 and text[at + 3] == 101 else -1
+        return at + 4 if at + 4 <= end and has_three(text, at + 1, 114, 117, 101) else -1
     if byte == 102:  # false
-        is_false = at + 5 <= end and text[at + 1] == 97 and text[at + 2] == 108 and text[at + 3] == 115 and text[at + 4] == 101
-        return at + 5 if is_false else -1
+        return at + 5 if at + 5 <= end and has_three(text, at + 1, 97, 108, 115) and octet(text, at + 4) == 101 else -1
     if byte == 110:  # null
-        return at + 4 if at + 4 <= end and text[at + 1] == 117 and text[at + 2] == 108 and text[at + 3] == 108 else -1
+        return at + 4 if at + 4 <= end and has_three(text, at + 1, 117, 108, 108) else -1
     return number_end(text, at, end)
-
-
-@inline
-def key_end(text: Octets, at: int, end: int) -> int:
-    """The place behind a key, its colon and blanks; -1 when there is none."""
-    at = blanks_end(text, at, end)
-    if at >= end or text[at] != 34:
-        return -1
-    at = string_end(text, at + 1, end)
-    if at < 0:
-        return -1
-    at = blanks_end(text, at, end)
-    return at + 1 if at < end and text[at] == 58 else -1
 
 
 @inline
 def is_json(text: Octets, end: int) -> bool:
     """Whether all of ``text`` is one JSON value. One step a byte."""
     at, depth, objects = 0, 0, 0  # bit n of objects: the n-th open bracket is a brace
-    while True:
-        # A value begins here.
-        at = blanks_end(text, at, end)
-        if at >= end:
-            return False
-        byte = text[at]
-        if byte == 123 or byte == 91:
-            if depth == MAX_DEPTH:
+    state = _VALUE
+    while at < end:
+        byte = octet(text, at)
+        if byte == 34:
+            if state in (_COLON, _COMMA):
                 return False
-            is_object = 1 if byte == 123 else 0
-            objects = objects * 2 + is_object
-            depth += 1
-            at = blanks_end(text, at + 1, end)
-            if at < end and text[at] == (125 if is_object == 1 else 93):
-                at += 1
-                objects //= 2
-                depth -= 1
-            elif is_object == 1:
-                at = key_end(text, at, end)
-                if at < 0:
-                    return False
-                continue
-            else:
-                continue
-        else:
-            at = scalar_end(text, at, end)
+            at = string_end(text, at + 1, end)
             if at < 0:
                 return False
-        # A value ended here.
-        while True:
-            at = blanks_end(text, at, end)
-            if depth == 0:
-                return at == end
-            if at >= end:
+            state = _COLON if state in (_KEY, _FIRST_KEY) else _COMMA
+        elif byte == 58:
+            if state != _COLON:
                 return False
-            byte = text[at]
             at += 1
-            if byte == 44:
-                if objects % 2 == 1:
-                    at = key_end(text, at, end)
-                    if at < 0:
-                        return False
-                break
-            if byte != (125 if objects % 2 == 1 else 93):
+            state = _VALUE
+        elif byte == 44:
+            if state != _COMMA or depth == 0:
                 return False
-            objects //= 2
+            at += 1
+            state = _KEY if objects & 1 else _VALUE
+        elif byte == 123 or byte == 91:
+            if state not in (_VALUE, _FIRST_VALUE) or depth == MAX_DEPTH:
+                return False
+            at += 1
+            depth += 1
+            objects = objects * 2 + (1 if byte == 123 else 0)
+            state = _FIRST_KEY if byte == 123 else _FIRST_VALUE
+        elif byte == 125 or byte == 93:
+            is_open = state in (_COMMA, _FIRST_KEY, _FIRST_VALUE)
+            if not is_open or depth == 0 or byte != (125 if objects & 1 else 93):
+                return False
+            at += 1
             depth -= 1
+            objects >>= 1
+            state = _COMMA
+        elif byte <= 32:
+            if byte != 32 and byte != 10 and byte != 13 and byte != 9:
+                return False
+            at += 1
+        else:
+            at = literal_end(text, at, end) if state in (_VALUE, _FIRST_VALUE) else -1
+            if at < 0:
+                return False
+            state = _COMMA
+    return state == _COMMA and depth == 0
 
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[::1])", cost=60)  # a document of 500 bytes
