@@ -10,10 +10,11 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import FROM_LATEST, copy_place
 
-V_MESSAGE, V_KEY, V_CAS, V_COLLECTION, V_PREPARED, V_EVENT, V_UID, V_IS_OUTSIDE, VIEW = range(9)
+V_MESSAGE, V_KEY, V_CAS, V_COLLECTION, V_PREPARED, V_EVENT, V_UID, V_IS_OUTSIDE, V_SLOT, V_ENTRY, VIEW = range(11)
 """What an event has besides its message, whose column is V_MESSAGE. V_KEY: hash of collection and key, -1 where the capture lacks some of
 it. V_CAS, V_PREPARED, V_UID: biased; V_UID is the manifest's. V_COLLECTION: -1 where it is not known. V_EVENT: what a system event tells.
-V_IS_OUTSIDE: the request names collections, and not this one."""
+V_IS_OUTSIDE: the request names collections, and not this one. V_SLOT, V_ENTRY: the kernel writes them: the slot that its key wants; its
+entry, or -1 where there may be none yet."""
 
 H_STREAM, H_KEY, H_ROW, H_SNAPSHOT, H_SEQNO, H_CAS, H_PREPARED, H_AT, _, _, _, ENTRY = range(12)
 """Entries. H_KEY: a hash; OF_STREAM and below for the stream itself and for collections. H_ROW: of the latest event. H_SNAPSHOT: of the
@@ -28,6 +29,9 @@ USED, FORGOTTEN, HAS_SAID, MARKS = range(4)
 
 ROOM = 8
 """Free entries, and free rows for anomalies, that are enough for any one event."""
+
+AT_ONCE = 64
+"""Events whose entries are looked for together."""
 
 MEMORY, DISK, MAY_REPEAT = 0x01, 0x02, 0x20
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
@@ -49,7 +53,12 @@ def slot_of(stream: int, key: int, seed: int, slots: int) -> int:
 @inline
 def entry_of(stream: int, key: int, row: int, seed: int, slots: Ints, entries: Ints, marks: Ints) -> int:
     """The entry of a key of a stream, which is there from now on."""
-    at = slot_of(stream, key, seed, len(slots))
+    return int(entry_from(slot_of(stream, key, seed, len(slots)), stream, key, row, slots, entries, marks))
+
+
+@inline
+def entry_from(at: int, stream: int, key: int, row: int, slots: Ints, entries: Ints, marks: Ints) -> int:
+    """The same where the slot that the key wants is known."""
     while slots[at] >= 0:
         h = slots[at]
         if entries[h, H_KEY] == key and entries[h, H_STREAM] == stream:
@@ -68,6 +77,20 @@ def entry_of(stream: int, key: int, row: int, seed: int, slots: Ints, entries: I
     for part in range(s.PLACE):
         entries[h, H_AT + part] = 0
     return int(h)
+
+
+@inline
+def look_up(start: int, end: int, seed: int, events: Ints, messages: Ints, slots: Ints, entries: Ints) -> None:
+    """Looks for the entries of the keys of some events. Nearly every slot and entry is far away in memory: here the processor waits for
+    many at once, ``follow_keys`` would wait for one after the other."""
+    for e in range(start, end):
+        at = slot_of(messages[s.M_STREAM, events[V_MESSAGE, e]], events[V_KEY, e], seed, len(slots))
+        events[V_SLOT, e] = at
+        events[V_ENTRY, e] = slots[at]
+    for e in range(start, end):
+        h = events[V_ENTRY, e]
+        if h >= 0 and (entries[h, H_KEY] != events[V_KEY, e] or entries[h, H_STREAM] != messages[s.M_STREAM, events[V_MESSAGE, e]]):
+            events[V_ENTRY, e] = -1
 
 
 @kernel("void(int64, int64[::1], int64[:,::1], int64)")
@@ -232,7 +255,11 @@ def follow_keys(
     counts: Ints,
 ) -> int:
     """Handles events from column ``start`` on; returns the one it stopped before for want of room in a table, or their number."""
+    looked_up = start
     for e in range(start, events.shape[1]):
+        if e == looked_up:
+            looked_up = min(e + AT_ONCE, events.shape[1])
+            look_up(e, looked_up, seed, events, messages, slots, entries)
         if len(entries) - marks[USED] < ROOM or len(anomalies) - counts[s.N_ANOMALIES] < ROOM:
             return e
         i = events[V_MESSAGE, e]
@@ -258,7 +285,10 @@ def follow_keys(
                 h = entry_of(st, OF_STREAM, row, seed, slots, entries, marks)
                 entries[h, H_PREPARED] = max(entries[h, H_PREPARED], messages[s.M_SEQNO, i])
             continue
-        h = entry_of(st, events[V_KEY, e], row, seed, slots, entries, marks)
+        h = events[V_ENTRY, e]
+        if h < 0:
+            h = entry_from(events[V_SLOT, e], st, events[V_KEY, e], row, slots, entries, marks)
+        entries[h, H_ROW] = row
         if kind == s.PREPARE:
             entries[h, H_PREPARED] = messages[s.M_SEQNO, i]
         elif kind != s.EVENT:
