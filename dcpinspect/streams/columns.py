@@ -87,23 +87,24 @@ class MessageColumns:
 
     def _fill(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: Table) -> None:
         decoded, numbers = batch.decoded, batch.decoded.numbers
-        messages[s.M_KIND, at] = kind
-        messages[s.M_CONNECTION, at] = batch.connection[rows]
-        messages[s.M_DIRECTION, at] = batch.direction[rows]
-        messages[s.M_VBUCKET, at] = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows]
+        put = at if messages.shape[1] > len(rows) else slice(None)  # where nothing was lost, one after the other
+        messages[s.M_KIND, put] = kind
+        messages[s.M_CONNECTION, put] = batch.connection[rows]
+        messages[s.M_DIRECTION, put] = batch.direction[rows]
+        messages[s.M_VBUCKET, put] = np.where(decoded.is_response, batch.vbucket.values, decoded.specific)[rows]
         messages[s.M_VBUCKET, at[decoded.is_response[rows] & ~_valid(batch.vbucket.valid, len(batch))[rows]]] = -1
         sid = np.where(_valid(decoded.sid.valid, len(batch)), decoded.sid.values.astype(np.int64), -1)[rows]
-        messages[s.M_OPAQUE, at] = decoded.opaque[rows]
-        messages[s.M_PLACE + s.AT_ROW, at] = batch.row[rows]
-        messages[s.M_PLACE + s.AT_OFFSET, at] = batch.stream_offset[rows]
-        messages[s.M_PLACE + s.AT_FRAME, at] = (batch.last_file[rows] << s.FILE_SHIFT) | batch.last_frame[rows]
-        messages[s.M_PLACE + s.AT_TIME, at] = batch.time_ns[rows]
+        messages[s.M_OPAQUE, put] = decoded.opaque[rows]
+        messages[s.M_PLACE + s.AT_ROW, put] = batch.row[rows]
+        messages[s.M_PLACE + s.AT_OFFSET, put] = batch.stream_offset[rows]
+        messages[s.M_PLACE + s.AT_FRAME, put] = (batch.last_file[rows] << s.FILE_SHIFT) | batch.last_frame[rows]
+        messages[s.M_PLACE + s.AT_TIME, put] = batch.time_ns[rows]
         counted = kind >= s.END
         prepared = decoded.opcode[rows] == Opcode.DCP_PREPARE
         messages[s.M_SIZE, at[counted]] = (batch.length[rows] + PREPARE_SURPLUS * prepared)[counted]
         seqno = numbers.get("by_seqno")
         if seqno is not None:
-            messages[s.M_SEQNO, at] = s.biased(seqno.values[rows])
+            messages[s.M_SEQNO, put] = s.biased(seqno.values[rows])
         acknowledged = kind == s.SEQNO_ACK
         if acknowledged.any():
             messages[s.M_SEQNO, at[acknowledged]] = s.biased(numbers["prepared_seqno"].values[rows[acknowledged]])
@@ -124,7 +125,7 @@ class MessageColumns:
             else:
                 sid[place] = self._closing.pop(int(batch.request_row.values[row]), -1)
                 messages[s.M_EXTRA, at[place]] = decoded.specific[row]
-        messages[s.M_SID, at] = sid
+        messages[s.M_SID, put] = sid
 
     def _requests(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: Table) -> tuple[Table, Rows]:
         """Extras of stream requests."""

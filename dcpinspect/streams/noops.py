@@ -30,6 +30,8 @@ Table = npt.NDArray[np.int64]
 
 NEVER = (1 << 62) - 1
 """A time that nothing takes."""
+_EVENTS = 1024
+"""Rows for what the kernel notices, before somebody looks at them."""
 
 # -- what the kernel reads: one column a message -------------------------------------------------------------------------------------
 
@@ -54,6 +56,8 @@ T_CODE, T_CONNECTION, T_TIME, T_A, T_B, T_PLACE, _, _, _, T_OTHER, _, _, _, EVEN
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
 """Events: T_PLACE, with opaque T_A, waited T_TIME for its answer T_OTHER (row 0: none came); T_PLACE was sent while T_OTHER had no answer;
 T_PLACE with opaque T_A was answered with T_B by T_OTHER; nothing was heard for T_TIME between T_PLACE and T_OTHER."""
+ROOM = 3
+"""Free rows for events that are enough for any one message."""
 
 
 @inline
@@ -173,11 +177,15 @@ def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     return count
 
 
-@kernel("int64(int64[:,::1], int64[:,::1], int64[:,::1])")
-def follow_noops(said: Ints, peers: Ints, events: Ints) -> int:
-    """Takes what was said on all connections; returns the number of events, three a message at most."""
+@kernel("int64(int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])")
+def follow_noops(start: int, said: Ints, peers: Ints, events: Ints, counts: Ints) -> int:
+    """Takes what was said on all connections, from column ``start`` on; returns the one it stopped before for want of room, or their
+    number. ``counts``: the number of events."""
     count = 0
-    for i in range(said.shape[1]):
+    for i in range(start, said.shape[1]):
+        if len(events) - count < ROOM:
+            counts[0] = count
+            return i
         c, d, code = said[D_CONNECTION, i], said[D_DIRECTION, i], said[D_CODE, i]
         is_producer = d == peers[c, P_PRODUCER]
         if code == LOST:
@@ -207,7 +215,8 @@ def follow_noops(said: Ints, peers: Ints, events: Ints) -> int:
             peers[c, P_CONSUMER_TIME] = max(peers[c, P_CONSUMER_TIME], time_ns)
             if code == ANSWER:
                 count = on_answer(i, said, peers, events, count)
-    return int(count)
+    counts[0] = count
+    return int(said.shape[1])
 
 
 @dataclass(slots=True)
@@ -227,6 +236,7 @@ class Noops:
         self.peers: Table = np.zeros((0, PEER), dtype=np.int64)
         self.kept: dict[int, Kept] = {}
         """By connection."""
+        self._events: Table = np.zeros((_EVENTS, EVENT), dtype=np.int64)
 
     @classmethod
     def joined(cls, parts: Sequence[Noops], connections: Sequence[Table]) -> Self:
@@ -245,11 +255,14 @@ class Noops:
 
     def feed(self, batch: MessageBatch, state: s.State, sessions: dict[int, Session]) -> None:
         """``sessions``: what the connections have said of themselves by now."""
-        self._meet(state, sessions, np.unique(batch.connection).tolist())
+        self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)).tolist())
         said = _said(batch)
-        events = np.zeros((3 * said.shape[1], EVENT), dtype=np.int64)
-        count = follow_noops(said.shape[1], said, self.peers, events)
-        events = events[:count]
+        start, end, counts = 0, said.shape[1], np.zeros(1, dtype=np.int64)
+        while start < end:
+            start = int(follow_noops(end - start, start, said, self.peers, self._events, counts))
+            self._keep(self._events[: int(counts[0])])
+
+    def _keep(self, events: Table) -> None:
         for number, code in np.unique(events[:, [T_CONNECTION, T_CODE]], axis=0).tolist():
             mine = np.flatnonzero((events[:, T_CONNECTION] == number) & (events[:, T_CODE] == code))
             kept = self.kept.setdefault(number, Kept())
@@ -286,7 +299,9 @@ def silence_ns(interval: float) -> int:
 
 def _said(batch: MessageBatch) -> Table:
     decoded, losses = batch.decoded, batch.losses
-    at: Rows = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
+    at: Rows | slice = slice(None)
+    if len(losses):
+        at = np.arange(len(batch)) + np.searchsorted(losses.before, np.arange(len(batch)), side="right")
     said = np.zeros((SAID, len(batch) + len(losses)), dtype=np.int64)
     is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
     said[D_CODE, at] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
