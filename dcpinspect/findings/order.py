@@ -373,7 +373,8 @@ class _Lookup:
     def __init__(self, batch: MessageBatch, found: Table, rows: Rows, streams: Table, snapshots: Table) -> None:
         self._batch = batch
         self._found = found
-        self._rows = rows
+        self._places = {row: place for place, row in reversed(list(enumerate(rows.tolist())))}
+        """Of the first anomaly of each message."""
         self._streams = streams
         self._snapshots = snapshots
 
@@ -399,7 +400,7 @@ class _Lookup:
         return tuple(found)
 
     def _row(self, index: int) -> Table:
-        found: Table = self._found[np.flatnonzero(self._rows == index)[0]]
+        found: Table = self._found[self._places[index]]
         return found
 
     def __getitem__(self, index: int) -> _Seen:

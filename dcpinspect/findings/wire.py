@@ -5,7 +5,7 @@ What the columns say alone is counted in bulk; a message is only divided into fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -290,21 +290,41 @@ def _is_bad_framing(is_response: bool, raw: bytes) -> bool:
 def _flags(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
     """Flags and reserved fields of the messages of DCP, layout by layout."""
     decoded = batch.decoded
-    for number in np.unique(decoded.layout[decoded.fits & whole]).tolist():
-        layout = LAYOUTS[number] if 0 <= number < len(DCP) else None
-        if layout is None:
-            continue
-        rows = np.flatnonzero((decoded.layout == number) & decoded.fits & whole)
+    parts: dict[int, list[Rows]] = {}
+    for group in decoded.groups:
+        number = int(decoded.layout[group.rows[0]])
+        if 0 <= number < len(DCP) and group.choice.extras_fit and group.choice.value_fits:
+            parts.setdefault(number, []).append(group.rows[whole[group.rows]])
+    for number, found in sorted(parts.items()):
+        rows, layout = np.sort(np.concatenate(found), kind="stable"), LAYOUTS[number]
         value = layout.value if layout.value_size else ()
         for section, items in ((decoded.extras_at, layout.extras), (decoded.value.start, value)):
-            for spec in items:
-                if isinstance(spec, Field) and (spec.flags or spec.reserved or spec.name == "nmeta"):
-                    yield from _bits(batch, spec, rows, numbers_at(batch.data, section[rows] + spec.offset, spec.kind.size))
+            specs = [spec for spec in items if isinstance(spec, Field) and (spec.flags or spec.reserved or spec.name == "nmeta")]
+            odd = _odd(batch, specs, rows, section)
+            for spec in specs if len(odd) else ():
+                yield from _bits(batch, spec, odd, numbers_at(batch.data, section[odd] + spec.offset, spec.kind.size))
     yield from _combined(batch, whole)
 
 
+def _odd(batch: MessageBatch, specs: Sequence[Field], rows: Rows, section: Rows) -> Rows:
+    """Those of the rows that may have bits without a meaning: where all of these fields lie in eight bytes, one look tells."""
+    end = max((spec.offset + spec.kind.size for spec in specs), default=0)
+    if not specs or any(spec.offset < end - 8 for spec in specs):
+        return rows
+    meaningless = 0
+    for spec in specs:
+        meaningless |= ((1 << 8 * spec.kind.size) - 1 & ~_known(spec)) << 8 * (end - spec.offset - spec.kind.size)
+    # the eight end where the last field does: before a section there is a header at least
+    odd: Mask = (numbers_at(batch.data, section[rows] + (end - 8), 8) & np.uint64(meaningless)) != 0
+    return rows[odd]
+
+
+def _known(spec: Field) -> int:
+    return sum(bit.mask for bit in spec.flags)
+
+
 def _bits(batch: MessageBatch, spec: Field, rows: Rows, values: Array) -> Iterator[Candidates]:
-    known = np.uint64(sum(bit.mask for bit in spec.flags))
+    known = np.uint64(_known(spec))
     odd = (values & ~known) != 0
     if not odd.any():
         return
@@ -411,7 +431,7 @@ def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         at, size = int(decoded.value.start[row]), int(decoded.value.size[row])
         log = batch.data[at : at + size].view(">u8").reshape(-1, 2)
         uuids, seqnos = log[:, 0], log[:, 1]
-        if (seqnos[1:] > seqnos[:-1]).any() or (uuids == 0).any() or len(np.unique(uuids)) < len(uuids):
+        if (seqnos[1:] > seqnos[:-1]).any() or (uuids == 0).any() or len(set(uuids.tolist())) < len(uuids):
             entries = ", ".join(f"0x{uuid:016x} {seqno}" for uuid, seqno in log[:4].tolist())
             found[row] = f"failover log is not in order: {entries}{' …' if len(log) > 4 else ''}"
     if found:
