@@ -82,6 +82,20 @@ def divided(packets: Iterable[PacketBatch], parts: int, rng: random.Random) -> t
     return found, left_out
 
 
+def recut(batches: Iterable[PacketBatch], rng: random.Random) -> list[PacketBatch]:
+    """The same packets in other batches."""
+    out = []
+    for batch in batches:
+        packets, frames = batch.packets, batch.frames
+        at = 0
+        while at < len(batch):
+            end = at + rng.randrange(1, 80)
+            columns: dict[str, Any] = {name: getattr(batch, name)[at:end] for name in _COLUMNS}
+            out.append(replace(replace(batch, packet=packets[at:end], frame=frames[at:end]), **columns))
+            at = end
+    return out
+
+
 def whole(batches: Sequence[PacketBatch], files: Sequence[str], options: Options = Options()) -> Merged:
     """What one reading of all packets knows."""
     return joined([list(batches)], files, options)

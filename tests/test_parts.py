@@ -21,7 +21,7 @@ from tests.damage import batches
 from tests.model.dice import Dice
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.play import play
-from tests.parted import Options, divided, everything, joined, whole
+from tests.parted import Options, divided, everything, joined, recut, whole
 from tests.peers.truth import SAMPLES
 from tests.streams.told import opened, packets
 
@@ -39,6 +39,7 @@ def batches_of(name: str) -> tuple[list[PacketBatch], list[str]]:
 def check(given: list[PacketBatch], files: list[str], options: Options, parts: int, rng: random.Random) -> None:
     """Holds several readings against one."""
     shares, left_out = divided(given, parts, rng)
+    shares = [recut(share, rng) for share in shares]
     together, one = everything(joined(shares, files, options, left_out)), everything(whole(given, files, options))
     for name, expected in one.items():
         assert together[name] == expected, name

@@ -169,17 +169,16 @@ class Checker:
 
     def take(self, batch: MessageBatch, alone: Iterable[Candidates] | None = None) -> None:
         """Looks at messages that the tracker was fed with just now. ``alone``: what ``look`` said of them, if it was asked."""
-        for found in self.look(batch) if alone is None else alone:
-            self._collector.add_rows(batch, found)
-        for found in (*self._negotiation.candidates(batch, self._tracker), *self._pairing.candidates(batch)):
-            self._collector.add_rows(batch, found)
+        found = list(self.look(batch) if alone is None else alone)
+        found += self._negotiation.candidates(batch, self._tracker)
+        found += self._pairing.candidates(batch)
         self._opens.take(batch, self._tracker.conversation.news)
         self._acknowledged.take(batch)
         state = self._tracker.state
         anomalies = state.rows(s.N_ANOMALIES)
         if len(anomalies):
-            for found in order.anomalies(batch, anomalies, state.rows(s.N_STREAMS), state.rows(s.N_SNAPSHOTS)):
-                self._collector.add_rows(batch, found)
+            found += order.anomalies(batch, anomalies, state.rows(s.N_STREAMS), state.rows(s.N_SNAPSHOTS))
+        self._collector.add_batch(batch, found)
         said = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
         for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
             self._places[int(batch.row[index])] = place_of(batch, index)

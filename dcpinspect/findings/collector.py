@@ -5,7 +5,7 @@ Memory grows with (rule, cause, connection, vbucket, stream-id), not with occurr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -115,12 +115,22 @@ class Collector:
             heap = self._heaps[key] = _Heap(occurrence)
         heap.add(occurrence)
 
-    def add_rows(self, batch: MessageBatch, found: Candidates) -> None:
-        """All of these messages of a batch: counted in bulk, explained where they are shown."""
-        rule = self._rules.get(found.rule)
-        if rule is None or not len(found.rows):
-            return
-        rows = found.rows
+    def add_batch(self, batch: MessageBatch, found: Iterable[Candidates]) -> None:
+        """All that was found among the messages of a batch: counted in bulk, explained where they are shown."""
+        by_rule: dict[str, list[Candidates]] = {}
+        for candidates in found:
+            if candidates.rule in self._rules and len(candidates.rows):
+                by_rule.setdefault(candidates.rule, []).append(candidates)
+        for name, several in by_rule.items():
+            self._add_rows(batch, self._rules[name], several)
+
+    def _add_rows(self, batch: MessageBatch, rule: Rule, several: Sequence[Candidates]) -> None:
+        """What one rule found, in order of rows wherever it was found, so that nothing depends on batches."""
+        rows = np.concatenate([found.rows for found in several])
+        source = np.repeat(np.arange(len(several)), [len(found.rows) for found in several])
+        if len(several) > 1:
+            by_row = np.argsort(rows, kind="stable")
+            rows, source = rows[by_row], source[by_row]
         vbucket = np.where(_has_vbucket(batch, rows), batch.vbucket.values[rows].astype(np.int64), -1)
         sids = batch.decoded.sid.take(rows)
         sid = sids.values.astype(np.int64) if sids.valid is None else np.where(sids.valid, sids.values.astype(np.int64), -1)
@@ -128,17 +138,19 @@ class Collector:
         order = np.argsort(inverse.reshape(-1), kind="stable")
         bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(keys.shape[1] + 1))
         for number in range(keys.shape[1]):
-            self._add_same(batch, found, rule, rows[order[bounds[number] : bounds[number + 1]]], keys[:, number].tolist())
+            mine = order[bounds[number] : bounds[number + 1]]
+            self._add_same(batch, rule, several, source[mine], rows[mine], keys[:, number].tolist())
 
-    def _add_same(self, batch: MessageBatch, found: Candidates, rule: Rule, rows: Rows, key: list[int]) -> None:
+    def _add_same(self, batch: MessageBatch, rule: Rule, several: Sequence[Candidates], source: Rows, rows: Rows, key: list[int]) -> None:
+        """The rows of one key; ``source``: which of ``several`` found each of them."""
         connection, vbucket, sid = key
         known = self._heaps.get((rule.id, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None))
         room = SHOWN - (len(known.shown) if known is not None else 0)
-        chosen = rows[: max(room, 0)].tolist()
+        chosen = list(range(min(max(room, 0), len(rows))))
         if len(rows) > len(chosen):
-            chosen.append(int(rows[-1]))
-        for index in chosen:
-            row = int(index)
+            chosen.append(len(rows) - 1)
+        for place in chosen:
+            row, found, is_last = int(rows[place]), several[int(source[place])], place == chosen[-1]
             occurrence = Occurrence(
                 rule.id,
                 found.severity or rule.severity,
@@ -148,7 +160,8 @@ class Collector:
                 vbucket if vbucket >= 0 else None,
                 sid if sid >= 0 else None,
                 seqnos=found.seqnos(row) if found.seqnos is not None else (),
-                count=len(rows) - len(chosen) + 1 if index == chosen[-1] else 1,
+                count=len(rows) - len(chosen) + 1 if is_last else 1,
+                last_time_ns=int(batch.time_ns[rows].max()) if is_last else 0,
             )
             self.add(occurrence)
 

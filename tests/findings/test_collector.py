@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from dcpinspect.engine import Engine
+from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, duration
 from dcpinspect.findings.finding import Occurrence, Place, ranges
 from dcpinspect.findings.rule import Rule
+from tests.damage import PORT, batches
+from tests.streams.told import opened, packets
 
 RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something") for name in ("broad", "narrow")}
 
@@ -91,3 +97,14 @@ def test_a_rule_that_is_told_once_puts_two_vbuckets_together() -> None:
         collector.add(Occurrence("r", "warning", f"told {vbucket}", 1, (place,), vbucket, next=f"do {vbucket}", shared="told"))
     (one,) = collector.findings({})
     assert (one.message, one.next, one.vbuckets) == ("told on 2 vbuckets in 0 us: 7–8", "look", (7, 8))
+
+
+def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
+    batch = Engine(["told.pcap"], ports=(PORT,)).feed(next(batches(packets(opened()))))
+    assert batch is not None
+    collector = Collector(RULES)
+    several = [("late", [3]), ("early", [0, 1, 2])]
+    found = (Candidates("broad", np.array(rows), lambda row, which=which: f"{which} {row}") for which, rows in several)  # type: ignore[misc]
+    collector.add_batch(batch, found)
+    (one,) = collector.findings({})
+    assert (one.message, one.count, [place.row for place in one.places]) == ("early 0", 4, [1, 2, 3, 4])
