@@ -2,7 +2,7 @@
 
 A response repeats its request's opcode and opaque and nothing else, so requests wait in one queue for
 each (connection, direction, opcode, opaque), first in, first out: clients reuse an opaque for all they
-say about a vbucket, and both sides may use 0. The latest 65,536 requests of the reading wait; older ones
+say about a vbucket, and both sides may use 0. Up to 65,536 requests of the reading wait; with more, the oldest
 are forgotten, so memory does not grow with requests that are never answered.
 
 Some messages have no answer unless they fail (mutations, stream ends, markers without the ack flag …).
@@ -47,6 +47,13 @@ _SILENT[
 _NONE = -1
 _FREE = -2
 
+Q_KEY, Q_OPAQUE, Q_NEXT, Q_ROW, Q_OFFSET, Q_TIME, Q_VBUCKET, Q_IS_LATE, Q_AGE, Q_OLDER, Q_NEWER, ENTRY = range(12)
+"""Columns of requests that wait. Q_NEXT: the next one of the same queue, or of the free rows. Q_IS_LATE: later messages of the other side
+had been read before it. Q_AGE: how many had been queued before it. Q_OLDER, Q_NEWER: its neighbours in that order."""
+
+QUEUED, USED, UNUSED, OLDEST, NEWEST, COUNTS = range(6)
+"""Requests that were ever queued; rows that were ever used; first of those that are free again, or -1; ends of the order by age, or -1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -69,9 +76,9 @@ class Requests:
         self._slot_opaque = np.zeros(slots, dtype=np.int64)
         self._slot_first = np.zeros(slots, dtype=np.int64)
         self._slot_last = np.zeros(slots, dtype=np.int64)
-        self._ring = [np.full(WAITING, _NONE, dtype=np.int64) for _ in range(8)]
+        self._entries = np.zeros((WAITING, ENTRY), dtype=np.int64)
         self._flows = np.zeros((64, 3), dtype=np.int64)
-        self._count = np.zeros(1, dtype=np.int64)
+        self._counts = no_requests()
         # Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide.
         self._seed = SystemRandom().getrandbits(32)
 
@@ -94,7 +101,6 @@ class Requests:
         asked = np.where(decoded.is_response, 1 - direction, direction)
         key = (connection << 10) | (asked << 9) | (decoded.is_server.astype(np.int64) << 8) | decoded.opcode
         answered, offset, asked_at, vbucket = (np.full(total, _NONE, dtype=np.int64) for _ in range(4))
-        ring = self._ring
         pair_requests(
             total,
             np.ascontiguousarray(key, dtype=np.int64),
@@ -110,16 +116,9 @@ class Requests:
             self._slot_opaque,
             self._slot_first,
             self._slot_last,
-            ring[0],
-            ring[1],
-            ring[2],
-            ring[3],
-            ring[4],
-            ring[5],
-            ring[6],
-            ring[7],
+            self._entries,
             self._flows,
-            self._count,
+            self._counts,
             self._seed,
             answered,
             offset,
@@ -137,6 +136,11 @@ class Requests:
     def _make_room(self, connection: int) -> None:
         while len(self._flows) < 2 * (connection + 1):
             self._flows = np.concatenate((self._flows, np.zeros_like(self._flows)))
+
+
+def no_requests() -> npt.NDArray[np.int64]:
+    """The counts while nothing waits."""
+    return np.array([0, 0, _NONE, _NONE, _NONE], dtype=np.int64)
 
 
 def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
@@ -196,29 +200,60 @@ def _remove(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: I
 
 
 @inline
-def _pop(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: Ints, slot_last: Ints, ring_key: Ints, ring_next: Ints) -> None:
-    """Take the first request off the queue of a slot."""
-    entry = slot_first[at]
-    ring_key[entry] = -1
-    if ring_next[entry] == -1:
-        _remove(at, seed, slot_key, slot_opaque, slot_first, slot_last)
+def _take(entries: Ints, counts: Ints) -> int:
+    """A free row, the newest from now on; there is one."""
+    entry = counts[UNUSED]
+    if entry >= 0:
+        counts[UNUSED] = entries[entry, Q_NEXT]
     else:
-        slot_first[at] = ring_next[entry]
+        entry = counts[USED]
+        counts[USED] = entry + 1
+    before = counts[NEWEST]
+    entries[entry, Q_OLDER] = before
+    entries[entry, Q_NEWER] = -1
+    if before >= 0:
+        entries[before, Q_NEWER] = entry
+    else:
+        counts[OLDEST] = entry
+    counts[NEWEST] = entry
+    entries[entry, Q_AGE] = counts[QUEUED]
+    counts[QUEUED] += 1
+    return int(entry)
 
 
 @inline
-def _is_before_loss(entry: int, flow: int, flows: Ints, count: Ints, size: int) -> bool:
-    """Whether bytes of ``flow`` were lost since a request was queued."""
-    newest = count[0] - 1
-    return bool(newest - (newest - entry) % size < flows[flow, 0])
+def _give_back(entry: int, entries: Ints, counts: Ints) -> None:
+    """Frees a row."""
+    older, newer = entries[entry, Q_OLDER], entries[entry, Q_NEWER]
+    if older >= 0:
+        entries[older, Q_NEWER] = newer
+    else:
+        counts[OLDEST] = newer
+    if newer >= 0:
+        entries[newer, Q_OLDER] = older
+    else:
+        counts[NEWEST] = older
+    entries[entry, Q_NEXT] = counts[UNUSED]
+    counts[UNUSED] = entry
+
+
+@inline
+def _pop(at: int, seed: int, slot_key: Ints, slot_opaque: Ints, slot_first: Ints, slot_last: Ints, entries: Ints, counts: Ints) -> None:
+    """Take the first request off the queue of a slot."""
+    entry = slot_first[at]
+    after = entries[entry, Q_NEXT]
+    if after == -1:
+        _remove(at, seed, slot_key, slot_opaque, slot_first, slot_last)
+    else:
+        slot_first[at] = after
+    _give_back(entry, entries, counts)
 
 
 @kernel(
     "void("
     "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
     "int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], "
-    "int64[:,::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])"
+    "int64[:,::1], int64[:,::1], int64[::1], int64, int64[::1], int64[::1], int64[::1], int64[::1])"
 )
 def pair_requests(
     key: Ints,
@@ -234,16 +269,9 @@ def pair_requests(
     slot_opaque: Ints,
     slot_first: Ints,
     slot_last: Ints,
-    ring_key: Ints,
-    ring_opaque: Ints,
-    ring_next: Ints,
-    ring_row: Ints,
-    ring_offset: Ints,
-    ring_time: Ints,
-    ring_vbucket: Ints,
-    ring_late: Ints,
+    entries: Ints,
     flows: Ints,
-    count: Ints,
+    counts: Ints,
     seed: int,
     out_row: Ints,
     out_offset: Ints,
@@ -252,8 +280,8 @@ def pair_requests(
 ) -> None:
     """Queue requests and pop them for their responses: constant time a message.
 
-    Slots are an open hash table of queues; the ring holds the queued requests, oldest overwritten first. The
-    oldest request of the ring is the first of its queue, as both are in order of arrival.
+    Slots are an open hash table of queues, whose requests are in ``entries``; once these are all in use, the oldest makes room.
+    It is the first of its queue, as both are in order of arrival.
 
     A flow is one direction of a connection: how many requests had been queued when bytes of it were lost last, the latest time
     seen, and whether anything of it is missing. A request whose answer may have been lost, or read before it, does not take the
@@ -261,11 +289,10 @@ def pair_requests(
     it. Nobody knows whose it is where requests for several vbuckets share the opaque, or where the request may have been lost as
     well.
     """
-    size = len(ring_key)
     told = 1 << 61
     for i in range(len(key)):
         if after_loss[i]:
-            flows[flow[i], 0] = count[0]
+            flows[flow[i], 0] = counts[QUEUED]
             flows[flow[i], 2] = 1
         flows[flow[i], 1] = max(flows[flow[i], 1], time_ns[i])
         what = meaning[i]
@@ -275,27 +302,24 @@ def pair_requests(
             wanted = key[i] + told if what == 2 else key[i]
             at = _find(wanted, opaque[i], seed, slot_key, slot_opaque)
             if what == 2 and at >= 0:
-                ring_vbucket[slot_first[at]] = vbucket[i]
+                entries[slot_first[at], Q_VBUCKET] = vbucket[i]
                 continue
-            entry = count[0] % size
-            count[0] += 1
-            if ring_key[entry] != -1:
-                old = _find(ring_key[entry], ring_opaque[entry], seed, slot_key, slot_opaque)
-                if ring_next[entry] == -1:
-                    _remove(old, seed, slot_key, slot_opaque, slot_first, slot_last)
-                else:
-                    slot_first[old] = ring_next[entry]
+            if counts[UNUSED] < 0 and counts[USED] == len(entries):
+                oldest = counts[OLDEST]
+                old = _find(entries[oldest, Q_KEY], entries[oldest, Q_OPAQUE], seed, slot_key, slot_opaque)
+                _pop(old, seed, slot_key, slot_opaque, slot_first, slot_last, entries, counts)
                 at = _find(wanted, opaque[i], seed, slot_key, slot_opaque)
-            ring_key[entry] = wanted
-            ring_opaque[entry] = opaque[i]
-            ring_next[entry] = -1
-            ring_row[entry] = row[i]
-            ring_offset[entry] = stream_offset[i]
-            ring_time[entry] = time_ns[i]
-            ring_vbucket[entry] = vbucket[i]
-            ring_late[entry] = what == 1 and time_ns[i] < flows[flow[i] ^ 1, 1]
+            entry = _take(entries, counts)
+            entries[entry, Q_KEY] = wanted
+            entries[entry, Q_OPAQUE] = opaque[i]
+            entries[entry, Q_NEXT] = -1
+            entries[entry, Q_ROW] = row[i]
+            entries[entry, Q_OFFSET] = stream_offset[i]
+            entries[entry, Q_TIME] = time_ns[i]
+            entries[entry, Q_VBUCKET] = vbucket[i]
+            entries[entry, Q_IS_LATE] = what == 1 and time_ns[i] < flows[flow[i] ^ 1, 1]
             if at >= 0:
-                ring_next[slot_last[at]] = entry
+                entries[slot_last[at], Q_NEXT] = entry
                 slot_last[at] = entry
             else:
                 at = -1 - at
@@ -308,27 +332,27 @@ def pair_requests(
         if at < 0:
             at = _find(key[i] + told, opaque[i], seed, slot_key, slot_opaque)
             if at >= 0:
-                out_vbucket[i] = ring_vbucket[slot_first[at]]
+                out_vbucket[i] = entries[slot_first[at], Q_VBUCKET]
             continue
         entry = slot_first[at]
-        if flows[flow[i] ^ 1, 2] and ring_time[entry] > time_ns[i]:
+        if flows[flow[i] ^ 1, 2] and entries[entry, Q_TIME] > time_ns[i]:
             continue  # the request that it answers was lost
-        if ring_late[entry] or _is_before_loss(entry, flow[i], flows, count, size):
+        if entries[entry, Q_IS_LATE] or entries[entry, Q_AGE] < flows[flow[i], 0]:
             is_shared = False
-            after = ring_next[entry]
-            while after != -1 and ring_time[after] <= time_ns[i]:
-                is_shared = is_shared or ring_vbucket[after] != ring_vbucket[entry]
-                ring_key[entry] = -1
+            after = entries[entry, Q_NEXT]
+            while after != -1 and entries[after, Q_TIME] <= time_ns[i]:
+                is_shared = is_shared or entries[after, Q_VBUCKET] != entries[entry, Q_VBUCKET]
+                _give_back(entry, entries, counts)
                 entry = after
-                after = ring_next[after]
+                after = entries[after, Q_NEXT]
             slot_first[at] = entry
-            is_lost = _is_before_loss(entry, flow[i], flows, count, size) and _is_before_loss(entry, flow[i] ^ 1, flows, count, size)
-            if is_shared or is_lost:
-                _pop(at, seed, slot_key, slot_opaque, slot_first, slot_last, ring_key, ring_next)
+            age = entries[entry, Q_AGE]
+            if is_shared or (age < flows[flow[i], 0] and age < flows[flow[i] ^ 1, 0]):
+                _pop(at, seed, slot_key, slot_opaque, slot_first, slot_last, entries, counts)
                 continue
-        out_row[i] = ring_row[entry]
-        out_offset[i] = ring_offset[entry]
-        out_time[i] = ring_time[entry]
-        out_vbucket[i] = ring_vbucket[entry]
+        out_row[i] = entries[entry, Q_ROW]
+        out_offset[i] = entries[entry, Q_OFFSET]
+        out_time[i] = entries[entry, Q_TIME]
+        out_vbucket[i] = entries[entry, Q_VBUCKET]
         if what == 3:
-            _pop(at, seed, slot_key, slot_opaque, slot_first, slot_last, ring_key, ring_next)
+            _pop(at, seed, slot_key, slot_opaque, slot_first, slot_last, entries, counts)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.session import Sessions
-from dcpinspect.streams.requests import ANSWERS, ASKS, CONTINUES, IGNORE, TELLS, WAITING, Pairs, Requests, pair_requests
+from dcpinspect.streams.requests import ANSWERS, ASKS, CONTINUES, ENTRY, IGNORE, TELLS, WAITING, Pairs, Requests, no_requests, pair_requests
 
 C2S, S2C = 0, 1
 
@@ -246,9 +246,9 @@ class Kernel:
 
     def __post_init__(self) -> None:
         self.slots = [np.full(2 * self.size, -2, dtype=np.int64), *(np.zeros(2 * self.size, dtype=np.int64) for _ in range(3))]
-        self.ring = [np.full(self.size, -1, dtype=np.int64) for _ in range(8)]
+        self.entries = np.zeros((self.size, ENTRY), dtype=np.int64)
         self.flows = np.zeros((2, 3), dtype=np.int64)
-        self.count = np.zeros(1, dtype=np.int64)
+        self.counts = no_requests()
 
     def run(self, steps: list[tuple[int, int, int, int]], first: int = 0) -> list[tuple[int, int, int, int]]:
         """(row, offset, time, vbucket) for each (key, opaque, meaning, vbucket)."""
@@ -268,9 +268,9 @@ class Kernel:
             row * 1000,
             columns[3],
             *self.slots,
-            *self.ring,
+            self.entries,
             self.flows,
-            self.count,
+            self.counts,
             self.seed,
             *out,
         )
@@ -280,7 +280,6 @@ class Kernel:
 def model(steps: list[tuple[int, int, int, int]], size: int) -> list[tuple[int, int, int, int]]:
     """The same with dictionaries and queues."""
     waiting: dict[tuple[int, int, bool], deque[int]] = {}
-    latest: deque[tuple[int, tuple[int, int, bool]] | None] = deque()
     vbucket_of: dict[int, int] = {}
     out = []
     for row, (key, opaque, meaning, vbucket) in enumerate(steps):
@@ -291,12 +290,9 @@ def model(steps: list[tuple[int, int, int, int]], size: int) -> list[tuple[int, 
             if meaning == TELLS and queue:
                 vbucket_of[queue[0]] = vbucket
             else:
-                if len(latest) == size:
-                    oldest = latest.popleft()
-                    if oldest is not None and oldest[0] in waiting.get(oldest[1], ()):
-                        waiting[oldest[1]].remove(oldest[0])
-                waiting.setdefault(name, deque()).append(row)
-                latest.append((row, name))
+                if sum(map(len, waiting.values())) == size:
+                    min((rows for rows in waiting.values() if rows), key=lambda rows: rows[0]).popleft()
+                queue.append(row)
                 vbucket_of[row] = vbucket
         elif meaning in (ANSWERS, CONTINUES):
             queue = waiting.get((key, opaque, False), deque())
@@ -345,6 +341,11 @@ def test_any_division_into_batches_pairs_the_same(messages: list[tuple[int, int,
 def test_the_oldest_request_is_forgotten_when_too_many_wait() -> None:
     messages = [(1, opaque, ASKS, opaque) for opaque in range(9)] + [(1, 0, ANSWERS, 0), (1, 1, ANSWERS, 0)]
     assert [row for row, *_ in Kernel(8).run(messages)][-2:] == [-1, 1]
+
+
+def test_a_request_is_not_forgotten_for_others_that_are_answered() -> None:
+    messages = [(1, 0, ASKS, 0)] + [(2, opaque, meaning, 0) for opaque in range(50) for meaning in (ASKS, ANSWERS)] + [(1, 0, ANSWERS, 0)]
+    assert Kernel(2).run(messages)[-1][0] == 0
 
 
 def test_answered_requests_leave_their_slots() -> None:
