@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zstandard
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
@@ -160,7 +161,8 @@ class _Touches:
 
 
 def test_bytes_that_are_no_part_bring_nothing_to_life(tmp_path: Path) -> None:
-    for data in (b"", b"no pickle", pickle.dumps(_Touches(tmp_path / "touched")), pickle.dumps({"a": 1}), pickle.dumps(Options())):
+    pickles = [b"no pickle", *map(pickle.dumps, (_Touches(tmp_path / "touched"), {"a": 1}, Options()))]
+    for data in (b"", b"not packed", *map(zstandard.ZstdCompressor().compress, pickles)):
         with pytest.raises(ValueError, match="no part"):
             Part.from_bytes(data)
     assert list(tmp_path.iterdir()) == []
