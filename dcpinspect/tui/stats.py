@@ -19,7 +19,7 @@ from dcpinspect.tui.view import Host, View
 _DRAWN = f"[{BLOCKS}─]+"
 
 
-class StatsView(VerticalScroll, View):
+class StatsView(VerticalScroll, View, inherit_bindings=False):
     """Charts, then the tables of ``stats``, and of ``--stats``."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"stats--chart"}
