@@ -88,7 +88,7 @@ class Acknowledged:
             stream = context.streams[snapshots[number, s.N_STREAM]]
             link = context.by_number.get(int(stream[s.S_CONNECTION]))
             consumer = 1 - context.producer(int(stream[s.S_CONNECTION]))
-            if link is None or not link.has_handshake or (link.number, consumer) in cut_off or context.known_up_to(link, consumer) < ALL:
+            if link is None or not link.has_handshake or (link.number, consumer) in cut_off or context.known_until_ns(link, consumer) < ALL:
                 continue
             answer = self._answers[int(snapshots[number, s.N_PLACE + s.AT_ROW])]
             reached, slowest = int(snapshots[number, s.N_REACHED_TIME]), int(context.tracker.state.connections[link.number, s.C_SLOWEST])

@@ -113,18 +113,23 @@ class Clients:
 
     def may_have_asked(self, turn: Turn) -> bool:
         """Whether the client of a turn asked again, or may have where the capture does not show it."""
+        if self._context.vague.streams[turn.stream]:
+            return True
         row = self._context.streams[turn.stream]
         connections = self.may_be(int(row[s.S_CONNECTION]))
         asked = self._asked[int(row[s.S_VBUCKET]), int(row[s.S_SID])]
         if any((when > turn.row or time_ns > turn.time_ns) and connection in connections for when, time_ns, connection in asked):
             return True
-        return any(self.hides(connection, turn.row, turn.time_ns) for connection in connections)
+        return self.may_have_said(int(row[s.S_CONNECTION]), turn.time_ns, vbucket=int(row[s.S_VBUCKET]))
 
-    def hides(self, connection: int, row: int, time_ns: int) -> bool:
-        """Whether the client may have said something on a connection after ``row`` that was not captured."""
-        link = self._context.by_number[connection]
-        consumer = 1 - self._context.producer(connection)
-        if link.lost_at_end[consumer] is not None or (not link.has_handshake and link.first_ns > time_ns):
+    def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
+        """Whether the client of a connection may have said something of a vbucket, on any of its connections, that nobody can read."""
+        context = self._context
+        if context.vague.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
             return True
-        last = int(self._context.tracker.state.connections[connection, s.C_LAST_LOSS + consumer])
-        return last >= 0 and int(self._context.tracker.state.rows(s.N_LOSSES)[last, s.L_AFTER_ROW]) > row
+        return any(context.may_lack(one, 1 - context.producer(one), since_ns, until_ns) for one in self.may_be(connection))
+
+    def may_have_heard(self, connection: int, since_ns: int, until_ns: int) -> bool:
+        """The same of what it was told."""
+        context = self._context
+        return any(context.may_lack(one, context.producer(one), since_ns, until_ns) for one in self.may_be(connection))

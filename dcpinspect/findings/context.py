@@ -20,12 +20,13 @@ from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import Tracker, blind_connections, replica_streams
+from dcpinspect.streams.vague import Vague
 from dcpinspect.tables.messages import DIRECTIONS
 
 Table = npt.NDArray[np.int64]
 
 ALL = np.iinfo(np.int64).max
-"""A row after all rows."""
+"""A row after all rows, a time after all times."""
 FROM_LATEST = 0x40
 """Flag of a stream request: the server chooses the start."""
 TO_AN_END = 0x02 | 0x04 | FROM_LATEST
@@ -148,12 +149,25 @@ class Context:
 
     @cached_property
     def of_client(self) -> Mapping[tuple[str, int, int], list[int]]:
-        """Streams by client, vbucket and stream-id, in order of their opening."""
+        """Streams by client, vbucket and stream-id, in the order in which they were opened; a hole may have held requests back.
+
+        A stream whose stream-id nobody knows is alone.
+        """
         found: dict[tuple[str, int, int], list[int]] = {}
-        for number, (connection, vbucket, sid) in enumerate(self.streams[:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]].tolist()):
+        keys = self.streams[:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]].tolist()
+        for number in np.argsort(self.streams[:, s.S_OPENED + s.AT_TIME], kind="stable").tolist():
+            connection, vbucket, sid = keys[number]
             if connection in self.clients:
-                found.setdefault((self.clients[connection], vbucket, sid), []).append(number)
+                found.setdefault((self.clients[connection], vbucket, sid if not self.vague.streams[number] else -2 - number), []).append(
+                    number
+                )
         return found
+
+    @cached_property
+    def vague(self) -> Vague:
+        """Stream requests that may be for any stream of their vbucket."""
+        sessions = self.tracker.conversation.sessions
+        return Vague(self.streams, self.tracker.state.connections, self.by_number, sessions, self.clients)
 
     @cached_property
     def logs(self) -> FailoverLogs:
@@ -190,15 +204,42 @@ class Context:
         """Connections of whose consumer something was not captured, what it asked about its vbuckets perhaps."""
         return frozenset(np.flatnonzero(blind_connections(self.tracker.state.connections, self.by_number)).tolist())
 
-    def known_up_to(self, link: Link, direction: int) -> int:
-        """Up to which row everything is known that was said in a direction of a connection: until the message before its first loss."""
-        losses = self.tracker.state.rows(s.N_LOSSES)
-        mine = losses[(losses[:, s.L_CONNECTION] == link.number) & (losses[:, s.L_DIRECTION] == direction)]
-        if len(mine):
-            return int(mine[:, s.L_BEFORE_ROW].min())
+    def known_until_ns(self, link: Link, direction: int) -> int:
+        """Until when everything is known that was said in a direction of a connection: that of the message before its first loss."""
+        begun, _ = self._losses.get((link.number, direction), (None, None))
+        if begun is not None:
+            return int(begun[0])
         if link.lost_at_end[direction] is not None:
-            return int(self.tracker.state.connections[link.number, s.C_LAST_ROW + direction])
+            return int(self.tracker.state.connections[link.number, s.C_TIME + direction])
         return ALL
+
+    @cached_property
+    def _losses(self) -> Mapping[tuple[int, int], tuple[Table, Table]]:
+        """By connection and direction: when each loss began at the earliest, in order, and when it and those before were over."""
+        losses = self.tracker.state.rows(s.N_LOSSES)
+        if not len(losses):
+            return {}
+        owner = 2 * losses[:, s.L_CONNECTION] + losses[:, s.L_DIRECTION]
+        order = np.argsort(owner, kind="stable")
+        different, starts = np.unique(owner[order], return_index=True)
+        found = {}
+        for number, mine in zip(different.tolist(), np.split(losses[order], starts[1:]), strict=True):
+            found[number >> 1, number & 1] = mine[:, s.L_BEFORE_TIME], np.maximum.accumulate(mine[:, s.L_AFTER_TIME])
+        return found
+
+    def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
+        """Whether a side may have said something between two times, or from the first on, that was not captured."""
+        link = self.by_number[connection]
+        if not link.has_handshake and link.first_ns > since_ns:
+            return True
+        spoke_ns = int(self.tracker.state.connections[connection, s.C_TIME + direction])
+        if link.lost_at_end[direction] is not None and (until_ns is None or spoke_ns < until_ns):
+            return True
+        begun, over = self._losses.get((connection, direction), (None, None))
+        if begun is None or over is None:
+            return False
+        count = len(begun) if until_ns is None else int(np.searchsorted(begun, until_ns))
+        return count > 0 and int(over[count - 1]) > since_ns
 
     def patience_ns(self, stream: int) -> int:
         """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""

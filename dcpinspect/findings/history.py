@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.logs import KnownLog
+from dcpinspect.streams.logs import KnownLog, told_at
 
 _MASK = 2**64 - 1
 _END_ROLLBACK = 6
@@ -74,6 +75,7 @@ _ADVICE = {
 
 def findings(context: Context) -> Iterator[Occurrence]:
     """All occurrences, client by client."""
+    clients = Clients(context)
     whole = list(_no_common_history(context))
     explained = {number for _, numbers in whole for number in numbers}
     yield from (found for found, _ in whole)
@@ -85,16 +87,16 @@ def findings(context: Context) -> Iterator[Occurrence]:
             if not _is_rollback(context, number):
                 continue
             before = numbers[place - 1] if place else -1
-            wrong = _wrong_entry(context, number, before, sent[client, int(context.streams[number, s.S_VBUCKET])])
+            wrong = _wrong_entry(context, clients, number, before, sent[client, int(context.streams[number, s.S_VBUCKET])])
             if wrong is not None:
                 yield wrong
             elif number not in explained:
                 yield from _unknown_uuid(context, number, branches)
-        if len(rolled) > 1:
-            yield from _loop(context, numbers, rolled)
         ended = [number for number in numbers if _ended_for_rollback(context, number)]
-        if len(ended) > 1:
-            yield from _end_loop(context, numbers, ended)
+        if len(rolled) > 1 or len(ended) > 1:
+            in_order = InOrder(numbers)
+            yield from _loop(context, in_order, rolled)
+            yield from _end_loop(context, in_order, ended)
 
 
 def _is_rollback(context: Context, number: int) -> bool:
@@ -108,28 +110,33 @@ def _ended_for_rollback(context: Context, number: int) -> bool:
 
 
 def _sent(context: Context) -> dict[tuple[str, int], list[KnownLog]]:
-    """The failover logs that each client was sent of each vbucket, in order of rows."""
+    """The failover logs that each client was sent of each vbucket, in the order in which they were told."""
     found: dict[tuple[str, int], list[KnownLog]] = defaultdict(list)
     for vbucket, log in context.logs.everything():
         if log.connection in context.clients:
             found[context.clients[log.connection], vbucket].append(log)
     for logs in found.values():
-        logs.sort(key=lambda log: log.at.row)
+        logs.sort(key=told_at)
     return found
 
 
-def _wrong_entry(context: Context, number: int, previous: int, sent: Sequence[KnownLog]) -> Occurrence | None:
+def _wrong_entry(context: Context, clients: Clients, number: int, previous: int, sent: Sequence[KnownLog]) -> Occurrence | None:
     """``previous``: the client's stream before, -1 for none."""
     row = context.streams[number]
     uuid, start = int(row[s.S_UUID]) & _MASK, plain(row[s.S_START])
     if not uuid or previous < 0 or not _is_rollback(context, previous) or row[s.S_START] > context.streams[previous, s.S_ROLLBACK]:
         return None
     bucket = context.logs.origins[int(row[s.S_CONNECTION])][1]
-    place = bisect_left(sent, int(row[s.S_OPENED + s.AT_ROW]), key=lambda log: log.at.row)
+    asked = int(row[s.S_OPENED + s.AT_TIME]), int(row[s.S_OPENED + s.AT_ROW])
+    place = bisect_left(sent, asked, key=told_at)
     log = next((sent[one] for one in range(place - 1, -1, -1) if context.logs.origins[sent[one].connection][1] == bucket), None)
     right = log.newest_below(start) if log is not None else None
     if log is None or right is None or right == uuid:
         return None
+    told_ns = log.at.time_ns
+    is_heard = clients.may_have_heard(log.connection, told_ns, asked[0])
+    if is_heard or clients.may_have_said(log.connection, told_ns, asked[0], vbucket=int(row[s.S_VBUCKET])):
+        return None  # another log, or the request that says whose log one is
     message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
     return occurrence(
         context,
@@ -150,6 +157,8 @@ def _unknown_uuid(context: Context, number: int, branches: Collection[tuple[int,
     row = context.streams[number]
     logs = context.logs.of(number)
     uuid = int(row[s.S_UUID]) & _MASK
+    if not all(log.entries for log in logs):
+        return
     if plain(row[s.S_ROLLBACK]) or not uuid or not logs or (int(row[s.S_VBUCKET]), uuid) in branches:
         return
     log = context.logs.nearest(number) or logs[-1]
@@ -177,6 +186,8 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
             continue
         later = {number: context.logs.after(number) for number in rolled}
         known = [number for number in rolled if later[number]]
+        if not all(log.entries for number in known for log in later[number]):
+            continue
         if not known or any(log.has(int(streams[number, s.S_UUID]) & _MASK) for number in known for log in later[number]):
             continue
         times = [int(streams[number, s.S_ANSWERED + s.AT_TIME]) for number in rolled]
@@ -192,27 +203,38 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         )
 
 
-def _loop(context: Context, numbers: Sequence[int], rolled: Sequence[int]) -> Iterator[Occurrence]:
-    rounds = [rolled[0]]
+class InOrder:
+    """The streams of one client and vbucket, in the order of their opening."""
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = numbers
+        self.places: Mapping[int, int] = {number: place for place, number in enumerate(numbers)}
+
+    def between(self, before: int, number: int) -> Sequence[int]:
+        """Those after one and before another."""
+        return self.numbers[self.places[before] + 1 : self.places[number]]
+
+
+def _loop(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Occurrence]:
+    rounds = list(rolled[:1])
     for number in [*rolled[1:], None]:
-        if number is not None and _is_again(context, numbers, rounds[-1], number):
+        if number is not None and _is_again(context, in_order, rounds[-1], number):
             rounds.append(number)
             continue
-        if _is_loop(context, numbers, rounds):
-            yield _of_loop(context, numbers, rounds)
+        if _is_loop(context, in_order, rounds):
+            yield _of_loop(context, in_order, rounds)
         rounds = [number] if number is not None else []
 
 
-def _is_again(context: Context, numbers: Sequence[int], before: int, number: int) -> bool:
+def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> bool:
     """Whether a rollback may be another round of the one before: no lower, and equal where a stream was accepted in between."""
     old, new = (int(context.streams[one, s.S_ROLLBACK]) for one in (before, number))
-    is_no_lower = new == old or (new > old and not _was_accepted(context, numbers, before, number))
+    is_no_lower = new == old or (new > old and not _was_accepted(context, in_order, before, number))
     return is_no_lower and not _is_other_history(context, before, number)
 
 
-def _was_accepted(context: Context, numbers: Sequence[int], before: int, number: int) -> bool:
-    between = numbers[bisect_right(numbers, before) : bisect_left(numbers, number)]  # they are in order
-    return any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in between)
+def _was_accepted(context: Context, in_order: InOrder, before: int, number: int) -> bool:
+    return any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in in_order.between(before, number))
 
 
 def _is_other_history(context: Context, before: int, number: int) -> bool:
@@ -221,7 +243,7 @@ def _is_other_history(context: Context, before: int, number: int) -> bool:
     return old is not None and new is not None and old.entries[:1] != new.entries[:1]
 
 
-def _is_loop(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> bool:
+def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool:
     if len(rounds) > 2:
         return True
     if len(rounds) < 2:
@@ -230,26 +252,26 @@ def _is_loop(context: Context, numbers: Sequence[int], rounds: Sequence[int]) ->
     first, second = (streams[number] for number in rounds)
     asked = [s.S_START, s.S_UUID, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END, s.S_FLAGS]
     is_same = bool((first[asked] == second[asked]).all())
-    return bool(first[s.S_ROLLBACK] == second[s.S_ROLLBACK]) and (is_same or _was_accepted(context, numbers, rounds[0], rounds[1]))
+    return bool(first[s.S_ROLLBACK] == second[s.S_ROLLBACK]) and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
 
 
-def _of_loop(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> Occurrence:
+def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occurrence:
     last = rounds[-1]
     found = context.rollbacks.of(last)
     is_wrong = found.resume_uuid is not None and found.asked.start <= found.to and found.asked.uuid != found.resume_uuid
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
     times = [int(context.streams[number, s.S_ANSWERED + s.AT_TIME]) for number in rounds]
-    again = _sent_again(context, numbers, rounds)
+    again = _sent_again(context, in_order, rounds)
     message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:2]]
-    places = [place for number in shown for place in (context.request(number), context.answer(number))]
+    told = [place for number in shown for place in (context.request(number), context.answer(number))]
     return occurrence(
         context,
         last,
         "rollback-loop",
         "warning",
         message,
-        places,
+        told,
         cause=cause,
         next_=_ADVICE[cause],
         seqnos=(found.to,),
@@ -257,37 +279,36 @@ def _of_loop(context: Context, numbers: Sequence[int], rounds: Sequence[int]) ->
     )
 
 
-def _end_loop(context: Context, numbers: Sequence[int], ended: Sequence[int]) -> Iterator[Occurrence]:
+def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iterator[Occurrence]:
     streams = context.streams
-    rounds = [ended[0]]
+    rounds = list(ended[:1])
     for number in [*ended[1:], None]:
         if number is not None and streams[number, s.S_START] <= streams[rounds[-1], s.S_START]:
             rounds.append(number)
             continue
         if len(rounds) > 1:
             times = [int(streams[one, s.S_FINISHED + s.AT_TIME]) for one in rounds]
-            again = _sent_again(context, numbers, rounds)
+            again = _sent_again(context, in_order, rounds)
             spent = duration((times[-1] - times[0]) / 1e9)
             message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
-            places = [context.place(streams[one], s.S_FINISHED) for one in (rounds[-1], *rounds[:2])]
+            told = [context.place(streams[one], s.S_FINISHED) for one in (rounds[-1], *rounds[:2])]
             advice = _ADVICE["stream-end"]
             shared = "ended for a rollback again and again"
             yield occurrence(
-                context, rounds[-1], "rollback-loop", "warning", message, places, cause="stream-end", next_=advice, shared=shared
+                context, rounds[-1], "rollback-loop", "warning", message, told, cause="stream-end", next_=advice, shared=shared
             )
         rounds = [number] if number is not None else []
 
 
-def _sent_again(context: Context, numbers: Sequence[int], rounds: Sequence[int]) -> int:
+def _sent_again(context: Context, in_order: InOrder, rounds: Sequence[int]) -> int:
     """Items that streams since the first round delivered although the client had been sent items that far before."""
     streams = context.streams
-    first = bisect_left(numbers, rounds[0])
     high, most, again = s.LEAST, 0, 0
-    for place, number in enumerate(numbers):
+    for place, number in enumerate(in_order.numbers):
         row = streams[number]
         if not row[s.S_SEEN]:
             continue
-        if place > first and high > row[s.S_START]:
+        if place > in_order.places[rounds[0]] and high > row[s.S_START]:
             again += min(int(row[s.S_ITEMS]), int(high) - int(row[s.S_START]), most)
         high, most = max(high, int(row[s.S_LAST])), max(most, int(row[s.S_ITEMS]))
     return again

@@ -104,26 +104,14 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is
             yield _of("noop-unanswered", severity, message, [context.said(link.number, peer[at:])], 1, until)
     told = kept.unanswered.told
     for event in told:
-        other = event[n.T_OTHER + s.AT_ROW] or None
-        if _may_be_lost(context, link, 1 - peer[n.P_PRODUCER], event[n.T_PLACE + s.AT_ROW], other):
-            continue
+        until_ns = event[n.T_OTHER + s.AT_TIME] if event[n.T_OTHER] else None
+        if context.may_lack(link.number, 1 - peer[n.P_PRODUCER], event[n.T_PLACE + s.AT_TIME], until_ns):
+            continue  # perhaps known only later
         places = [context.said(link.number, event[n.T_PLACE :])]
         if event[n.T_OTHER]:
             places.append(context.said(link.number, event[n.T_OTHER :], of_consumer=True))
         message = f"noop {_hex(event[n.T_A])} unanswered for {duration(event[n.T_TIME] / 1e9)}"
         yield _of("noop-unanswered", "warning", message, places, _times(event, told, kept.unanswered.count))
-
-
-def _may_be_lost(context: Context, link: Link, direction: int, first: int, last: int | None) -> bool:
-    """Whether what a side said between two rows, or from the first on, may be in what was lost, perhaps known only later."""
-    if link.lost_at_end[direction] is not None:
-        spoke = int(context.tracker.state.connections[link.number, s.C_LAST_ROW + direction])
-        if last is None or spoke < last:
-            return True
-    losses = context.tracker.state.rows(s.N_LOSSES)
-    mine = losses[(losses[:, s.L_CONNECTION] == link.number) & (losses[:, s.L_DIRECTION] == direction)]
-    inside = mine[:, s.L_AFTER_ROW] > first
-    return bool((inside if last is None else inside & (mine[:, s.L_BEFORE_ROW] < last)).any())
 
 
 def _overlaps(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
@@ -144,13 +132,15 @@ def _silences(context: Context, link: Link, kept: Kept, peer: list[int], *, is_w
     every = f", noop every {interval:g} s" if interval is not None else ""
     until = context.until_ns(link)
     silence = until - max(peer[n.P_HEARD + s.AT_TIME], peer[n.P_ANSWER_TIME])
-    is_heard = bool(peer[n.P_HEARD]) and peer[n.P_HEARD] >= peer[n.P_SINCE]
+    is_heard = bool(peer[n.P_HEARD]) and peer[n.P_HEARD] >= peer[n.P_SINCE] and not peer[n.P_UNSEEN]
     is_read = is_whole and link.lost_at_end[peer[n.P_PRODUCER]] is None
     if is_read and is_heard and not peer[n.P_OPEN] and silence > peer[n.P_SILENCE]:
         message = f"nothing for {duration(silence / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, [context.said(link.number, peer[n.P_HEARD :])], 1, until)
     told = kept.silences.told
     for event in told:
+        if context.may_lack(link.number, peer[n.P_PRODUCER], event[n.T_PLACE + s.AT_TIME], event[n.T_OTHER + s.AT_TIME]):
+            continue  # perhaps known only later
         places = [context.said(link.number, event[at:]) for at in (n.T_PLACE, n.T_OTHER)]
         message = f"nothing for {duration(event[n.T_TIME] / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count))

@@ -120,6 +120,7 @@ def _is_owing(context: Context, number: int) -> bool:
     filters = context.tracker.conversation.filters
     filter_ = filters[int(row[s.S_FILTER])] if row[s.S_FILTER] >= 0 else None
     is_filtered = filter_ is not None and ("collections" in filter_ or "scope" in filter_)
+    is_filtered = is_filtered or row[s.S_FILTER] == s.CUT_VALUE
     is_open = w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING and row[s.S_ANSWER] == w.A_ACCEPTED and row[s.S_IN_OSO] < 0
     is_endless = row[s.S_END] == s.GREATEST and not int(row[s.S_FLAGS]) & TO_AN_END & ~FROM_LATEST
     is_whole = of[s.C_LOSSES + producer] == row[s.S_LOSSES] and link.lost_at_end == (None, None)

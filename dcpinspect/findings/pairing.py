@@ -236,9 +236,9 @@ class Pairing:
             link = context.by_number.get(connection)
             if link is None or not link.has_handshake:
                 continue
-            known_to = context.known_up_to(link, direction)
+            known_until_ns = context.known_until_ns(link, direction)
             for place in places:
-                if place.row <= known_to:
+                if place.time_ns <= known_until_ns:
                     message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}: nobody asked"
                     yield Occurrence("unmatched-response", "warning", message, connection, (place,))
 
@@ -248,7 +248,7 @@ class Pairing:
         link = context.by_number.get(connection)
         if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
             return None
-        if context.known_up_to(link, 1 - direction) < ALL:
+        if context.known_until_ns(link, 1 - direction) < ALL:
             return None
         waited_ns = (link.closed_ns if link.closed else link.last_ns) - asked.place.time_ns
         if link.closed == "replaced":
@@ -268,9 +268,14 @@ class Pairing:
             streams = context.streams
             mine = np.flatnonzero((streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_VBUCKET] == asked.vbucket))
             mine = mine[(streams[mine, s.S_ANSWER] != w.A_ROLLBACK) & (streams[mine, s.S_ANSWER] != w.A_REFUSED)]
-            mine = mine[(streams[mine, s.S_OPAQUE] == asked.key[3]) & (streams[mine, s.S_OPENED + s.AT_ROW] < asked.place.row)]
+            opened_ns = streams[mine, s.S_OPENED + s.AT_TIME]
+            mine = mine[(streams[mine, s.S_OPAQUE] == asked.key[3]) & (opened_ns < asked.place.time_ns)]
+            mine = mine[np.argsort(streams[mine, s.S_OPENED + s.AT_TIME], kind="stable")]
             if not len(mine) or not streams[mine[-1], s.S_FORM] or int(streams[mine[-1], s.S_FLAGS]) & TAKEOVER:
                 continue
+            since_ns = int(streams[mine[-1], s.S_OPENED + s.AT_TIME])
+            if context.may_lack(connection, 1 - context.producer(connection), since_ns, asked.place.time_ns):
+                continue  # another request, which its state belongs to
             request = context.request(int(mine[-1]))
             message = "the state of the vbucket is set on a stream that was not requested with takeover"
             yield _of("takeover-sequence", asked, message, *([request] if request is not None else []), cause="not-requested")

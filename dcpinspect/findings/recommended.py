@@ -386,9 +386,8 @@ def _failover_log(talk: Talk) -> Said:
 
 def _may_have_asked_between(talk: Talk, before: int) -> bool:
     old = talk.context.streams[before]
-    row, time_ns = int(old[s.S_ANSWERED + s.AT_ROW]), int(old[s.S_ANSWERED + s.AT_TIME])
-    clients = talk.facts.clients
-    return any(clients.hides(one, row, time_ns) for one in clients.may_be(talk.link.number))
+    since_ns = int(old[s.S_ANSWERED + s.AT_TIME])
+    return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=int(old[s.S_VBUCKET]))
 
 
 def _resume_range(talk: Talk) -> Said:
@@ -446,7 +445,7 @@ def _given(talk: Talk, key: str) -> tuple[list[int], list[int]]:
     found: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
         value = int(talk.context.streams[number, s.S_FILTER])
-        parsed = talk.context.tracker.conversation.filters[value] if value >= 0 else {}
+        parsed = talk.context.tracker.conversation.filters[value] if value >= 0 else {} if value != s.CUT_VALUE else None
         if parsed is not None:
             found[key not in parsed].append(number)
     return found

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import FROM_LATEST, TO_AN_END, Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
@@ -78,7 +79,7 @@ RULES = (
         "stream",
         "warning",
         "after a rollback the client asks again from above the rollback seqno, with the same uuid",
-        "another request was accepted in between",
+        "another request was accepted in between, or may have been in what the capture lacks",
         "it loops: discard what is above the rollback seqno first",
     ),
     Rule(
@@ -122,22 +123,23 @@ _BAD_ENDS = (4, 5, 6, 8)
 
 def findings(context: Context) -> Iterator[Occurrence]:
     """All occurrences, client by client, in the order of the requests."""
+    clients = Clients(context)
     for numbers in context.of_client.values():
         for place, number in enumerate(numbers):
             row = context.streams[number]
             if row[s.S_FORM] and row[s.S_ANSWER] in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
-                yield from _answered(context, number, numbers[:place], numbers[place + 1 :])
+                yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :])
             yield from _ended(context, number)
 
 
-def _answered(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
+def _answered(context: Context, clients: Clients, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
     row = context.streams[number]
     bad = _bad_range(context, number, before)
     if bad is not None:
         yield bad
     if row[s.S_ANSWER] == w.A_ROLLBACK:
         yield _rolled_back(context, number)
-        not_honoured = _not_honoured(context, number, after)
+        not_honoured = _not_honoured(context, clients, number, after)
         if not_honoured is not None:
             yield not_honoured
     elif row[s.S_ANSWER] == w.A_REFUSED and bad is None:
@@ -242,14 +244,18 @@ def _rolled_back(context: Context, number: int) -> Occurrence:
     )
 
 
-def _not_honoured(context: Context, number: int, after: Sequence[int]) -> Occurrence | None:
+def _not_honoured(context: Context, clients: Clients, number: int, after: Sequence[int]) -> Occurrence | None:
     row = context.streams[number]
-    again = next((one for one in after if context.streams[one, s.S_FORM]), None)
-    if again is None:
+    told_ns = int(row[s.S_ANSWERED + s.AT_TIME])
+    again = next((one for one in after if context.streams[one, s.S_OPENED + s.AT_TIME] >= told_ns), None)
+    if again is None or not context.streams[again, s.S_FORM]:  # a stream whose request is missing was accepted
         return None
     other = context.streams[again]
+    asked_ns = int(other[s.S_OPENED + s.AT_TIME])
     to, start = plain(row[s.S_ROLLBACK]), plain(other[s.S_START])
     if start <= to or other[s.S_UUID] != row[s.S_UUID] or int(other[s.S_FLAGS]) & FROM_LATEST:
+        return None
+    if clients.may_have_said(int(row[s.S_CONNECTION]), told_ns, asked_ns, vbucket=int(row[s.S_VBUCKET])):
         return None
     places = (context.request(again), context.request(number), context.answer(number))
     return occurrence(

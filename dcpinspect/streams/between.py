@@ -13,6 +13,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.vague import Vague
 
 Table = npt.NDArray[np.int64]
 
@@ -44,14 +45,14 @@ class Client:
     """False: the connection's start was not captured, so it may be any consumer's of that host."""
 
 
-def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Client], links: Mapping[int, Link]) -> list[Extra]:
+def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Client], links: Mapping[int, Link], vague: Vague) -> list[Extra]:
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
     last: dict[tuple[str, int, int], int] = {}
     earlier: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     last_of_host: dict[tuple[str, int, int], int] = {}
     blind = _blind(connections, clients, links)
-    taken = (streams[:, s.S_ANSWER] == w.A_ACCEPTED) | (streams[:, s.S_SEEN] > 0)
+    taken = ((streams[:, s.S_ANSWER] == w.A_ACCEPTED) | (streams[:, s.S_SEEN] > 0)) & ~vague.streams
     order = np.argsort(streams[:, s.S_OPENED + s.AT_TIME], kind="stable")
     for number in order[taken[order]].tolist():
         stream = streams[number]
@@ -73,6 +74,8 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
         if not old[s.S_HAS_POSITION] or old[s.S_POSITION] >= stream[s.S_START] or old[s.S_IN_OSO] >= 0:
             continue
         time_ns = int(stream[s.S_OPENED + s.AT_TIME])
+        if vague.asked_between(client.name, key[1], int(old[s.S_OPENED + s.AT_TIME]), time_ns):
+            continue
         if _received_meanwhile(streams, earlier[key][:-1], old):
             continue
         if not _is_whole(old, connections, links) or not _is_over(old, time_ns, links):

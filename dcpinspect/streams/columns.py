@@ -66,6 +66,7 @@ class MessageColumns:
         """(messages, extras): a column a message, a row what some of them have besides."""
         facts = self._conversation.feed(batch)
         kind, is_headless = kinds(batch)
+        self._note_unread(batch, kind)
         kind[[row for row, _, _ in facts]] = s.FACT
         rows = np.flatnonzero(kind > 0)
         kind = kind[rows]
@@ -84,6 +85,14 @@ class MessageColumns:
             messages[s.M_EXTRA, places] = first + np.arange(len(table))
             first += len(table)
         return messages, np.concatenate([table for table, _ in extras])
+
+    def _note_unread(self, batch: MessageBatch, kind: Rows) -> None:
+        """Remembers the stream requests that nobody can read."""
+        decoded = batch.decoded
+        is_asked = (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
+        for row in np.flatnonzero(is_asked & (kind == 0)).tolist():
+            session = self._conversation.of(int(batch.connection[row]))
+            session.unread_requests.append((int(decoded.specific[row]), int(batch.time_ns[row])))
 
     def _fill(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: Table) -> None:
         decoded, numbers = batch.decoded, batch.decoded.numbers
@@ -260,6 +269,7 @@ def _lost(batch: MessageBatch, lost_before: Rows, rows: Rows, headless: Rows, me
     messages[s.M_DIRECTION, places] = direction[order]
     messages[s.M_PLACE + s.AT_ROW, places] = batch.row[lost_before]
     messages[s.M_PLACE + s.AT_FRAME, places] = (batch.file[lost_before] << s.FILE_SHIFT) | batch.frame[lost_before]
+    messages[s.M_PLACE + s.AT_TIME, places] = batch.time_ns[lost_before]
     table = np.zeros((len(places), s.EXTRA), dtype=np.int64)
     table[:, s.X_START], table[:, s.X_END] = start[order], end[order]
     return table, places

@@ -19,7 +19,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.elsewhere import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, Interval, Shown, Wanted
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.snapshots import DISK
+from dcpinspect.streams.snapshots import DISK, HISTORY
 
 Table = npt.NDArray[np.int64]
 
@@ -177,17 +177,27 @@ class Disputes:
                 continue
             if opcode in _DELETIONS and not (asked.deletions and is_all_there):
                 continue
-            if not is_all_there and not (asked.deletions and self._covers(other, row, end)):
+            if not is_all_there and not asked.deletions:
+                continue
+            if not is_all_there and not self._is_latest(other, row, end, came_again=theirs.came_later(seqno, end, key, collection)):
                 continue
             if not mine.came_later(seqno, end, key, collection) and not theirs.ended_later(seqno, end, collection):
                 return place
         return None
 
-    def _covers(self, stream: int, row: int, end: int) -> bool:
-        """Whether the snapshot of an event reaches to ``end``: then the event is the latest of its key up to there."""
+    def _is_latest(self, stream: int, row: int, end: int, *, came_again: bool) -> bool:
+        """Whether an event is the latest of its key up to ``end``: its snapshot reaches so far, and has no more than one of a key.
+
+        In one of history, which may have more, ``came_again`` says whether another one came.
+        """
         own = self._snapshots_of[stream]  # in order of rows
         place = int(np.searchsorted(self._snapshots[own, s.N_PLACE + s.AT_ROW], row)) - 1
-        return bool(place >= 0 and self._snapshots[own[place], s.N_LAYOUT] > s.UPR_LAYOUT and self._snapshots[own[place], s.N_END] >= end)
+        if place < 0:
+            return False
+        snapshot = self._snapshots[own[place]]
+        is_whole = not snapshot[s.N_TAINTED] and snapshot[s.N_LAYOUT] > s.UPR_LAYOUT and snapshot[s.N_END] >= end
+        has_one = not snapshot[s.N_FLAGS] & HISTORY or (snapshot[s.N_STATE] in _COMPLETE and not came_again)
+        return bool(is_whole and has_one)
 
 
 class Grouped:

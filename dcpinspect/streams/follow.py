@@ -47,8 +47,10 @@ def on_loss(i: int, messages: Ints, extras: Ints, connections: Ints, losses: Int
     losses[n, s.L_END] = extras[x, s.X_END]
     losses[n, s.L_BEFORE_ROW] = connections[c, s.C_LAST_ROW + d]
     losses[n, s.L_BEFORE_FRAME] = connections[c, s.C_LAST_FRAME + d]
+    losses[n, s.L_BEFORE_TIME] = connections[c, s.C_TIME + d]
     losses[n, s.L_AFTER_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
     losses[n, s.L_AFTER_FRAME] = messages[s.M_PLACE + s.AT_FRAME, i]
+    losses[n, s.L_AFTER_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
     losses[n, s.L_PREVIOUS] = connections[c, s.C_LAST_LOSS + d]
     connections[c, s.C_LAST_LOSS + d] = n
     connections[c, s.C_LOSSES + d] += 1
@@ -246,6 +248,8 @@ def on_answer(
             connections[c, s.C_ORPHANS] += 1
         return
     connections[c, s.C_SLOWEST] = max(connections[c, s.C_SLOWEST], extras[x, s.X_RTT])
+    if status == SUCCESS and streams[st, s.S_ORPHANS] < 0:
+        connections[c, s.C_ORPHANS] += 1  # as above, from now on
     orphans[r, s.R_CONNECTION] = -1
     copy_answer(st, r, orphans, streams)
     take_answer(st, k, i, messages, connections, keys, streams, snapshots, anomalies, counts)
@@ -283,7 +287,9 @@ def take_answer(
     if streams[st, s.S_STATE] != w.REQUESTED:
         return
     live = keys[k, s.K_LIVE]
-    may_be_closing = connections[c, s.C_LOSSES + 1 - connections[c, s.C_PRODUCER]] > 0  # the request for that may be lost
+    # the request for that may be lost, or be from before the capture
+    may_be_closing = connections[c, s.C_LOSSES + 1 - connections[c, s.C_PRODUCER]] > 0
+    may_be_closing = may_be_closing or (live >= 0 and connections[c, s.C_KNOWN] == 0 and streams[live, s.S_FORM] == 0)
     is_running = live >= 0 and w.ACCEPTED <= streams[live, s.S_STATE] <= w.STREAMING
     if is_running and not may_be_closing and not has_doubt(live, connections, streams):
         note(w.ALREADY_OPEN, i, st, live, 0, messages, streams, anomalies, counts)

@@ -46,7 +46,7 @@ class StreamFacts:
     """What causes depend on, by stream."""
 
     is_asked: Mask
-    """Its request was captured, or could not have left out collections."""
+    """Its request was captured with its value, or could not have left out collections."""
     is_opened: Mask
     """The open of its connection was captured."""
     has_filter: Mask
@@ -113,8 +113,10 @@ class Gaps:
         snapshots: Table,
         losses: Table,
         told: Mapping[int, Told],
+        facts: StreamFacts,
     ) -> None:
         """``told``: by number of the gap, what another stream says of it."""
+        self._facts = facts
         self.table = gaps
         """As the kernel wrote them."""
         self._extras = extras
@@ -215,9 +217,7 @@ class Gaps:
             if gap[s.G_FLAGS] & s.G_NO_MARKER and not gap[s.G_FLAGS] & s.G_IS_LOST:
                 return f"the marker before {rows} was not captured"
             if not gap[s.G_FLAGS] & s.G_IS_LOST:
-                return (
-                    f"de-duplicated or left out: {'the open of the connection' if self._is_asked(gap) else 'the request'} was not captured"
-                )
+                return f"de-duplicated or left out: {self._untold(gap)} was not captured"
             return self._loss(int(gap[s.G_LOSS]), int(gap[s.G_LOSSES]))
         if cause == w.ADVANCED:
             return f"SeqnoAdvanced in row {gap[s.G_BEFORE_AT + s.AT_ROW]}: nothing before it is visible to this client"
@@ -230,11 +230,14 @@ class Gaps:
             return f"the request in row {asked} asks for some collections only: filtered, or de-duplicated"
         return self._in_snapshot(gap, cause)
 
-    def _is_asked(self, gap: Table) -> bool:
-        return bool(self._streams[gap[s.G_STREAM], s.S_FORM])
+    def _untold(self, gap: Table) -> str:
+        if self._facts.is_asked[gap[s.G_STREAM]]:
+            return "the open of the connection"
+        stream = self._streams[gap[s.G_STREAM]]
+        return f"the value of the request in row {stream[s.S_OPENED + s.AT_ROW]}" if stream[s.S_FORM] else "the request"
 
     def _has_filter(self, gap: Table) -> bool:
-        return int(self._streams[gap[s.G_STREAM], s.S_FILTER]) >= 0
+        return bool(self._facts.has_filter[gap[s.G_STREAM]])
 
     def _in_snapshot(self, gap: Table, cause: int) -> str:
         snapshot = self._snapshots[gap[s.G_SNAPSHOT]]

@@ -39,7 +39,7 @@ class Listing(NamedTuple):
 
 
 class FailoverLog(NamedTuple):
-    """A failover log as it stood in an answer."""
+    """A failover log as it stood in an answer; empty where the capture lacks part of it."""
 
     raw: bytes
     at: At
@@ -86,6 +86,11 @@ class Heard:
         if not log.raw or len(log.raw) % 16 or len(log.raw) > _LONGEST_LOG or (self.logs and self.logs[-1].raw == log.raw):
             return
         self.logs = [*self.logs[1 - MOST_LOGS :], log]
+
+    def miss_log(self, at: At) -> None:
+        """The server told them, and the capture lacks part of it."""
+        if not self.logs or self.logs[-1].raw:
+            self.logs = [*self.logs[1 - MOST_LOGS :], FailoverLog(b"", at)]
 
     def tell_persisted(self, persisted: int, current: int, at: At) -> None:
         """The server said up to where the vbucket is on disk."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams.heard import At
 from dcpinspect.streams.links import Link
@@ -27,7 +28,7 @@ class KnownLog:
     """A failover log in an answer."""
 
     entries: tuple[tuple[int, int], ...]
-    """(uuid, seqno) of each branch, newest first."""
+    """(uuid, seqno) of each branch, newest first; empty where the capture lacks part of it."""
     connection: int
     at: At
 
@@ -38,6 +39,11 @@ class KnownLog:
     def has(self, uuid: int) -> bool:
         """Whether it names a branch."""
         return any(own == uuid for own, _ in self.entries)
+
+
+def told_at(log: KnownLog) -> tuple[int, int]:
+    """By what logs are in order: a hole holds back what came after it, so rows alone are not."""
+    return log.at.time_ns, log.at.row
 
 
 def place_at(row: Table, column: int) -> At:
@@ -73,12 +79,15 @@ class FailoverLogs:
             if entries is None:
                 entries = parsed[log] = tuple(failover_entries(conversation.logs[log]))
             self._add(int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET]), entries, place_at(row, s.S_ANSWERED))
+        for number in np.flatnonzero((streams[:, s.S_LOG] < 0) & (streams[:, s.S_STATUS] == Status.SUCCESS)).tolist():
+            row = streams[number]
+            self._add(int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET]), (), place_at(row, s.S_ANSWERED))
         for connection, session in sessions.items():
             for vbucket, heard in session.heard.items():
                 for told in heard.logs:
                     self._add(connection, vbucket, tuple(failover_entries(told.raw)), told.at)
         for logs in self._known.values():
-            logs.sort(key=lambda log: log.at.row)
+            logs.sort(key=told_at)
 
     def _add(self, connection: int, vbucket: int, entries: tuple[tuple[int, int], ...], at: At) -> None:
         if connection in self.origins:
@@ -91,7 +100,7 @@ class FailoverLogs:
                 yield vbucket, log
 
     def of(self, stream: int) -> Sequence[KnownLog]:
-        """The logs of a stream's vbucket on its server, in order of rows."""
+        """The logs of a stream's vbucket on its server, in the order in which they were told."""
         row = self._streams[stream]
         return self._known.get((self.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])), ())
 
@@ -105,10 +114,13 @@ class FailoverLogs:
         logs = self.of(stream)
         if not logs:
             return None
-        later = bisect_right(logs, int(self._streams[stream, s.S_ANSWERED + s.AT_ROW]), key=lambda log: log.at.row)
-        return logs[min(later, len(logs) - 1)]
+        return logs[min(self._place_after(logs, stream), len(logs) - 1)]
 
     def after(self, stream: int) -> Sequence[KnownLog]:
         """The logs that came after the answer of a stream."""
         logs = self.of(stream)
-        return logs[bisect_right(logs, int(self._streams[stream, s.S_ANSWERED + s.AT_ROW]), key=lambda log: log.at.row) :]
+        return logs[self._place_after(logs, stream) :]
+
+    def _place_after(self, logs: Sequence[KnownLog], stream: int) -> int:
+        at = place_at(self._streams[stream], s.S_ANSWERED)
+        return bisect_right(logs, (at.time_ns, at.row), key=told_at)

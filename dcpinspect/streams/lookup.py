@@ -165,12 +165,14 @@ def key_of_message(i: int, seed: int, messages: Ints, connections: Ints, slots: 
 @inline
 def is_backwards(st: int, i: int, kind: int, extras: Ints, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> bool:
     """Whether message ``i`` lies behind what stream ``st`` has, as the beginning of another stream would."""
-    if streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_POSITION_BY] == s.BY_START or streams[st, s.S_IN_OSO] >= 0:
+    if streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_IN_OSO] >= 0:
         return False
     position = streams[st, s.S_POSITION]
     if kind == s.MARKER:
         x = messages[s.M_EXTRA, i]
         n = streams[st, s.S_SNAPSHOT]
+        if streams[st, s.S_POSITION_BY] == s.BY_START:  # its first snapshot may begin below, and has more than what was owned
+            return bool(extras[x, s.X_LAYOUT] != s.UPR_LAYOUT and extras[x, s.X_END] <= position)
         if extras[x, s.X_LAYOUT] == s.UPR_LAYOUT or extras[x, s.X_START] > position:
             return False
         return bool(n < 0 or extras[x, s.X_START] != snapshots[n, s.N_START] or extras[x, s.X_END] != snapshots[n, s.N_END])

@@ -192,15 +192,19 @@ def on_oso(
         if not suspended and streams[st, s.S_FORM] > 0:
             note(w.OSO_STRUCTURE, i, st, 0, 0, messages, streams, anomalies, counts)
         streams[st, s.S_DISORDER] = 0
+        streams[st, s.S_HAS_POSITION] = 0  # what came in it since its start, which was not captured, nobody knows
         return
     snapshots[n, s.N_STATE] = w.COMPLETE_OSO
     snapshots[n, s.N_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
     if snapshots[n, s.N_TAINTED]:
         c = streams[st, s.S_CONNECTION]
         snapshots[n, s.N_LOSS] = connections[c, s.C_LAST_LOSS + connections[c, s.C_PRODUCER]]
+    losses = streams[st, s.S_POSITION_LOSSES]
     if snapshots[n, s.N_SEEN] > 0 and (streams[st, s.S_HAS_POSITION] == 0 or snapshots[n, s.N_LAST] > streams[st, s.S_POSITION]):
         move(st, snapshots[n, s.N_LAST], s.BY_EVENT, i, messages, connections, streams)
         streams[st, s.S_POSITION_IN] = n
+        if snapshots[n, s.N_TAINTED]:  # there may have been more
+            streams[st, s.S_POSITION_LOSSES] = losses
     advanced = snapshots[n, s.N_ADVANCED]
     if snapshots[n, s.N_HAS_ADVANCED] and (streams[st, s.S_HAS_POSITION] == 0 or advanced > streams[st, s.S_POSITION]):
         if streams[st, s.S_HAS_POSITION]:

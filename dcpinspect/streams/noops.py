@@ -200,7 +200,8 @@ def follow_noops(start: int, said: Ints, peers: Ints, events: Ints, counts: Ints
         if is_producer:
             heard = max(peers[c, P_HEARD + s.AT_TIME], peers[c, P_ANSWER_TIME])
             is_timed = peers[c, P_HEARD] >= peers[c, P_SINCE] and peers[c, P_HEARD] and not said[D_IS_LONG, i]
-            if is_timed and time_ns - heard > peers[c, P_SILENCE] and peers[c, P_OPEN] == 0:
+            is_waiting = peers[c, P_OPEN] or peers[c, P_UNSEEN]  # for the answer to a noop, which may not have been captured
+            if is_timed and time_ns - heard > peers[c, P_SILENCE] and not is_waiting:
                 count = tell(SILENT, c, time_ns - heard, 0, 0, peers, P_HEARD, said, i, -1, events, count)
             for part in range(s.PLACE):
                 peers[c, P_HEARD + part] = said[D_PLACE + part, i]

@@ -84,6 +84,8 @@ class Rollbacks:
             low = high = start
         asked = Asked(start, low, high, int(row[s.S_UUID]) & _MASK, int(row[s.S_FLAGS]))
         log = self._logs.nearest(number)
+        if log is not None and not log.entries:
+            log = None
         seen = self._seen(number, asked.uuid)
         why = explain_rollback(asked, to, log.entries if log is not None else None, seen)
         return Rollback(asked, to, why, log, seen, self._resumable(number, to, why.resume_uuid, log))

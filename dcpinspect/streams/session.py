@@ -94,6 +94,8 @@ class Session:
     """Where the first request for the newest seqnos of all vbuckets was."""
     is_cut: bool = False
     """The capture lacks a part of what was asked, or has more settings than are remembered."""
+    unread_requests: list[tuple[int, int]] = field(default_factory=list)
+    """(vbucket, time) of stream requests of whose extras the capture lacks a part."""
     high_seqnos: dict[int, HighSeqno] = field(default_factory=dict)
     active: Listing | None = None
     """Vbuckets that the server listed as active, newest list."""
@@ -192,6 +194,11 @@ class Conversation:
         vague: list[Fact] = [(row, s.C_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
         for row in np.flatnonzero(is_said & ~whole & np.isin(decoded.opcode, _ASKS)).tolist():
             self.of(int(batch.connection[row])).is_cut = True
+        is_log = np.isin(decoded.opcode, _KEPT_FAILOVER_LOGS) & decoded.is_response & (decoded.specific == Status.SUCCESS)
+        for row in np.flatnonzero(is_said & ~whole & is_log).tolist():
+            vbucket = batch.vbucket.at(row)
+            if vbucket is not None:
+                self.of(int(batch.connection[row])).heard.setdefault(int(vbucket), Heard()).miss_log(_at(batch, row))
         facts: list[Fact] = []
         self.news = []
         for row in rows.tolist():
@@ -404,13 +411,13 @@ def _object(raw: bytes) -> dict[str, Any] | None:
 
 
 def stream_request_values(batch: MessageBatch, rows: Rows, conversation: Conversation) -> tuple[Rows, Rows]:
-    """(number of the value or -1, stream-id, -1 for none or -2 where the capture lacks part of the value) of these stream requests."""
-    numbers = np.full(len(rows), -1, dtype=np.int64)
+    """(number of the value, stream-id) of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
     has_value = batch.decoded.value.size[rows] > 0
-    sids: Rows = np.where(np.isin(rows, batch.missing.row) & has_value, -2, -1)  # what comes before the value is there
-    for place in np.flatnonzero(has_value).tolist():
-        numbers[place], sid = conversation.filter_of(_value(batch, int(rows[place])))
-        sids[place] = sid if sid >= 0 else sids[place]
+    is_cut = np.isin(rows, batch.missing.row) & has_value  # what comes before the value is there
+    numbers: Rows = np.where(is_cut, s.CUT_VALUE, -1)
+    sids = numbers.copy()
+    for place in np.flatnonzero(has_value & ~is_cut).tolist():
+        numbers[place], sids[place] = conversation.filter_of(_value(batch, int(rows[place])))
     return numbers, sids
 
 

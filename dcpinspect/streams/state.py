@@ -51,7 +51,7 @@ nobody knows how many."""
 
 EXTRA = 10
 X_START, X_END, X_UUID, X_SNAPSHOT_START, X_SNAPSHOT_END, X_FLAGS, X_FORM, X_FILTER = range(8)
-"""Extras of a request. X_FORM: 1 as now, 2 the 40 bytes of UPR. X_FILTER: number of the parsed value, or -1."""
+"""Extras of a request. X_FORM: 1 as now, 2 the 40 bytes of UPR. X_FILTER: as S_FILTER."""
 X_STATUS, X_ROLLBACK, X_LOG, X_REQUEST, X_RTT = range(5)
 """Extras of an answer. X_LOG: number of the failover log, or -1. X_REQUEST: row of the request, or -1."""
 _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARED, X_PRESENT = range(9)
@@ -93,13 +93,16 @@ without a stream-id, the newest stream of its vbucket that was asked for with on
 ) = range(75)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
-captured. S_SEEN: seqnos received. S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message
-since could not be read (its row is S_UNREADABLE). S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
-may have begun an out-of-order snapshot. S_WHOLE: nothing of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from
-disk. S_ACKNOWLEDGED: seqno up to which a replica has said to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the
-request before this one of the same key that had no answer by then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket
-that was asked for with a stream-id, or -1. S_BEGUN_ROW: of the message that brought the stream here first; its request may have been read
-later."""
+captured. S_FILTER: number of the parsed value of the request, -1 for none, or CUT_VALUE. S_SEEN: seqnos received. S_POSITION_BY: what
+gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message since could not be read (its row is S_UNREADABLE).
+S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost may have begun an out-of-order snapshot. S_WHOLE: nothing
+of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from disk. S_ACKNOWLEDGED: seqno up to which a replica has said
+to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the request before this one of the same key that had no answer by
+then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket that was asked for with a stream-id, or -1. S_BEGUN_ROW: of the
+message that brought the stream here first; its request may have been read later."""
+
+CUT_VALUE = -2
+"""S_FILTER where the capture lacks part of the request's value: what it asks for, and the stream-id, nobody knows."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 
@@ -139,8 +142,10 @@ began; it is that, or where a snapshot ended, or a seqno inside the range of its
 of the earlier message of the same direction that this one contradicts, its row 0 for none."""
 
 (
-    L_CONNECTION, L_DIRECTION, L_START, L_END, L_BEFORE_ROW, L_BEFORE_FRAME, L_AFTER_ROW, L_AFTER_FRAME, L_PREVIOUS, LOSS_COLUMNS,
-) = range(10)  # fmt: skip
+    L_CONNECTION, L_DIRECTION, L_START, L_END, L_BEFORE_ROW, L_BEFORE_FRAME, L_BEFORE_TIME, L_AFTER_ROW, L_AFTER_FRAME, L_AFTER_TIME,
+    L_PREVIOUS, LOSS_COLUMNS,
+) = range(12)  # fmt: skip
+"""L_BEFORE_TIME, L_AFTER_TIME: capture times between which the bytes were sent; the first is 0 where nothing was said before."""
 
 O_SNAPSHOT, O_SEQNO, OSO_COLUMNS = range(3)
 

@@ -34,6 +34,7 @@ from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
+from dcpinspect.streams.vague import Vague
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
 from dcpinspect.tables.messages import MessageBatch
@@ -180,13 +181,15 @@ class Tracker:
         starved = {number: flow.is_full for number, flow in flows.items()}
         high_seqnos = _high_seqnos(sessions, clients)
         ends = _with_high_seqnos(Ends.of(streams, state.connections, by_number, starved), streams, clients, high_seqnos)
-        extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number), *self._out_of_order.gaps]
+        vague = Vague(streams, state.connections, by_number, sessions, clients)
+        extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
-        cause = causes(kernel_gaps, snapshots, self._facts(streams))
+        facts = self._facts(streams)
+        cause = causes(kernel_gaps, snapshots, facts)
         disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams), vbucket=self._compared)
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
-        found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told)
+        found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told, facts)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
         texts = Texts(self.conversation.filters, self.conversation.logs)
@@ -260,7 +263,7 @@ class Tracker:
             of = self.state.connections[connection]
             is_whole = bool(of[s.C_KNOWN]) and not of[s.C_LOSSES] and not of[s.C_LOSSES + 1]
             filter_ = self.conversation.filters[stream[s.S_FILTER]] if stream[s.S_FILTER] >= 0 else None
-            asked = stream[s.S_FORM] > 0
+            asked = stream[s.S_FORM] > 0 and stream[s.S_FILTER] != s.CUT_VALUE
             found[number] = subscription(self.conversation.sessions[connection], filter_, asked=bool(asked), is_whole=is_whole)
         return found
 
@@ -274,9 +277,8 @@ class Tracker:
 
     def _facts(self, streams: Table) -> StreamFacts:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
-        # number -1, no value, finds the last one
-        has_filter = np.array([*filters, False], dtype=np.bool_)[streams[:, s.S_FILTER]]
-        asked = streams[:, s.S_FORM] > 0
+        has_filter = np.array([*filters, False], dtype=np.bool_)[np.maximum(streams[:, s.S_FILTER], -1)]  # no value finds the last one
+        asked = (streams[:, s.S_FORM] > 0) & (streams[:, s.S_FILTER] != s.CUT_VALUE)
         skips, opened, bare = (np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3))
         for number, session in self.conversation.sessions.items():
             skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)

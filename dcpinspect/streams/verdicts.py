@@ -46,6 +46,8 @@ class Ends:
     """Time of the connection's latest packet."""
     slowest: Table
     """Longest time that the connection took to answer a stream request."""
+    is_vague: Mask
+    """Something that may have moved the stream's position was not captured or cannot be read."""
 
     @staticmethod
     def of(streams: Table, connections: Table, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
@@ -65,7 +67,8 @@ class Ends:
         full = np.array([starved.get(number, False) for number in range(len(connections))], dtype=np.bool_)
         slowest = np.minimum(connections[number, s.C_SLOWEST], _LONG)
         none = np.full(len(streams), s.LEAST)
-        return Ends(closed[number], lost, full[number], none, np.zeros(len(streams), dtype=np.int64), now[number], slowest)
+        vague = connections[number, s.C_LOSSES + producer] != streams[:, s.S_POSITION_LOSSES]
+        return Ends(closed[number], lost, full[number], none, np.zeros(len(streams), dtype=np.int64), now[number], slowest, vague)
 
 
 def is_over(streams: Table, ends: Ends) -> Mask:
@@ -96,10 +99,14 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
     unanswered = answer == w.A_UNANSWERED
     never = unanswered & (waited | ends.is_closed)
     is_ended = np.isin(state, (w.ENDED, w.DRAINING)) | (ends.is_closed & (state != w.REQUESTED))
+    # a message that cannot be read may have been the last one of its snapshot
+    unread = runs & (streams[:, s.S_POSITION_LOSSES] < 0) & (streams[:, s.S_UNREADABLE] > current[:, s.N_PLACE + s.AT_ROW])
     unmarked = (streams[:, s.S_FORM] == 0) & (streams[:, s.S_MARKERS] == 0)
-    unknown = unmarked | ends.is_lost | (state == w.LEFT) | (state == w.REQUESTED)
+    unknown = unmarked | unread | ends.is_lost | (state == w.LEFT) | (state == w.REQUESTED)
     quiet_since = np.maximum(streams[:, s.S_LATEST + s.AT_TIME], ends.high_time)
-    is_known = streams[:, s.S_HAS_POSITION] != 0  # not from latest before the first marker: what the server had by then is not asked for
+    is_known = (
+        streams[:, s.S_HAS_POSITION] != 0
+    ) & ~ends.is_vague  # not from latest before the first marker: what the server had by then is not asked for
     behind = is_known & (ends.high_seqno > streams[:, s.S_POSITION]) & (ends.now - quiet_since > np.maximum(PATIENCE_NS, 10 * ends.slowest))
     complete = (is_marked & np.isin(current[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED))) | (
         ~is_marked & (streams[:, s.S_MARKERS] > 0) & (streams[:, s.S_SUSPENDED] == 0)
@@ -176,7 +183,7 @@ def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, 
         "snapshot_start": Numbers(s.unbiased(streams[:, s.S_SNAPSHOT_START]), asked_range),
         "snapshot_end": Numbers(s.unbiased(streams[:, s.S_SNAPSHOT_END]), asked_range),
         "request_flags": Worded(flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]),
-        "filter": Worded(streams[:, s.S_FILTER], texts.filters),
+        "filter": Worded(np.maximum(streams[:, s.S_FILTER], -1), texts.filters),
         "answer": Worded(answer, w.ANSWERS),
         "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),
         "rollback_seqno": Numbers(s.unbiased(streams[:, s.S_ROLLBACK]), rolled),

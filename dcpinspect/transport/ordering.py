@@ -267,7 +267,11 @@ def order_segments(
             continue
 
         if flags & (FIN | RST):
-            note_close(c, BY_RST if flags & RST else BY_FIN, f & 1, packet, frame, file, time, connections)
+            k = flows[g, TAIL]
+            known = flows[g, BASE] + (flows[g, NEXT] if k < 0 else nodes[k, N_OFFSET] + nodes[k, N_LENGTH])
+            # it may acknowledge a FIN that was not captured, or not yet
+            is_second = not flags & RST and flags & ACK and flows[g, BASE] >= 0 and distance(ack, known) == 1
+            note_close(c, BY_RST if flags & RST else BY_FIN, (g if is_second else f) & 1, packet, frame, file, time, connections)
         if flags & ACK and flows[g, BASE] < 0 and flows[f, STARTED] == 1 and seq == flows[f, BASE]:
             # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
             flows[g, BASE] = ack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.findings.clients import PATIENCE_NS, Clients
 from dcpinspect.findings.context import Context
+from dcpinspect.streams import state as s
 from tests.streams.told import Seen, Told, opened, packets
 
 
@@ -44,11 +45,17 @@ def test_connections_without_a_beginning_may_be_anybodys_of_their_host() -> None
     assert found.may_be(3) == {1, 2, 3, 4}
 
 
-def test_what_was_lost_after_a_row_may_hide_a_request() -> None:
+def test_what_was_lost_between_two_times_may_hide_a_request() -> None:
     talk = opened("kafka:1")
     talk.stream(7)
     with talk.lost():
         talk.stream(8)
     talk.stream(9)
-    found = clients(talk)
-    assert [found.hides(1, row, 0) for row in (5, 6, 7)] == [True, True, False]
+    seen = Seen(packets(talk))
+    first_ns, second_ns = seen.tracker.state.rows(s.N_STREAMS)[:, s.S_OPENED + s.AT_TIME].tolist()
+    found = Clients(Context(seen.tracker, seen.links))
+    assert found.may_have_said(1, first_ns, second_ns, vbucket=8)
+    assert found.may_have_heard(1, first_ns, second_ns)
+    assert found.may_have_said(1, first_ns, vbucket=8)
+    assert not found.may_have_said(1, second_ns, vbucket=8)
+    assert not found.may_have_said(1, 0, first_ns, vbucket=8)

@@ -121,6 +121,18 @@ def test_a_log_in_a_hole_tells_nothing() -> None:
     assert rules(talk) == []
 
 
+def test_a_log_of_which_the_capture_lacks_a_part_tells_nothing_either() -> None:
+    talk = opened()
+    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+    talk.stream(7, log=[(branch, 0) for branch in range(100, 110)])
+    assert [one.rule for one in findings(talk, rules=RULES)] == ["unknown-vbucket-uuid"]
+    assert findings(talk, rules=RULES, snaplen=150) == []
+    talk = opened()
+    talk.stream(7, start=150, uuid=FOREIGN, rollback=0)
+    talk.failover_log(7, [(branch, 0) for branch in range(100, 110)])
+    assert findings(talk, rules=RULES, snaplen=150) == []
+
+
 # -- no-common-history ---------------------------------------------------------------------------------------------
 
 

@@ -412,6 +412,18 @@ def test_what_the_producer_said_may_be_in_a_hole() -> None:
     assert check(talk) == []
 
 
+def test_a_noop_that_was_lost_may_be_what_the_producer_waits_for() -> None:
+    talk = nooping("1")
+    talk.noop()
+    with talk.lost():
+        ask(talk, 9)
+    talk.failover_log(7, [(1, 0)])
+    talk.wait(10)
+    answer(talk, 9)
+    go_on(talk)
+    assert "silent-connection" not in [rule for rule, _ in told(talk)]
+
+
 # -- all ----------------------------------------------------------------------------------------------------------------------------------
 
 

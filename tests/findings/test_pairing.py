@@ -222,6 +222,16 @@ def test_a_state_set_on_a_stream_without_takeover() -> None:
     assert found(talk) == []
 
 
+def test_a_request_with_takeover_may_lie_in_a_hole() -> None:
+    talk, stream = takeover()
+    with talk.lost():
+        stream.end()
+        again = talk.stream(7, flags=["takeover"], opaque=stream.opaque)
+    again.set_state("pending")
+    talk.noop()
+    assert [rule for rule, _, _ in found(talk) if rule == "takeover-sequence"] == []
+
+
 def test_a_request_that_was_refused_meanwhile_changes_nothing() -> None:
     talk, stream = takeover("takeover")
     talk.stream(7, status=Status.KEY_EEXISTS, opaque=stream.opaque)

@@ -137,6 +137,47 @@ def test_a_rollback_that_the_client_does_not_follow() -> None:
     assert [one.message for one in warnings(talk) if one.rule == "rollback-not-honoured"] == ["asked again from 150, above 100"]
 
 
+def asked_again(talk: Told, vbucket: int = 7) -> list[str]:
+    talk.stream(vbucket, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    return [one.message for one in warnings(talk) if one.rule == "rollback-not-honoured"]
+
+
+def test_a_stream_that_was_accepted_after_the_rollback_excuses_the_next_request() -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    talk.stream(7, start=100, uuid=OLD).end("too-slow")
+    assert asked_again(talk) == []
+
+
+def test_that_stream_may_be_known_by_its_messages_alone() -> None:
+    talk = opened()
+    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    with talk.lost():
+        stream = talk.stream(7, start=100, uuid=OLD)
+    stream.snapshot(100, 150, "memory")
+    stream.mutation(150, "k")
+    stream.end("too-slow")
+    assert asked_again(talk) == []
+
+
+def test_and_it_may_lie_in_a_hole_on_any_connection_of_the_client() -> None:
+    first, second = opened(port=50_001), opened(port=50_002)
+    first.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    with second.lost():
+        second.stream(7, start=100, uuid=OLD).end("too-slow")
+    second.noop()
+    second.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    assert [one for one in warnings(first, second) if one.rule == "rollback-not-honoured"] == []
+
+
+def test_a_request_that_was_under_way_when_the_rollback_was_told_is_no_answer_to_it() -> None:
+    talk = opened()
+    first = talk.stream_request(7, 40, start=150, uuid=OLD)
+    talk.stream_request(7, 41, start=150, uuid=OLD, waits=False)
+    talk.stream_answer(first, rollback=100)
+    assert [one for one in warnings(talk) if one.rule == "rollback-not-honoured"] == []
+
+
 def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:
     talk = opened()
     talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=0)

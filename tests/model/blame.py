@@ -6,6 +6,7 @@ anything else there is nothing to say but notes; and each of these must point at
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -65,13 +66,11 @@ def answers(tape: Tape) -> dict[Said, Said | None]:
     return found
 
 
-def unfounded(tape: Tape, found: Read, ends: Collection[int] | None = None) -> list[str]:
+def unfounded(tape: Tape, found: Read, vanished: Collection[int] = ()) -> list[str]:
     """Findings worse than a note for which nothing that was said accounts.
 
-    ``ends``: connections whose end is in the capture, None for all that have one. Where the end is missing without a trace, a reading
-    sees a connection on which nobody says anything any more.
+    ``vanished``: connections whose end is missing without a trace; a reading sees ones on which nobody says anything any more.
     """
-    vanished = {one.connection for one in tape.entries if isinstance(one, Closed) and ends is not None and one.connection not in ends}
     by_row = {one.row: one.said for one in found.heard}
     until_ns = max((one.said.time_ns for one in found.heard), default=0)
     answered = answers(tape)
@@ -83,8 +82,10 @@ def unfounded(tape: Tape, found: Read, ends: Collection[int] | None = None) -> l
                 continue  # without a SYN, and too little of it read to know which connection of its addresses this is
             if not finding.places:  # of the connection
                 said = [one.said for one in found.heard if one.said.connection == found.connections[finding.connections[0] - 1]]
-            is_absence = finding.rule in COMES_NO_MORE and _is_absent(tape, said, finding, until_ns)
+            is_absence = finding.rule in COMES_NO_MORE and _is_absent(found, tape, said, finding, until_ns)
             if finding.rule in ("silent-connection", "noop-unanswered") and len(finding.places) == 1:  # up to the end of the capture
+                is_absence = bool(said) and said[0].connection in vanished
+            if finding.rule == "flow-control-stall":
                 is_absence = bool(said) and said[0].connection in vanished
             if not is_absence and not _is_accounted_for(tape, finding, said, answered):
                 rows = [place.row for place in finding.places]
@@ -99,6 +100,10 @@ def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answer
         return any((one.connection, one.by == "client") in asked for one in tape.entries if isinstance(one, Closed) and one.by)
     if finding.rule == "rollback-loop":
         told = [one for one, answer in answered.items() if answer is not None and ACCOUNTS["rollback"](answer)]
+        ends = [
+            one for one in tape.said if one.name == "dcp_stream_end" and one.side == "request" and one.parts["end_reason"] == "rollback"
+        ]
+        told = ends if finding.cause == "stream-end" else told
         return any(Counter(one.parts["vbucket"] for one in told)[vbucket] >= 2 for vbucket in finding.vbuckets)
     if finding.rule == "missing-response":
         return any(one in answered and answered[one] is None for one in said)
@@ -106,21 +111,29 @@ def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answer
     return accounts is not None and any(accounts(one) for each in said for one in (each, answered.get(each)) if one is not None)
 
 
-def _is_absent(tape: Tape, pointed: Sequence[Said], finding: Finding, until_ns: int) -> bool:
+def _is_absent(found: Read, tape: Tape, pointed: Sequence[Said], finding: Finding, until_ns: int) -> bool:
     """Whether the client, or its server, had nothing more to say, until then, of the vbucket of what a finding points at first."""
     if not pointed or not finding.vbuckets:
         return False
     is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
     # what a server has may be told on another connection; what it sent last was sent later
     offender = max(pointed, key=lambda one: one.time_ns) if is_servers else pointed[0]
+    # and it may be told on a connection of another client
+    connection = found.connections[finding.connections[0] - 1] if finding.connections else offender.connection
     names = {one.connection: one.parts["key"].split(":")[0] for one in tape.said if one.name == "dcp_open" and one.side == "request"}
     own = names.get(offender.connection)
     later = (
         one
         for one in tape.said
-        if offender.time_ns < one.time_ns <= until_ns
-        and (one.connection == offender.connection if is_servers else names.get(one.connection) == own)
+        if offender.time_ns < one.time_ns <= until_ns and (one.connection == connection if is_servers else names.get(one.connection) == own)
     )
     missing = COMES_NO_MORE[finding.rule]
-    asked = {(one.name, one.parts.get("vbucket")) for one in later if one.side == "request"}
-    return any(not any((name, vbucket) in asked for name in missing) for vbucket in finding.vbuckets)
+    asked = {(one.name, one.parts.get("vbucket"), _sid(one)) for one in later if one.side == "request"}
+    return any(not any((name, vbucket, finding.sid) in asked for name in missing) for vbucket in finding.vbuckets)
+
+
+def _sid(said: Said) -> int | None:
+    """The stream-id of a message, which a stream request has in its value."""
+    value = said.parts.get("value") if said.name == "dcp_stream_req" else None
+    sid = json.loads(value).get("sid") if value else said.parts.get("sid")
+    return int(sid) if sid is not None else None

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from tests.model.compare import nanoseconds, shown
 from tests.model.expect import Tables
 from tests.model.facts import OneOf, Record, Snapshot, Stream
-from tests.model.reading import Capture, Read, whole
+from tests.model.reading import Capture, Read
 from tests.model.tape import Said
 
 _TABLES = ("connections", "streams", "snapshots", "gaps")
@@ -60,7 +60,7 @@ class Claims:
         torn = self._torn()
         self._tables = {name: [r for r in found.tables[name] if r["connection"] not in torn] for name in _TABLES}
         self._opened = {one.said.connection + 1 for one in found.heard if one.said.name == "dcp_open" and one.is_whole}
-        self._silent = self._flows_cut_short()
+        self._silent = {number + 1 for number in capture.cut_short}
         self._names = {row: _ASKED.get((said.name, said.side), said.name) for said, row in rows.items()}
         self._alike = self._joined()
         self._streams: dict[tuple[object, ...], list[Stream]] = {}
@@ -90,22 +90,6 @@ class Claims:
         flows = {self._capture.laid.connection_of[place]: self._capture.laid.packets[place].flow[:2] for place in self._capture.places}
         missed = {flow for index, flow in flows.items() if index + 1 not in told}
         return torn | {number for number, index in self._numbers.items() if flows.get(index - 1) in missed}
-
-    def _flows_cut_short(self) -> set[int]:
-        """Connections whose last bytes or whose end are missing without a trace: to the reading they just fell silent."""
-        out: set[int] = set()
-        kept = set(self._capture.places)
-        last: dict[tuple[int, int], int] = {}
-        for place, packet in enumerate(self._capture.laid.packets):
-            last[self._capture.laid.connection_of[place] + 1, packet.flow[2]] = place
-        for (number, _), place in last.items():
-            if place not in kept:
-                out.add(number)
-        ends = self._capture.ends
-        for number, end in whole(self._capture.tape, self._capture.laid).ends.items():
-            if number not in ends or ends[number].by != end.by:
-                out.add(number + 1)
-        return out
 
     def _joined(self) -> dict[int, list[Stream]]:
         """Of each true stream by its id, itself and those of its opaque that nothing which was read tells from it.

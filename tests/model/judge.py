@@ -14,7 +14,7 @@ from tests.model.facts import Heard
 from tests.model.packets import laid
 from tests.model.play import play
 from tests.model.reading import Capture, begun, cut, disordered, doubled, lossy, one_sided, read, snapped, whole
-from tests.model.tape import START_NS, Said
+from tests.model.tape import START_NS, Closed, Said
 
 COMPLETE = ("whole", "in pieces", "disordered", "doubled", "cut")
 """What can become of a capture, so that nothing is missing before its end: the tables have to be exact."""
@@ -66,10 +66,11 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     sizes = [rng.randrange(1, 40) for _ in range(100)] if damage == "in pieces" else []
     found = read(left, sizes, remembers=damage == "in pieces")
     if damage in COMPLETE:
-        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, left.ends)
+        vanished = {one.connection for one in left.tape.entries if isinstance(one, Closed)} - left.ends.keys()
+        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, vanished)
     heard = read(capture).heard
     rows: dict[Said, int] = {one.said: one.row for one in heard}
-    return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found, left.ends)
+    return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found, left.cut_short)
 
 
 def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = "") -> str | None:

@@ -58,6 +58,18 @@ class Capture:
         return found
 
     @property
+    def cut_short(self) -> set[int]:
+        """Connections whose last bytes or whose end are missing without a trace: to a reading they just fell silent."""
+        last = {
+            (number, packet.flow[2]): place
+            for place, (number, packet) in enumerate(zip(self.laid.connection_of, self.laid.packets, strict=True))
+        }
+        kept, ends = set(self.places), self.ends
+        out = {number for (number, _), place in last.items() if place not in kept}
+        whole_ends = whole(self.tape, self.laid).ends.items()
+        return out | {number for number, end in whole_ends if number not in ends or ends[number].by != end.by}
+
+    @property
     def last_ns(self) -> dict[int, int]:
         """Time of the last packet of each connection."""
         return {self.laid.connection_of[place]: self.laid.packets[place].time_ns for place in self.places}

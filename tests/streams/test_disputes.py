@@ -361,3 +361,17 @@ def test_streams_that_agree_are_not_looked_at() -> None:
     later_marker(shows, without=[4])
     later_marker(lacks, without=[4])
     assert looked_for(Seen(packets(one, two), remembers=False)) == []
+
+
+@pytest.mark.parametrize(("later", "cause"), [(False, "unexplained"), (True, "deduplicated")])
+def test_a_change_in_history_is_the_latest_of_its_key_only_if_no_other_follows(later: bool, cause: str) -> None:
+    (one, shows), (two, lacks) = pair()
+    shows.snapshot(0, 5, "disk", "checkpoint", "history")
+    shows.mutation(1, "a")
+    shows.mutation(2, "b")
+    if later:
+        shows.deletion(3, "b")
+    shows.mutation(4, "d")
+    shows.mutation(5, "e")
+    changes(lacks, 5, "disk", "checkpoint", without=[2, 3])  # and the deletion was purged
+    assert gap(one, two)["cause"] == cause

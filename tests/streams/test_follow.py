@@ -12,7 +12,7 @@ from dcpinspect.reading import Reading
 from dcpinspect.streams import follow
 from dcpinspect.streams import state as s
 from tests.peers.script import Stream
-from tests.streams.told import Seen, Told, opened, packets
+from tests.streams.told import Seen, Told, opened, packets, tables
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 
@@ -114,3 +114,13 @@ def test_samples_give_the_same_tables_in_both_forms(path: Path, monkeypatch: pyt
             list(reading)
             found.append({name: table.records() for name, table in reading.tables.by_name.items()})
     assert found[0] == found[1]
+
+
+def test_a_stream_that_began_before_the_capture_may_have_been_closed_before_it() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    talk.begin()
+    stream.mutation(1, "a")
+    talk.stream(7, start=1)
+    assert tables(talk).anomalies == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peers.script import Stream
-from tests.streams.told import Record, Told, opened, tables
+from tests.streams.told import Record, Seen, Told, opened, packets, tables
 
 
 def streaming(*, end: int = 100, kinds: tuple[str, ...] = ("memory", "checkpoint"), **options: object) -> tuple[Told, Stream]:
@@ -296,3 +296,27 @@ def test_gaps_stand_in_the_order_of_the_rows_that_end_them() -> None:
         one.mutation(seqno, "a")
         other.mutation(seqno, "a")
     assert [(gap["vbucket"], gap["before_seqno"]) for gap in tables(talk).gaps] == [(7, 3), (8, 3), (7, 9), (8, 9)]
+
+
+def test_a_request_without_its_value_may_have_named_collections() -> None:
+    talk = opened()
+    stream = talk.stream(7, value={"collections": ["0", "8"]})
+    stream.snapshot(0, 9, "memory", "checkpoint", "history")
+    stream.mutation(1, "a")
+    stream.mutation(4, "d")
+    (gap,) = tables(talk).gaps
+    assert gap["cause"] == "filtered"
+    (gap,) = Seen([packet.cut(130) for packet in packets(talk)]).gaps
+    assert (gap["cause"], gap["evidence"]) == (
+        "capture-loss",
+        "de-duplicated or left out: the value of the request in row 5 was not captured",
+    )
+
+
+def test_a_request_with_options_alone_names_no_collections() -> None:
+    talk = opened("test:1", "skip-deletes-in-initial-backfill")
+    stream = talk.stream(7, value={"uid": "1"})
+    stream.snapshot(0, 9, "disk", "checkpoint")
+    stream.mutation(4, "d")
+    (gap,) = tables(talk).gaps
+    assert (gap["cause"], gap["evidence"]) == ("filtered", "the connection was opened without deletions of the first backfill")

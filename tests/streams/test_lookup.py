@@ -303,3 +303,16 @@ def test_streams_whose_ids_a_snaplen_cut_off_accuse_nobody() -> None:
     seen = Seen([packet.cut(130) for packet in packets(talk)])
     assert seen.anomalies == []
     assert sorted((record["sid"] or 0, record["items"]) for record in seen.streams)[-2:] == [(1, 1), (2, 1)]
+
+
+def test_a_marker_that_ends_where_the_stream_begins_is_of_another_one_if_something_was_lost() -> None:
+    talk = opened()
+    stream = talk.stream(7, start=48, opaque=9)
+    with talk.lost():
+        stream.close()
+        stream = talk.stream(7, start=24, opaque=9)
+    stream.snapshot(24, 48, "disk", "checkpoint")
+    stream.mutation(36, "a")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(record["requested_start"], record["items"]) for record in seen.streams] == [(48, 0), (None, 1)]

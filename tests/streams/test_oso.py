@@ -81,3 +81,30 @@ def test_an_out_of_order_snapshot_that_never_ends_has_no_gaps() -> None:
     seen = tables(talk)
     assert seen.gaps == []
     assert seen.snapshots[0]["state"] == "cut"
+
+
+def test_what_came_in_a_snapshot_with_a_hole_is_not_the_position_that_a_client_resumes_from() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(5, "e")
+    with talk.lost():
+        stream.mutation(9, "i")
+    stream.mutation(2, "b")
+    stream.oso("end")
+    stream.end("too-slow")
+    talk.stream(7, start=9, uuid=0xD0C5_0000_0000_0001)
+    assert "resumed" not in [gap["cause"] for gap in tables(talk).gaps]
+
+
+def test_what_came_before_the_end_of_a_snapshot_whose_start_was_lost_neither() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.oso("start")
+        stream.mutation(9, "i")
+    stream.mutation(2, "b")
+    stream.oso("end")
+    stream.end("too-slow")
+    talk.stream(7, start=9, uuid=0xD0C5_0000_0000_0001)
+    assert "resumed" not in [gap["cause"] for gap in tables(talk).gaps]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.peers.script import Stream
-from tests.streams.told import Record, Told, opened, tables
+from tests.streams.told import Record, Seen, Told, opened, packets, tables
 
 
 def verdict(talk: Told) -> str:
@@ -230,3 +230,16 @@ def test_a_stream_is_not_silent_that_sent_something_after_a_marker_that_was_lost
         stream.mutation(1, "a")
     stream.mutation(3, "c")
     assert verdict(talk) == "unknown-capture"
+
+
+def test_a_message_that_nobody_can_read_may_have_been_the_last_of_its_snapshot() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "a")
+    stream.mutation(2, "b")
+    captured = packets(talk)
+    assert Seen(captured).streams[0]["verdict"] == "caught-up"
+    captured[-2] = captured[-2].cut(54 + 24 + 4)
+    (record,) = Seen(captured).streams
+    assert (record["items"], record["verdict"]) == (2, "unknown-capture")

@@ -14,7 +14,7 @@ from dcpinspect.transport.ordering import MAX_WAITING, order_segments
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.waiting import NODE_COST
 from tests import builders
-from tests.builders import ACK, Conversation, Segment
+from tests.builders import ACK, FIN, Conversation, Segment
 from tests.damage import PORT, Talk, batches
 
 
@@ -220,3 +220,21 @@ def test_a_syn_after_the_end_of_a_connection_of_which_nothing_else_was_captured_
         transport.feed(part)
     assert [(one.number, one.starts) for one in transport.connections] == [(1, "mid-stream"), (2, "handshake")]
     assert [life.closed for life in transport.lifetimes] == ["fin", ""]
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_fin_that_acknowledges_another_one_which_was_lost_is_the_second(lost: int) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.send(1, b"abc")
+    talk.send(1, b"def")
+    talk.send(1, flags=FIN | ACK)
+    talk.send(0, flags=FIN | ACK)
+    captured = talk.packets
+    del captured[-2]
+    if lost:
+        del captured[-3]
+    transport = Reassembler((PORT,))
+    for part in batches(captured):
+        transport.feed(part)
+    assert [(life.closed, life.closed_by) for life in transport.lifetimes] == [("fin", 1)]

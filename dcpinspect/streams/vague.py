@@ -1,0 +1,60 @@
+"""Stream requests of which the capture lacks so much that nobody knows which stream of their vbucket they ask for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.streams import state as s
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import Session
+
+Table = npt.NDArray[np.int64]
+
+_STREAM_IDS = "enable_stream_id"
+
+
+class Vague:
+    """The vague requests of a reading."""
+
+    def __init__(
+        self,
+        streams: Table,
+        connections: Table,
+        links: Mapping[int, Link],
+        sessions: Mapping[int, Session],
+        clients: Mapping[int, str],
+    ) -> None:
+        """``clients``: the consumer of each connection."""
+        self.streams: Mask = (streams[:, s.S_FILTER] == s.CUT_VALUE) & (streams[:, s.S_MARKERS] == 0) & (streams[:, s.S_SEEN] == 0)
+        """Streams whose stream-id may be in what is missing of their request, and of which nothing came that has it."""
+        for number in np.unique(streams[self.streams, s.S_CONNECTION]).tolist():
+            if number in links and _has_no_ids(connections[number], links[number], sessions[number]):
+                self.streams &= streams[:, s.S_CONNECTION] != number
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for connection, vbucket, time_ns in streams[self.streams][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_OPENED + s.AT_TIME]].tolist():
+            if connection in clients:
+                found[clients[connection], vbucket].append(time_ns)
+        for connection, session in sessions.items():
+            for vbucket, time_ns in session.unread_requests if connection in clients else ():
+                found[clients[connection], vbucket].append(time_ns)
+        self._times = {key: np.sort(times) for key, times in found.items()}
+
+    def asked_between(self, client: str, vbucket: int, since_ns: int, until_ns: int | None = None) -> bool:
+        """Whether a client asked so for a stream of a vbucket between two times, or from the first on."""
+        times = self._times.get((client, vbucket))
+        if times is None:
+            return False
+        first = int(np.searchsorted(times, since_ns, side="right"))
+        return first < len(times) and (until_ns is None or bool(times[first] < until_ns))
+
+
+def _has_no_ids(connection: Table, link: Link, session: Session) -> bool:
+    """Whether it is certain that stream-ids are not in use."""
+    consumer = 1 - max(0, int(connection[s.C_PRODUCER]))
+    is_told = link.has_handshake and not session.is_cut and not connection[s.C_LOSSES + consumer] and link.lost_at_end[consumer] is None
+    return is_told and session.control(_STREAM_IDS) is None
