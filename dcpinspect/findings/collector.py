@@ -21,6 +21,8 @@ from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 SHOWN = 3
 """Occurrences of a finding whose messages are named, besides the last one."""
+MOST_ADVICE = 3
+"""Different things to do that one finding names."""
 MANY_VBUCKETS = 4
 """From so many vbuckets on, what they share is one finding."""
 
@@ -284,16 +286,25 @@ class Collector:
             count=heap.count,
         )
 
+    @staticmethod
+    def _next(heaps: list[_Heap]) -> str | None:
+        """What to do, vbucket by vbucket where it differs; None where it differs too much, or the rule says it."""
+        by_next: dict[str | None, list[int]] = {}
+        for heap in heaps:
+            by_next.setdefault(heap.first.next, []).append(heap.first.vbucket or 0)
+        if len(by_next) == 1 or None in by_next or len(by_next) > MOST_ADVICE:
+            return next(iter(by_next)) if len(by_next) == 1 else None
+        return "; ".join(f"vb {ranges(sorted(set(vbuckets)))}: {advice}" for advice, vbuckets in by_next.items())
+
     def _many(self, heaps: list[_Heap]) -> Finding:
         heaps = sorted(heaps, key=lambda heap: heap.places[:1])
         whole = self._one(heaps[0])
         vbuckets = sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None})
         last = max(heap.last_time_ns for heap in heaps)
         seconds = (last - whole.first_time_ns) / 1e9
-        shares_next = len({heap.first.next for heap in heaps}) == 1
         return replace(
             whole,
-            next=whole.next if shares_next else self._rules[whole.rule].next,
+            next=self._next(heaps) or self._rules[whole.rule].next,
             message=f"{heaps[0].first.shared or whole.message} on {len(vbuckets)} vbuckets in {duration(seconds)}: {ranges(vbuckets)}",
             vbuckets=tuple(vbuckets),
             sid=None,

@@ -210,7 +210,26 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
     passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {status_meaning(status)}"
-    return occurrence(context, number, "stream-refused", severity, message, places, cause=status_name(status).replace("_", "-"))
+    advice = _elsewhere(context, number) if status == Status.NOT_MY_VBUCKET else None
+    cause = status_name(status).replace("_", "-")
+    return occurrence(context, number, "stream-refused", severity, message, places, cause=cause, next_=advice)
+
+
+def _elsewhere(context: Context, number: int) -> str:
+    """Where the vbucket is, as the answer has it."""
+    row = context.streams[number]
+    connection, vbucket = int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET])
+    redirects = context.session(connection).redirects
+    if vbucket not in redirects:
+        return "ask for a new cluster map, and then the node that it names for the vbucket"
+    server = context.by_number[connection].server
+    node = redirects[vbucket]
+    if node is None:
+        return "the map in the answer has no active node for the vbucket: ask again once a new map names one"
+    node = node.replace("$HOST", server.rpartition(":")[0])
+    if node == server:
+        return f"the map in the answer names this same node, {node}: it is still taking over, ask again after a while"
+    return f"the map in the answer names {node}: ask there"
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:

@@ -1,4 +1,4 @@
-"""Which node has which vbucket, as a server's cluster map says it."""
+"""Which node has which vbucket, as a server's cluster map says it: in answers to who asks for it, and to who asked the wrong node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 _MOST = 1 << 10
 """Vbuckets, and nodes: buckets have no more."""
 _MOST_TEXT = 255
+_LONGEST = 1 << 22
+"""Bytes of a map that is read; those of the largest buckets have some tens of thousands."""
+_KEPT = 4
+"""Maps that are kept: many answers have the same."""
 
 
 def active_nodes(text: bytes) -> dict[int, str]:
@@ -16,6 +20,8 @@ def active_nodes(text: bytes) -> dict[int, str]:
     Source: the bucket configuration in terse form, ``vBucketServerMap``, which names nodes once and lists by vbucket their numbers, the
     active one first, -1 for none.
     """
+    if len(text) > _LONGEST:
+        return {}
     try:
         found: Any = json.loads(text)
         servers, vbuckets = found["vBucketServerMap"]["serverList"], found["vBucketServerMap"]["vBucketMap"]
@@ -24,3 +30,21 @@ def active_nodes(text: bytes) -> dict[int, str]:
         return {vbucket: names[node] for vbucket, node in enumerate(chains) if 0 <= node < len(names)}
     except (ValueError, RecursionError, KeyError, TypeError, IndexError):
         return {}
+
+
+class ClusterMaps:
+    """The maps that were read last, by what they are made of."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, dict[int, str]] = {}
+
+    def nodes(self, text: bytes) -> dict[int, str]:
+        """As ``active_nodes``; not to be changed."""
+        found = self._kept.pop(text, None)
+        if found is None:
+            found = active_nodes(text)
+        if len(text) <= _LONGEST:
+            self._kept[text] = found
+        if len(self._kept) > _KEPT:
+            del self._kept[next(iter(self._kept))]
+        return found

@@ -20,7 +20,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
-from dcpinspect.streams.cluster_map import active_nodes
+from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.collections import Manifest
 from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno, Listing
 from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
@@ -100,6 +100,8 @@ class Session:
     active: Listing | None = None
     """Vbuckets that the server listed as active, newest list."""
     cluster_map: Listing | None = None
+    redirects: dict[int, str | None] = field(default_factory=dict)
+    """By vbucket that was asked for at the wrong node: the one that the map in the answer names, None where it has none."""
     replicas: set[int] = field(default_factory=set)
     """Vbuckets that the server listed as replicas."""
     heard: dict[int, Heard] = field(default_factory=dict)
@@ -153,6 +155,7 @@ class Conversation:
         """Parsed values of stream requests, each different one once."""
         self.logs: list[bytes] = []
         """Failover logs as they stand in answers, each different one once."""
+        self._maps = ClusterMaps()
         self._filter_numbers: dict[bytes, int] = {}
         self._log_numbers: dict[bytes, int] = {}
 
@@ -189,6 +192,8 @@ class Conversation:
         decoded = batch.decoded
         whole = readable(batch)
         is_said = _SESSION[decoded.opcode] & ~decoded.is_server & decoded.has_magic
+        is_redirect = decoded.is_response & (decoded.specific == Status.NOT_MY_VBUCKET) & (decoded.value.size > 0)
+        is_said |= is_redirect & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
         rows = np.flatnonzero(is_said & whole)
         is_vague = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
         vague: list[Fact] = [(row, s.C_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
@@ -277,7 +282,9 @@ class Conversation:
     def _answer(self, batch: MessageBatch, row: int, opcode: int, session: Session, asked: Any, facts: list[Fact]) -> None:
         status = int(batch.decoded.specific[row])
         good = status == Status.SUCCESS
-        if opcode == Opcode.HELLO and good:
+        if status == Status.NOT_MY_VBUCKET:
+            self._redirect(batch, row, session)
+        elif opcode == Opcode.HELLO and good:
             granted = np.frombuffer(_value(batch, row), ">u2").tolist() if batch.decoded.fits[row] else []
             session.features, session.hello_row = tuple(feature_name(code) for code in granted), int(batch.row[row])
         elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
@@ -303,7 +310,7 @@ class Conversation:
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
         elif opcode == Opcode.GET_CLUSTER_CONFIG and good:
-            nodes = active_nodes(_document(batch, row))
+            nodes = self._maps.nodes(_document(batch, row))
             session.cluster_map = Listing(nodes, _at(batch, row)) if nodes else session.cluster_map
         elif opcode == Opcode.COLLECTIONS_GET_MANIFEST and good:
             session.manifest.take_answer(_object(_value(batch, row)) or {})
@@ -315,6 +322,16 @@ class Conversation:
                 persisted = batch.number("last_persisted_seqno", row)
                 if persisted is not None:
                     session.heard[vbucket].tell_persisted(persisted, seqno, at)
+
+    def _redirect(self, batch: MessageBatch, row: int, session: Session) -> None:
+        """The answer of a node that has not the vbucket may say who has."""
+        nodes = self._maps.nodes(_document(batch, row))
+        if not nodes:
+            return
+        session.cluster_map = Listing(nodes, _at(batch, row))
+        vbucket = batch.vbucket.at(row)
+        if vbucket is not None and (vbucket in session.redirects or len(session.redirects) < _MOST):
+            session.redirects[vbucket] = nodes.get(vbucket)
 
     @staticmethod
     def _high_seqno(session: Session, vbucket: int, high: HighSeqno) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.findings.candidates import Candidates
@@ -89,14 +90,19 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
     assert len(late.findings({}, {"cause": ("effect",)})) == 2
 
 
-def test_a_rule_that_is_told_once_puts_two_vbuckets_together() -> None:
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(2, "vb 7: do 7; vb 8: do 8"), (3, "vb 7: do 7; vb 8: do 8; vb 9: do 9"), (4, "look")],
+)
+def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_each_of_a_few(count: int, expected: str) -> None:
     rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True)
     collector = Collector({"r": rule})
-    for vbucket in (7, 8):
+    for vbucket in range(7, 7 + count):
         place = Place(vbucket, 1, "s2c", 0, 0, 1, vbucket)
         collector.add(Occurrence("r", "warning", f"told {vbucket}", 1, (place,), vbucket, next=f"do {vbucket}", shared="told"))
     (one,) = collector.findings({})
-    assert (one.message, one.next, one.vbuckets) == ("told on 2 vbuckets in 0 us: 7–8", "look", (7, 8))
+    assert one.message == f"told on {count} vbuckets in 0 us: 7–{6 + count}"
+    assert (one.next, one.vbuckets) == (expected, tuple(range(7, 7 + count)))
 
 
 def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
@@ -234,6 +237,74 @@ def test_what_is_wrong_with_a_request_says_why_it_is_refused() -> None:
     talk.send("client", asked)
     talk.answer("dcp_stream_req", 9, status=Status.EINVAL)
     assert [one.rule for one in warnings(talk)] == ["unknown-flag-bits"]
+
+
+def redirected(*vbuckets: int, nodes: Sequence[str] = ("10.0.0.7:11210",), value: bytes | None = None, datatype: int = 1) -> Told:
+    """Streams that are asked for at a node that has not the vbuckets; the map in its answers has them on ``nodes`` by turns."""
+    chains = [[-1] if not nodes else [number % len(nodes)] for number in range(64)]
+    text = json.dumps({"rev": 3, "vBucketServerMap": {"serverList": nodes, "vBucketMap": chains}}).encode()
+    talk = opened()
+    for opaque, vbucket in enumerate(vbuckets, 0x50):
+        seqnos: dict[str, Any] = {"start_seqno": 0, "end_seqno": 9, "snapshot_start_seqno": 0, "snapshot_end_seqno": 0}
+        talk.send("client", encode("dcp_stream_req", vbucket=vbucket, opaque=opaque, flags=0, vbucket_uuid=0, **seqnos))
+        answer = encode(
+            "dcp_stream_req",
+            "response",
+            opaque=opaque,
+            status=Status.NOT_MY_VBUCKET,
+            datatype=datatype,
+            value=text if value is None else value,
+        )
+        talk.send("server", answer)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("nodes", "advice"),
+    [
+        (["10.0.0.7:11210"], "the map in the answer names 10.0.0.7:11210: ask there"),
+        (["$HOST:11211"], "the map in the answer names 10.0.0.2:11211: ask there"),
+        (
+            ["10.0.0.2:11210"],
+            "the map in the answer names this same node, 10.0.0.2:11210: it is still taking over, ask again after a while",
+        ),
+        ([], "the map in the answer has no active node for the vbucket: ask again once a new map names one"),
+    ],
+)
+def test_the_map_in_an_answer_says_where_to_ask(nodes: list[str], advice: str) -> None:
+    (found,) = warnings(redirected(7, nodes=nodes or ["a:1"]) if nodes else redirected(7, value=MAP_WITHOUT_7))
+    assert (found.rule, found.cause, found.next) == ("stream-refused", "not-my-vbucket", advice)
+
+
+MAP_WITHOUT_7 = b'{"vBucketServerMap": {"serverList": ["a:1"], "vBucketMap": [[0], [0], [0], [0], [0], [0], [0], [-1], [0]]}}'
+
+
+def test_a_map_may_be_compressed() -> None:
+    (found,) = warnings(redirected(7, value=encode_snappy(MAP_WITHOUT_7.replace(b"-1", b"0")), datatype=3))
+    assert found.next == "the map in the answer names a:1: ask there"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"{}", b"[" * 9000, b"\xff\xfe", b'{"vBucketServerMap": {"serverList": [1], "vBucketMap": 7}}', b'{"error":{"context":"no"}}'],
+)
+@pytest.mark.parametrize("datatype", [0, 1, 3])
+def test_an_answer_without_a_map_says_to_get_one(value: bytes, datatype: int) -> None:
+    (found,) = [one for one in warnings(redirected(7, value=value, datatype=datatype)) if one.rule == "stream-refused"]
+    assert found.next == "ask for a new cluster map, and then the node that it names for the vbucket"
+
+
+def test_vbuckets_that_have_moved_to_two_nodes_are_told_node_by_node() -> None:
+    (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1"]))
+    assert found.vbuckets == tuple(range(1, 9))
+    assert (
+        found.next == "vb 1, 3, 5, 7: the map in the answer names c:1: ask there; vb 2, 4, 6, 8: the map in the answer names b:1: ask there"
+    )
+
+
+def test_vbuckets_that_have_moved_to_many_nodes_are_told_with_the_rules_own_advice() -> None:
+    (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1", "d:1", "e:1"]))
+    assert found.next.startswith("the status says what to change")
 
 
 def test_an_end_that_the_client_asked_for_is_no_news() -> None:
