@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from dcpinspect.cli.output import Output
     from dcpinspect.findings.finding import Finding
-    from dcpinspect.findings.rule import Rule
-    from dcpinspect.reading import Reading
+    from dcpinspect.findings.lint import Verdict
+    from dcpinspect.streams.links import Link
 
 SARIF = "sarif"
 LINT = "lint"
@@ -81,18 +81,15 @@ def check(
 ) -> int:
     """Say what is wrong in captures: worst first, with the messages that show it and what to do."""
     # Deferred: NumPy and the decoder; --help and completion do without.
-    from dcpinspect.findings.checker import RULES
     from dcpinspect.reading import Reading
 
-    is_sarif = format_ == SARIF or (format_ is None and output is not None and output.lower().endswith(f".{SARIF}"))
-    chosen = Format.JSON if is_sarif else choose_format(None if format_ is None else Format(format_), output)
-    options.refuse_unused(context, SARIF if is_sarif else chosen, {"csv_guard": (Format.CSV,)})
+    chosen, is_sarif = chosen_format(context, format_, output)
     if write is None and options.is_typed(context, "around"):
         raise UsageError("--around: is for the packets of -w FILE")
     redactor = options.redactor(redact, redact_salt)
     if write is not None and redactor is not None:
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
-    wanted = _rules(rule, family, no_rule, lint=lint)
+    wanted = rules_of(rule, family, no_rule, lint=lint)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
         packets = stack.enter_context(EvidenceFile(write, captures, output=output, around=around)) if write is not None else None
@@ -111,52 +108,74 @@ def check(
                 if not is_whole:
                     complain(INTERRUPTED)
                 found = reading.findings(is_whole=is_whole)
+                assert reading.checker is not None
+                files, links = [file.name for file in reading.capture.files], reading.engine.links
                 if is_sarif:
-                    _put_sarif(out, found, [RULES[one] for one in wanted], reading, is_whole=is_whole)
+                    put_sarif(out, found, wanted, files, links, is_whole=is_whole)
                 else:
-                    _put(out, found, chosen, reading, guard=csv_guard, lint=lint and is_whole)
+                    verdicts = reading.checker.verdicts(links) if lint and is_whole else None
+                    put(out, found, chosen, files, links, verdicts, guard=csv_guard)
                 if packets is not None:
                     packets.write(found, reading)
         status = report(reading, stats=stats)
-        return FOUND if _fails(found, fail_on) and status != UsageError.exit_status else status
+        return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
 
 
-def _put(out: Output, found: Sequence[Finding], format_: Format, reading: Reading, *, guard: bool, lint: bool) -> None:
+def chosen_format(context: typer.Context, format_: CheckFormat | None, output: str | None) -> tuple[Format, bool]:
+    """The format that is asked for, and whether it is SARIF, which is JSON. Raises UsageError for options that it has no use for."""
+    is_sarif = format_ == SARIF or (format_ is None and output is not None and output.lower().endswith(f".{SARIF}"))
+    chosen = Format.JSON if is_sarif else choose_format(None if format_ is None else Format(format_), output)
+    options.refuse_unused(context, SARIF if is_sarif else chosen, {"csv_guard": (Format.CSV,)})
+    return chosen, is_sarif
+
+
+def put(
+    out: Output,
+    found: Sequence[Finding],
+    format_: Format,
+    files: Sequence[str],
+    links: Sequence[Link],
+    verdicts: Sequence[Verdict] | None,
+    *,
+    guard: bool,
+) -> None:
+    """Write findings of captures. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked."""
     from dcpinspect.cli.tables import write_records
     from dcpinspect.findings.checker import RULES
     from dcpinspect.findings.record import finding_records
     from dcpinspect.render.findings import report_lines
     from dcpinspect.render.lint import lint_lines
 
-    files = [file.name for file in reading.capture.files]
     if format_ is Format.TEXT:
         lines = list(report_lines(found, files, out.painter()))
-        if lint:
-            assert reading.checker is not None
-            links = reading.engine.links
-            lines += lint_lines(reading.checker.verdicts(links), links, out.painter())
+        if verdicts is not None:
+            lines += lint_lines(verdicts, links, out.painter())
         out.put("".join(f"{line}\n" for line in lines))
         out.is_complete = True
     else:
         write_records(finding_records(found, RULES, files), None, format_, out, guard=guard)
 
 
-def _put_sarif(out: Output, found: Sequence[Finding], rules: Sequence[Rule], reading: Reading, *, is_whole: bool) -> None:
+def put_sarif(
+    out: Output, found: Sequence[Finding], rules: Sequence[str], files: Sequence[str], links: Sequence[Link], *, is_whole: bool
+) -> None:
+    """Write findings of captures as SARIF; ``rules``: ids of those that were looked for."""
     from dcpinspect.export.json_table import plain_json
     from dcpinspect.export.sarif import sarif_log
+    from dcpinspect.findings.checker import RULES
 
-    files = [file.name for file in reading.capture.files]
-    out.put(plain_json(sarif_log(found, rules, files, reading.engine.links, is_whole=is_whole)) + b"\n")
+    out.put(plain_json(sarif_log(found, [RULES[one] for one in rules], files, links, is_whole=is_whole)) + b"\n")
     out.is_complete = True
 
 
-def _fails(found: Sequence[Finding], fail_on: FailOn) -> bool:
+def fails(found: Sequence[Finding], fail_on: FailOn) -> bool:
+    """Whether there are findings that make the exit status 1."""
     from dcpinspect.findings.rule import SEVERITIES
 
     return fail_on is not FailOn.NEVER and any(SEVERITIES.index(one.severity) <= SEVERITIES.index(fail_on.value) for one in found)
 
 
-def _rules(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
+def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
     """Ids of the rules that are asked for. Raises UsageError."""
     from dcpinspect.findings.checker import RULES
 

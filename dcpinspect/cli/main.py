@@ -42,10 +42,20 @@ COMMANDS = {
     "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
     "connections": "Print who is connected, what was negotiated, how it is.",
     "sql": "Ask captures a query in SQL.",
+    "pipeline": "Bring directories of captures into tables, with Spark.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",
     "schema": "Print the JSON Schema of an output.",
 }
 """Name and summary of every command, in the order of ``--help``."""
+
+GROUPS = {
+    "pipeline": {
+        "run": "Read captures that are new, and write the tables anew.",
+        "check": "Say what is wrong in all captures of a pipeline.",
+        "info": "Say what a pipeline has read, and what tables it made of that.",
+    },
+}
+"""Commands that have commands of their own, and these with their summaries: functions of the module of the first."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -95,20 +105,29 @@ def program() -> TyperGroup:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
     for name, summary in COMMANDS.items():
-        group.add_command(DeferredCommand(name, summary))
+        group.add_command(_group(name, summary) if name in GROUPS else DeferredCommand(name, summary))
     return group
+
+
+def _group(name: str, summary: str) -> TyperGroup:
+    found = TyperGroup(name=name, help=summary, short_help=summary, rich_markup_mode=None)
+    for command, about in GROUPS[name].items():
+        found.add_command(DeferredCommand(command, about, group=name))
+    return found
 
 
 class DeferredCommand(TyperCommand):
     """A command known by name and summary, which stands in for the real one until that is needed."""
 
-    def __init__(self, name: str, summary: str) -> None:
+    def __init__(self, name: str, summary: str, *, group: str | None = None) -> None:
         super().__init__(name, help=summary, rich_markup_mode=None)
         self._name = name
+        self._module = group or name
+        self._table = f"{group}-{name}" if group else name  # in the config file
 
     def load(self) -> TyperCommand:
         """Import the command's module and build the command from its function."""
-        function = getattr(import_module(f"dcpinspect.cli.{self._name}"), self._name)
+        function = getattr(import_module(f"dcpinspect.cli.{self._module}"), self._name)
         app = typer.Typer(rich_markup_mode=None, add_completion=False)
         app.command(self._name, cls=_Command)(function)
         command = typer.main.get_command(app)
@@ -122,9 +141,15 @@ class DeferredCommand(TyperCommand):
         if not extra.get("resilient_parsing"):  # completing a line must not fail on a broken config file
             from dcpinspect.cli import config  # deferred: only a command that runs needs it, --help does not
 
-            extra["obj"] = config.load(COMMANDS)
-            extra["default_map"] = extra["obj"].defaults(self._name, _settings(command))
+            extra["obj"] = config.load(_tables())
+            extra["default_map"] = extra["obj"].defaults(self._table, _settings(command))
         return command.make_context(info_name, _with_empty_values(args), parent, **extra)
+
+
+def _tables() -> list[str]:
+    """The tables that the config file may have: of a command of a group, ``pipeline-run``."""
+    groups = [f"{group}-{name}" for group, names in GROUPS.items() for name in names]
+    return [*(name for name in COMMANDS if name not in GROUPS), *groups]
 
 
 def _with_empty_values(arguments: list[str]) -> list[str]:

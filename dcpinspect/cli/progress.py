@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any, Self
 
 PATIENCE = 1.0
 """Seconds that pass before there is a bar."""
@@ -55,3 +56,37 @@ def _paint(what: str, position: Callable[[], int], size: int | None, done: threa
         task = bar.add_task(what, total=size)
         while not done.wait(INTERVAL):
             bar.update(task, completed=position())
+
+
+class Steps:
+    """A bar on the terminal for what is done in steps that somebody else counts; without a terminal, nothing. Leaves nothing there."""
+
+    def __init__(self) -> None:
+        self._wanted = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._bar: Any = None
+        self._task: Any = None
+        self._what = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, what: str, done: int, of: int) -> None:
+        """``done`` of so many steps of ``what`` are done."""
+        if not self._wanted:
+            return
+        if self._bar is None:
+            from rich.console import Console  # deferred, as above
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+            self._bar.start()
+        if what != self._what:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._task, self._what = self._bar.add_task(what, total=of), what
+        self._bar.update(self._task, completed=done, total=of)

@@ -162,6 +162,15 @@ class Checker:
         whole._places = dict(sorted(places, key=lambda item: item[0])[:MOST_PLACES])
         return whole
 
+    def only(self, rules: Iterable[str]) -> Checker:
+        """What it would have found if it had been asked for these of its rules only."""
+        other = Checker(Tracker(), set(rules) & self._rules.keys(), with_keys=self._with_keys)
+        other._tracker = self._tracker
+        for name in _FOUND:
+            setattr(other, name, getattr(self, name))
+        other._collector = self._collector.only(other._rules)
+        return other
+
     @staticmethod
     def look(batch: MessageBatch) -> list[Candidates]:
         """What is wrong with messages by themselves, for ``take``; in any thread, since nothing else is looked at."""

@@ -199,8 +199,12 @@ class Collector:
 
     def copy(self) -> Collector:
         """A collector that goes on by itself."""
-        other = Collector(self._rules)
-        other._heaps = {key: replace(heap, shown=list(heap.shown)) for key, heap in self._heaps.items()}
+        return self.only(self._rules)
+
+    def only(self, rules: Mapping[str, Rule]) -> Collector:
+        """A collector of these rules that goes on by itself."""
+        other = Collector(rules)
+        other._heaps = {key: replace(heap, shown=list(heap.shown)) for key, heap in self._heaps.items() if key[0] in rules}
         return other
 
     def doubt(self, rules: Collection[str], spans: Mapping[int, Sequence[tuple[int, int]]]) -> None:

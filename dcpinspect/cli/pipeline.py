@@ -1,0 +1,152 @@
+"""``dcpinspect pipeline``: directories of captures into tables, with Spark; what is wrong in all of them, and what there is."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dcpinspect.cli import check as checking
+from dcpinspect.cli import options
+from dcpinspect.cli.output import opened
+from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import DamagedCapture, UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dcpinspect.spark.run import Summary
+
+MAX_LINES = 10
+"""Damaged captures told one by one."""
+
+Out = Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")]
+
+
+class OnError(StrEnum):
+    """What becomes of the run when a capture cannot be read."""
+
+    KEEP = "keep"
+    FAIL = "fail"
+
+
+def run(
+    captures: Annotated[list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, patterns, or directories with captures.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables; what is in it is brought up to date.")
+    ],
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]; without, this machine does it.")
+    ] = None,
+    conf: Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")] = None,
+    port: options.Port = None,
+    capture_point: Annotated[
+        str | None,
+        typer.Option(
+            "--capture-point",
+            metavar="dir|stem|name:NAME",
+            help="What files of one capture point have in common: their directory (without this option), their name up to its number, "
+            "or that all are of one.",
+        ),
+    ] = None,
+    on_error: Annotated[
+        OnError, typer.Option("--on-error", help="A capture that cannot be read: keep on, and say so in the tables, or fail.")
+    ] = OnError.KEEP,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> int:
+    """Read captures that are new, and write the tables anew."""
+    from dcpinspect.spark.run import Options
+    from dcpinspect.spark.run import run as run_pipeline
+    from dcpinspect.spark.tasks import spark_tasks
+
+    extra_ports, find_ports = (None, None) if port is None else options.ports(port)
+    wanted = Options(
+        captures,
+        output,
+        point_rule=capture_point,
+        extra_ports=None if extra_ports is None else tuple(extra_ports),
+        find_ports=find_ports,
+        fails=on_error is OnError.FAIL,
+    )
+    settings = _settings(conf)
+    with Steps() as steps:
+        summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
+    _print(summary, as_json=json)
+    for one in summary.problems[:MAX_LINES]:
+        if one["severity"] != "note":
+            place = "" if one["offset"] is None else f", offset {one['offset']}"
+            complain(f"{one['file']}{place}: {one['what']}")
+    if len(summary.problems) > MAX_LINES:
+        complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
+    return 0 if summary.is_whole else DamagedCapture.exit_status
+
+
+def _settings(conf: Sequence[str] | None) -> dict[str, str]:
+    found = {}
+    for one in conf or ():
+        name, sign, value = one.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"--conf {escape(one)}: write KEY=VALUE, as in spark.driver.memory=4g")
+        found[name.strip()] = value
+    return found
+
+
+def _print(summary: Summary, *, as_json: bool) -> None:
+    from dcpinspect.render.pipeline import summary_lines
+
+    if as_json:
+        _put_json(summary.record)
+    else:
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in summary_lines(summary.record)).encode())
+
+
+def _put_json(record: Mapping[str, Any]) -> None:
+    from dcpinspect.export.json_table import plain_json
+
+    sys.stdout.buffer.write(plain_json(dict(record)) + b"\n")
+
+
+@options.shared(checking.check, without=("captures", "output", "write", "around", "port", "stats", "redact", "redact_salt"))
+def check(context: typer.Context, out: Out, output: options.OutputFile = None, **choices: Any) -> int:
+    """Say what is wrong in all captures of a pipeline: worst first, with the messages that show it and what to do."""
+    from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.outputs import state_of
+    from dcpinspect.spark.whole import compared
+
+    format_, is_sarif = checking.chosen_format(context, choices["format_"], output)
+    lint = choices["lint"]
+    rules = checking.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=lint)
+    manifest = Manifest.newest(out)
+    found_in = compared(manifest).merged
+    assert found_in.checker is not None
+    checker = found_in.checker.only(rules)
+    found = checker.findings(found_in.links, found_in.coverage)
+    with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
+        if is_sarif:
+            checking.put_sarif(file, found, rules, found_in.files, found_in.links, is_whole=True)
+        else:
+            verdicts = checker.verdicts(found_in.links) if lint else None
+            checking.put(file, found, format_, found_in.files, found_in.links, verdicts, guard=choices["csv_guard"])
+    states = {state_of(manifest, one) for one in manifest.units}
+    if checking.fails(found, choices["fail_on"]):
+        return checking.FOUND
+    return DamagedCapture.exit_status if states & {"bad", "damaged"} else 0
+
+
+def info(out: Out, json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> int:
+    """Say what a pipeline has read, and what tables it made of that."""
+    from dcpinspect.render.pipeline import info_lines
+    from dcpinspect.spark.info import pipeline_info
+    from dcpinspect.spark.manifest import Manifest
+
+    found = pipeline_info(Manifest.newest(out))
+    if json:
+        _put_json(found)
+    else:
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in info_lines(found)).encode())
+    return 0

@@ -1,0 +1,59 @@
+"""What a pipeline did, and what there is now, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dcpinspect.escape import escape
+
+MAX_LINES = 10
+"""Points, and damaged places, told one by one."""
+
+
+def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """A run, from its summary."""
+    seconds = record["seconds"]
+    if not record["captures"]:
+        yield f"nothing new: {_captures(record['known'])} had been read before"
+    else:
+        known = f", {record['known']:,} had been read before" if record["known"] else ""
+        rate = record["messages"] / max(seconds["whole"] - seconds.get("start", 0), 1e-3)
+        yield f"read {_captures(record['captures'])}, {_bytes(record['bytes'])}, {record['packets']:,} packets{known}"
+        yield f"{record['messages']:,} messages in {seconds['whole']:.1f} s, {rate:,.0f} a second without the start of Spark"
+    if record["quarantined"] or record["damaged"]:
+        yield f"{record['quarantined']:,} captures could not be read, {record['damaged']:,} are damaged"
+    yield from _tables(record["rows"])
+    yield f"tables in {escape(record['out'])}, run {record['batch']}"
+
+
+def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
+    """An output, from what is known of it."""
+    yield f"{record['runs']:,} runs, the newest by dcpinspect {escape(record['program'])}"
+    yield "captures: " + (", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count) or "none")
+    for one in record["points"][:MAX_LINES]:
+        times = f", {one['first_time']} to {one['last_time']}" if one["first_time"] else ""
+        yield f"  {escape(one['point'])}: {_captures(one['captures'])}, {_bytes(one['bytes'])}, {one['packets']:,} packets{times}"
+    if len(record["points"]) > MAX_LINES:
+        yield f"  and {len(record['points']) - MAX_LINES:,} more points; the table captures has all"
+    yield from _tables(record["tables"])
+    for one in record["problems"][:MAX_LINES]:
+        place = "" if one["offset"] is None else f", offset {one['offset']}"
+        yield f"{one['severity']}: {one['file']}{place}: {one['what']}"
+    if len(record["problems"]) > MAX_LINES:
+        yield f"{len(record['problems']) - MAX_LINES:,} more problems; the table bad has all"
+
+
+def _tables(rows: Mapping[str, int]) -> Iterator[str]:
+    yield "rows: " + ", ".join(f"{count:,} {name}" for name, count in rows.items())
+
+
+def _captures(count: int) -> str:
+    return f"{count:,} capture{'' if count == 1 else 's'}"
+
+
+def _bytes(size: int) -> str:
+    for unit, shift in (("GB", 30), ("MB", 20), ("kB", 10)):
+        if size >= 1 << shift:
+            return f"{size / (1 << shift):.1f} {unit}"
+    return f"{size} B"

@@ -1,0 +1,113 @@
+"""The analysis of one part: the engine over the bundles of some connections, from the first capture of their point to the last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.findings.checker import RULES
+from dcpinspect.parts import Part, shown
+from dcpinspect.reading import Reading
+from dcpinspect.spark.bundles import Bundled
+from dcpinspect.spark.message_files import MessageFiles
+
+if TYPE_CHECKING:
+    from dcpinspect.streams.elsewhere import Shown, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A part to be read."""
+
+    point: str
+    files: Sequence[str]
+    """Names of all captures, by number."""
+    bundles: Sequence[Bundled]
+    """In the order of the captures."""
+    extra_ports: tuple[int, ...] = ()
+    find_ports: bool = False
+    part: str = ""
+    """File that what was found is written to."""
+    messages: str = ""
+    """The same of messages, up to the number and the ending."""
+
+    def reading(self) -> Reading:
+        """The packets, as a part of a larger reading."""
+        packets = UnitPackets(self.files, self.bundles)
+        return Reading(packets, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """What became of a part, besides what is in its files."""
+
+    messages: tuple[str, ...]
+    """Paths of the files of its messages."""
+    rows: int
+
+
+class UnitPackets:
+    """The packets of bundles, as a reading takes them."""
+
+    def __init__(self, files: Sequence[str], bundles: Sequence[Bundled]) -> None:
+        self.files = [CaptureFile(name) for name in files]
+        self.position = self.packets = 0
+        self.size: int | None = None
+        self.problems: list[Problem] = []
+        self._bundles = bundles
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        for bundled in self._bundles:
+            for batch in bundled.batches():
+                self.packets += len(batch)
+                yield batch
+
+    def stop(self) -> None:
+        """Nothing is live."""
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def analyse(work: Work) -> Analysed:
+    """Reads a part, and writes its messages and what was found."""
+    for path in (work.part, work.messages):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    files = MessageFiles(work.messages, work.point)
+    with work.reading() as reading:
+        reading.check(RULES)
+        with closing(iter(reading)) as batches:
+            for batch in batches:
+                files.add(batch, ids(reading)[batch.connection])
+    files.close()
+    with open(work.part, "wb") as file:
+        file.write(Part.of(reading).to_bytes())
+    return Analysed(tuple(files.paths), files.rows)
+
+
+def ids(reading: Reading) -> Column:
+    """By number of a connection: its id, which is the number over all captures of its first packet."""
+    return np.concatenate(([0], reading.engine.transport.opened_by))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A part that is to be looked through again, for events that others lack."""
+
+    work: Work
+    wanted: Wanted
+    numbers: Column
+    """By connection of the part: its number in the whole."""
+
+
+def look(one: Look) -> Shown:
+    """The events that are wanted of a part."""
+    with one.work.reading() as reading:
+        return shown(reading, one.wanted, one.numbers)

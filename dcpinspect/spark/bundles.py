@@ -1,0 +1,206 @@
+"""Bundles: the packets of some connections out of one stretch of one capture, kept so that any of them can be had without the others.
+
+A scan cuts a capture into *windows*, a batch of the engine's each, and the packets of a window into bundles: one for each *group* that has
+many packets there, some that small groups share. A group is what may belong together: the packets between two ends. The file of a unit
+is an Arrow file with a record batch for each bundle; its index says which groups are in which bundle.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.kernel import Ints, Octets, copy, kernel
+
+OWN = 1 << 16
+"""Bytes of a group in a window from which on it has a bundle of its own there."""
+SHARES = 16
+"""Bundles of a window that smaller groups share."""
+
+PACKETS = pa.schema(
+    [
+        pa.field("packet", pa.uint32()),  # in the unit, from 0
+        pa.field("group", pa.uint32()),  # number in the index
+        pa.field("wire", pa.uint32()),
+        pa.field("time_ns", pa.int64()),
+        pa.field("link_type", pa.uint16()),
+        pa.field("data", pa.large_binary()),
+    ]
+)
+INDEX = pa.schema(
+    [
+        pa.field("bundle", pa.int32()),
+        pa.field("window", pa.int32()),
+        pa.field("key", pa.binary()),  # of the group
+        pa.field("group", pa.uint32()),
+        pa.field("packets", pa.int64()),
+        pa.field("bytes", pa.int64()),
+    ]
+)
+
+
+@kernel("void(octets, int64[::1], int64[::1], uint8[::1])")
+def pack(data: Octets, start: Ints, length: Ints, target: Octets) -> None:
+    """Copies pieces of ``data`` one behind the other. One copy a packet."""
+    at = 0
+    for i in range(len(start)):
+        copy(target, at, data, start[i], length[i])
+        at += length[i]
+
+
+class BundleWriter:
+    """Writes the bundles of a unit. Whole files appear under their names when it is closed without an exception."""
+
+    def __init__(self, path: str) -> None:
+        """``path``: of the Arrow file; ``.index`` is appended for that of its index."""
+        self.path = path
+        self.groups: dict[bytes, int] = {}
+        """Numbers of the groups, by key."""
+        self._temporary = f"{path}.{os.getpid()}.tmp"
+        options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1), use_threads=False)
+        self._file = pa.ipc.new_file(self._temporary, PACKETS, options=options)
+        self._bundles = self._windows = 0
+        self._index: list[tuple[int, int, int, int, int]] = []
+
+    def number(self, key: bytes) -> int:
+        """The number of a group."""
+        return self.groups.setdefault(key, len(self.groups))
+
+    def add(self, batch: PacketBatch, rows: Column, groups: Column) -> None:
+        """A window: these packets of a batch, in order, with the number of the group of each."""
+        if not len(rows):
+            return
+        size = batch.captured[rows]
+        count = len(self.groups)
+        of_group, packets = np.bincount(groups, size, count).astype(np.int64), np.bincount(groups, minlength=count)
+        present = np.flatnonzero(packets)
+        share = np.where(of_group >= OWN, SHARES + np.arange(count), np.arange(count) % SHARES)
+        order = np.lexsort((rows, share[groups])) if len(present) > 1 else np.arange(len(rows))
+        rows, groups, size = rows[order], groups[order], size[order]
+        data = np.empty(int(size.sum()), np.uint8)
+        pack(len(rows), batch.data, batch.offset[rows], size, data)
+        ends = np.concatenate(([0], np.cumsum(size)))
+        packet = batch.first_packet + rows
+        edges = np.concatenate(([0], np.flatnonzero(np.diff(share[groups])) + 1, [len(rows)]))
+        for start, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            here = slice(start, end)
+            offsets = ends[start : end + 1] - ends[start]
+            blob = pa.py_buffer(data[ends[start] : ends[end]])
+            arrays = [
+                pa.array(packet[here].astype(np.uint32)),
+                pa.array(groups[here].astype(np.uint32)),
+                pa.array(batch.wire[rows[here]].astype(np.uint32)),
+                pa.array(batch.time_ns[rows[here]]),
+                pa.array(batch.link_type[rows[here]].astype(np.uint16)),
+                pa.LargeBinaryArray.from_buffers(pa.large_binary(), end - start, [None, pa.py_buffer(offsets), blob]),
+            ]
+            self._file.write_batch(pa.RecordBatch.from_arrays(arrays, schema=PACKETS))
+            for group in np.unique(groups[here]).tolist():
+                self._index.append((self._bundles, self._windows, group, int(packets[group]), int(of_group[group])))
+            self._bundles += 1
+        self._windows += 1
+
+    def index(self) -> Any:
+        """The index so far, as a table."""
+        keys = list(self.groups)
+        columns = list(zip(*self._index, strict=True)) or [()] * 5
+        bundle, window, group, packets, size = columns
+        key = [keys[number] for number in group]
+        return pa.table([bundle, window, key, group, packets, size], schema=INDEX)
+
+    def close(self) -> None:
+        """Ends both files."""
+        self._file.close()
+        index = f"{self.path}.index"
+        with pa.ipc.new_file(f"{index}.tmp", INDEX) as file:
+            file.write_table(self.index())
+        os.replace(f"{index}.tmp", index)
+        os.replace(self._temporary, self.path)
+
+    def abandon(self) -> None:
+        """Leaves nothing."""
+        self._file.close()
+        os.unlink(self._temporary)
+
+
+def read_index(path: str) -> Any:
+    """The index of the bundles in a file. Raises OSError."""
+    with pa.memory_map(f"{path}.index") as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def group_sizes(index: Any) -> dict[bytes, int]:
+    """The groups of an index, and the bytes of each."""
+    sizes: dict[bytes, int] = {}
+    for key, size in zip(index["key"].to_pylist(), index["bytes"].to_pylist(), strict=True):
+        sizes[key] = sizes.get(key, 0) + size
+    return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Bundled:
+    """The bundles of a unit, and where its packets stand among those of all units."""
+
+    path: str
+    """Of the Arrow file."""
+    file: int
+    """Number of the unit."""
+    base: int
+    """Number, over all units, of its first packet."""
+    keys: Sequence[bytes]
+    """Groups that are wanted of it."""
+
+    def batches(self) -> Iterator[PacketBatch]:
+        """The packets of the groups in their order, a window at a time."""
+        index = read_index(self.path)
+        chosen = index.filter(pc.is_in(index["key"], value_set=pa.array(self.keys, pa.binary())))
+        groups = np.unique(chosen["group"].to_numpy())
+        window, bundle = chosen["window"].to_numpy(), chosen["bundle"].to_numpy()
+        with closing(pa.memory_map(self.path)) as source:
+            file = pa.ipc.open_file(source)
+            for number in np.unique(window).tolist():
+                parts = [file.get_batch(one) for one in np.unique(bundle[window == number]).tolist()]
+                yield self._batch(parts, groups)
+
+    def _batch(self, parts: Sequence[Any], groups: Column) -> PacketBatch:
+        """The packets of ``groups`` in some bundles of a window."""
+        data, starts, at = [], [], 0
+        for part in parts:
+            blob = part.column("data")
+            _, offsets, octets = blob.buffers()
+            ends = np.frombuffer(offsets, np.int64, len(blob) + 1, 8 * blob.offset)
+            octets = np.frombuffer(octets, np.uint8) if octets is not None else np.empty(0, np.uint8)
+            starts.append(np.stack((ends[:-1] + at, np.diff(ends))))
+            data.append(octets)
+            at += len(octets)
+        offset, captured = np.concatenate(starts, axis=1)
+        columns = {
+            name: np.concatenate([part.column(name).to_numpy() for part in parts]).astype(np.int64)
+            for name in ("packet", "group", "wire", "time_ns", "link_type")
+        }
+        order = np.argsort(columns["packet"], kind="stable") if len(parts) > 1 else np.arange(len(offset))
+        is_wanted = np.isin(columns["group"][order], groups)
+        order = order if is_wanted.all() else order[is_wanted]
+        packet = columns["packet"][order]
+        return PacketBatch(
+            data=data[0] if len(data) == 1 else np.concatenate(data),
+            offset=np.ascontiguousarray(offset[order]),
+            captured=np.ascontiguousarray(captured[order]),
+            wire=columns["wire"][order],
+            time_ns=columns["time_ns"][order],
+            link_type=columns["link_type"][order],
+            file=self.file,
+            first_frame=int(packet[0]) + 1,
+            first_packet=self.base + int(packet[0]),
+            file_offset=0,
+            packet=self.base + packet,
+            frame=packet + 1,
+        )

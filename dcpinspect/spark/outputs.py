@@ -1,0 +1,157 @@
+"""What a run says of everything: the parts put together, and the tables that are made of that, written as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcpinspect.escape import escape
+from dcpinspect.findings.checker import ORDINARY, RULES
+from dcpinspect.findings.record import finding_records, with_counts
+from dcpinspect.spark.manifest import Manifest, Read
+from dcpinspect.spark.message_files import CONNECTION_ID, POINT
+from dcpinspect.spark.schema import kept, table_schema
+from dcpinspect.spark.whole import Whole
+
+_TIME = pa.timestamp("us", "UTC")
+_WHEN = [pa.field(name, kind) for one in ("first_time", "last_time") for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))]
+CONNECTIONS = pa.schema([CONNECTION_ID, POINT, *table_schema("connections"), *_WHEN, pa.field("duplicate_of", pa.int64())])
+"""Connections as they are stored. ``duplicate_of``: the connection that is the same one, captured at another point with fewer gaps."""
+CAPTURES = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        POINT,
+        pa.field("path", pa.string()),
+        pa.field("state", pa.string()),  # ok, damaged, bad; continued: a later reading of the same file counts
+        pa.field("format", pa.string()),
+        pa.field("bytes", pa.int64()),
+        *_WHEN,
+        pa.field("packets", pa.int64()),
+        pa.field("used", pa.int64()),  # packets that the engine was given
+        pa.field("problems", pa.int64()),
+        pa.field("batch", pa.int32()),  # run that read it
+    ]
+)
+BAD = pa.schema(
+    [
+        pa.field("file", pa.string()),
+        POINT,
+        pa.field("severity", pa.string()),  # error: nothing was read; warning: a part is damaged; note: its end is not written yet
+        pa.field("offset", pa.int64()),  # in the unpacked bytes
+        pa.field("what", pa.string()),
+    ]
+)
+SCHEMAS = {"connections": CONNECTIONS, "captures": CAPTURES, "bad": BAD}
+"""Tables that are stored in another form than ``schema.table_schema`` says, messages besides."""
+
+
+def write_tables(found_in: Whole, batch: int) -> dict[str, list[str]]:
+    """Writes all tables but messages, and gives their files by table."""
+    manifest, everything = found_in.manifest, found_in.merged
+    tables = everything.tracker.tables(everything.links, everything.files).by_name
+    assert everything.checker is not None
+    checker = everything.checker.only(ORDINARY)
+    found = checker.findings(everything.links, everything.coverage)
+    tables["vbuckets"] = with_counts(tables["vbuckets"], found, checker.clients(everything.links))
+    tables["findings"] = finding_records(found, RULES, everything.files)
+    arrow = {name: kept(name, records.arrow()) for name, records in tables.items()}
+    arrow["connections"] = _connections(arrow["connections"], found_in)
+    arrow["captures"], arrow["bad"] = _captures(manifest), pa.Table.from_pylist(list(problems(manifest)), schema=BAD)
+    return {name: [_written(manifest.out, name, batch, table)] for name, table in arrow.items()}
+
+
+def _written(out: Path, name: str, batch: int, table: Any) -> str:
+    relative = f"{name}/batch={batch}/{name}.parquet"
+    path = out / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, compression="zstd", compression_level=1, store_schema=False)
+    return relative
+
+
+def _connections(table: Any, found_in: Whole) -> Any:
+    """The table with what is known of each connection over all captures."""
+    manifest, everything = found_in.manifest, found_in.merged
+    count = 1 + max((link.number for link in everything.links), default=0)
+    ids, points, first, last = (np.zeros(count, np.int64) for _ in range(4))
+    names = list(dict.fromkeys(part.point for part in manifest.parts))
+    for kept_as, part, numbers in zip(manifest.parts, found_in.parts, everything.numbers, strict=True):
+        chosen = numbers[1:] < count
+        ids[numbers[1:][chosen]] = part.opened_by[chosen]
+        points[numbers[1:][chosen]] = names.index(kept_as.point)
+    for link in everything.links:
+        first[link.number], last[link.number] = link.first_ns, link.last_ns
+    number = table["connection"].to_numpy()
+    columns = {name: table[name] for name in table.column_names}
+    columns["connection_id"] = pa.array(ids[number])
+    columns["capture_point"] = pa.array(names, pa.string()).take(pa.array(points[number]))
+    for name, values in (("first_time", first[number]), ("last_time", last[number])):
+        columns[name], columns[f"{name}_ns"] = pa.array(values // 1000, _TIME), pa.array(values)
+    columns["duplicate_of"] = pa.nulls(len(table), pa.int64())
+    return pa.table([columns[field.name] for field in CONNECTIONS], schema=CONNECTIONS)
+
+
+def _captures(manifest: Manifest) -> Any:
+    rows = []
+    for one in manifest.units:
+        report = one.report
+        rows.append(
+            {
+                "file": escape(one.unit.name),
+                "capture_point": escape(one.unit.point),
+                "path": escape(one.unit.path),
+                "state": state_of(manifest, one),
+                "format": report.format or None,
+                "bytes": report.size if not one.is_bad else one.unit.size,
+                "first_time": None if report.first_ns is None else report.first_ns // 1000,
+                "first_time_ns": report.first_ns,
+                "last_time": None if report.last_ns is None else report.last_ns // 1000,
+                "last_time_ns": report.last_ns,
+                "packets": report.packets,
+                "used": report.shipped,
+                "problems": len(report.problems) + one.is_bad,
+                "batch": one.batch,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=CAPTURES)
+
+
+def state_of(manifest: Manifest, one: Read) -> str:
+    """How a capture is: ``ok``, ``damaged``, ``bad``, or ``continued`` by a later reading of it."""
+    if one.continued:
+        return "continued"
+    if one.is_bad:
+        return "bad"
+    is_whole = all(_severity(manifest, one, what) == "note" for _, what in one.report.problems)
+    return "ok" if is_whole else "damaged"
+
+
+def problems(manifest: Manifest, batch: int | None = None) -> Iterable[dict[str, Any]]:
+    """What is wrong with captures, row by row; ``batch``: only those that this run read."""
+    for one in manifest.units:
+        if one.continued or batch not in (None, one.batch):
+            continue
+        place = {"file": escape(one.unit.name), "capture_point": escape(one.unit.point)}
+        if one.report.error is not None:
+            yield {**place, "severity": "error", "offset": None, "what": escape(one.report.error)}
+        for offset, what in one.report.problems:
+            yield {**place, "severity": _severity(manifest, one, what), "offset": offset, "what": escape(what)}
+
+
+def _severity(manifest: Manifest, one: Read, what: str) -> str:
+    """That the newest capture of a point ends inside a record is usual: it is being written."""
+    is_end = what.startswith(("the last record is cut short", "the last block is cut short"))
+    newest = [unit for unit in manifest.units if unit.unit.point == one.unit.point and not unit.continued and not unit.is_bad]
+    return "note" if is_end and newest and newest[-1] is one else "warning"
+
+
+def rows_of(manifest: Manifest) -> Mapping[str, int]:
+    """Rows of every table."""
+    rows = {"messages": sum(part.rows for part in manifest.parts)}
+    for name in manifest.tables:
+        rows[name] = sum(pq.read_metadata(path).num_rows for path in manifest.files(name))
+    return rows

@@ -1,0 +1,215 @@
+"""A run of the pipeline: new captures are scanned, what they touch is read again, and the tables are written anew.
+
+Bundles of captures that were read before, and parts that nothing new belongs to, stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from dcpinspect import __version__
+from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.escape import escape
+from dcpinspect.spark import plan
+from dcpinspect.spark.analysis import Analysed, Work, analyse, look
+from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
+from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
+from dcpinspect.spark.scan import Report, scan
+from dcpinspect.spark.tasks import Tasks
+from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
+from dcpinspect.spark.whole import Whole, ports, whole
+from dcpinspect.streams.elsewhere import Shown, Wanted
+
+SUMMARY = "dcpinspect.pipeline_run/1"
+"""Name and version of the contract of the summary."""
+TasksOf = Callable[[], AbstractContextManager[Tasks]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a run is asked for."""
+
+    captures: Sequence[str]
+    out: str
+    point_rule: str | None = None
+    extra_ports: tuple[int, ...] | None = None
+    find_ports: bool | None = None
+    fails: bool = False
+    """A capture that cannot be read ends the run."""
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did."""
+
+    out: str
+    batch: int = 0
+    captures: int = 0
+    """Captures that were read."""
+    known: int = 0
+    """Captures that had been read before, or are copies of others."""
+    bytes: int = 0
+    packets: int = 0
+    messages: int = 0
+    """Messages of the parts that were read, which may be some of before, too."""
+    parts: int = 0
+    kept_parts: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows of every table now."""
+    findings: dict[str, int] = field(default_factory=dict)
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    """What is wrong with the captures that were read."""
+    quarantined: int = 0
+    damaged: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything was read that was there."""
+        return not (self.quarantined or self.damaged)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {"schema": SUMMARY, **asdict(self)}
+
+
+def run(options: Options, tasks_of: TasksOf) -> Summary:
+    """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; then, and after Ctrl-C, they are as they were."""
+    manifest = Manifest.at(options.out)
+    paths = files_of(options.captures, without=options.out)
+    with manifest.locked():
+        manifest = _with_options(Manifest.at(options.out), options)
+        if manifest.number:
+            manifest.clean()
+        return _Run(manifest, options).run(paths, tasks_of)
+
+
+def _with_options(manifest: Manifest, options: Options) -> Manifest:
+    """The manifest with the options of the run, which have to be those of the runs before. Raises UsageError."""
+    asked = {
+        "capture_point": options.point_rule if options.point_rule is None else check_rule(options.point_rule),
+        "extra_ports": None if options.extra_ports is None else sorted(set(options.extra_ports)),
+        "find_ports": options.find_ports,
+    }
+    if not manifest.number:
+        usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False}
+        return replace(manifest, options={**usual, **{name: value for name, value in asked.items() if value is not None}})
+    for name, value in asked.items():
+        if value is not None and value != manifest.options[name]:
+            option = "--capture-point" if name == "capture_point" else "--port"
+            raise UsageError(f"{option}: {escape(options.out)} was made with another one; leave it out, or name a new directory")
+    return manifest
+
+
+class _Run:
+    def __init__(self, manifest: Manifest, options: Options) -> None:
+        self.manifest = manifest
+        self.options = options
+        self.batch = manifest.number + 1
+        self.out = os.path.abspath(options.out)
+        self.summary = Summary(options.out, self.batch)
+
+    def run(self, paths: Sequence[str], tasks_of: TasksOf) -> Summary:
+        manifest = self.manifest
+        with self._timed("whole"):
+            found, points = units_of(paths, manifest.options["capture_point"], manifest.points)
+            new = plan.new_units(manifest, found)
+            self.summary.known = len(found) - len(new)
+            is_stale = bool(manifest.number) and manifest.program != __version__
+            if not new and not is_stale and manifest.number:
+                self.summary.batch, self.summary.kept_parts = manifest.number, len(manifest.parts)
+                self.summary.rows = dict(rows_of(manifest))
+                return self.summary
+            self._drop_leftovers()
+            start = time.monotonic()
+            with tasks_of() as tasks:
+                self._took("start", start)
+                self._work(tasks, replace(manifest, points=points, program=__version__), new, is_stale=is_stale)
+        return self.summary
+
+    def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool) -> None:
+        with self._timed("scan"):
+            read = self._scanned(tasks, new)
+        with self._timed("stitch"):
+            manifest, is_renumbered = plan.numbered(manifest, read)
+            stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered)
+        with self._timed("analysis"):
+            analysed = tasks.each("following streams", analyse, works, [_size(work) for work in works])
+        with self._timed("merge"):
+            kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
+            found = whole(replace(manifest, parts=kept, tables={}))
+            found.merged.compare(lambda wanted: _look(tasks, found, wanted))
+            manifest = replace(found.manifest, tables=write_tables(found, self.batch))
+        manifest = manifest.commit()
+        self._sum_up(manifest, works=len(works))
+
+    def _drop_leftovers(self) -> None:
+        """What a run of the same number left when it was interrupted."""
+        for folder in os.listdir(self.out):
+            path = os.path.join(self.out, folder, f"{BATCH}{self.batch}")
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+
+    def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
+        folder = f"{RAW}/{BATCH}{self.batch}"
+        os.makedirs(os.path.join(self.out, folder), exist_ok=True)
+        names = [f"{folder}/{number:06}.arrow" for number in range(len(new))]
+        items = [(unit.path, os.path.join(self.out, name)) for unit, name in zip(new, names, strict=True)]
+        work = partial(_scan, **ports(self.manifest))
+        reports = tasks.each("reading captures", work, items, [unit.size for unit in new])
+        read = []
+        for unit, report, name in zip(new, reports, names, strict=True):
+            if report.error is not None and self.options.fails:
+                raise CaptureError(unit.name, None, report.error, "take it away, or leave out --on-error fail")
+            as_read = replace(unit, size=report.size, head=report.head, tail=report.tail) if report.head else unit
+            read.append(Read(as_read, report, self.batch, 0, "" if report.error is not None else name))
+            self.summary.captures += 1
+            self.summary.bytes += report.size
+            self.summary.packets += report.packets
+        return read
+
+    def _kept(self, work: Work, one: Analysed) -> Kept:
+        def relative(path: str) -> str:
+            return os.path.relpath(path, self.out).replace(os.sep, "/")
+
+        return Kept(work.point, relative(work.part), tuple(relative(path) for path in one.messages), one.rows)
+
+    def _sum_up(self, manifest: Manifest, *, works: int) -> None:
+        summary = self.summary
+        summary.parts, summary.kept_parts = works, len(manifest.parts) - works
+        summary.messages = sum(part.rows for part in manifest.parts[summary.kept_parts :])
+        summary.rows = dict(rows_of(manifest))
+        summary.problems = list(problems(manifest, self.batch))
+        states = [state_of(manifest, one) for one in manifest.units if one.batch == self.batch]
+        summary.quarantined, summary.damaged = states.count("bad"), states.count("damaged")
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        self._took(what, start)
+
+    def _took(self, what: str, start: float) -> None:
+        self.summary.seconds[what] = round(time.monotonic() - start, 3)
+
+
+def _scan(item: tuple[str, str], **ports: Any) -> Report:
+    return scan(*item, **ports)
+
+
+def _look(tasks: Tasks, found: Whole, wanted: Wanted) -> Shown:
+    """Reads again what is wanted to compare streams."""
+    looks = found.looks(wanted)
+    return Shown.joined(wanted, tasks.each("comparing streams", look, looks, [_size(one.work) for one in looks]))
+
+
+def _size(work: Work) -> int:
+    return sum(os.path.getsize(one.path) for one in work.bundles)

@@ -1,0 +1,169 @@
+"""The scan of one capture: which packets the engine would use, put into bundles by the two ends that they are between.
+
+It decides nothing: packets come out as they are, to be read by the engine in their order. A segment in IP fragments is known whole only
+when all of them are together, maybe out of several captures; so fragments are in a group of their addresses, and it is told which other
+groups they may belong to.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.capture.open import BATCH_BYTES, open_capture
+from dcpinspect.errors import CaptureError
+from dcpinspect.growing import grown
+from dcpinspect.spark.bundles import BundleWriter
+from dcpinspect.spark.units import digests
+from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
+from dcpinspect.transport.headers import CLASS_NAMES, FRAGMENT, USED, HeaderParser, Headers, network_start
+from dcpinspect.transport.unusual import UnusualPackets
+
+KEY_BYTES = 36
+"""Bytes of the key of a group between two ends: both addresses, both ports. Of fragments it has the addresses only, or nothing."""
+ADDRESS_BYTES = 32
+
+Pairs = set[tuple[bytes, bytes]]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a scan says of its capture, besides the bundles."""
+
+    size: int = 0
+    """Bytes of the file that were read, as it lies there."""
+    head: str = ""
+    tail: str = ""
+    """Digests of the ends of these bytes, as those of ``Unit``."""
+    format: str = ""
+    packets: int = 0
+    shipped: int = 0
+    """Packets in bundles."""
+    first_ns: int | None = None
+    last_ns: int | None = None
+    """Capture times of the first and the last packet."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Packets that are in no bundle, by class."""
+    problems: list[tuple[int | None, str]] = field(default_factory=list)
+    """Damaged places: where in the unpacked bytes, and what is wrong."""
+    error: str | None = None
+    """Why it could not be read at all."""
+    joins: list[tuple[str, str]] = field(default_factory=list)
+    """Groups of fragments, and those that the segments in them belong to; keys in hex."""
+    tunnels: list[tuple[str, str]] = field(default_factory=list)
+    """Addresses that fragments between them would have, and groups of segments that were in tunnels between these."""
+
+
+def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_ports: bool = False, batch_bytes: int = BATCH_BYTES) -> Report:
+    """Writes the bundles of the capture at ``path`` to ``target`` and its index, unless it cannot be read at all."""
+    report = Report()
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            report.error = "is not a file that can be read more than once"
+            return report
+        capture = open_capture(path, batch_bytes=batch_bytes)
+    except CaptureError as error:
+        report.error = error.what
+        return report
+    except OSError as error:
+        report.error = f"cannot be opened ({error.strerror})"
+        return report
+    sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target))
+    with capture:
+        try:
+            for batch in capture:
+                if report.first_ns is None:
+                    report.first_ns = int(batch.time_ns[0])
+                report.last_ns = int(batch.time_ns[-1])
+                sorter.add(batch)
+            sorter.writer.close()
+        except BaseException:
+            sorter.writer.abandon()
+            raise
+        report.packets, report.size = capture.packets, capture.position
+        report.problems = [(one.offset, one.what) for one in capture.problems]
+        report.format = capture.files[0].format
+    try:
+        report.head, report.tail = digests(path, report.size)
+    except OSError:  # it is gone; what was read of it is kept
+        report.head = ""
+    report.left_out = {name: count for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True) if count}
+    report.shipped = report.packets - sum(report.left_out.values())
+    report.joins, report.tunnels = ([(one.hex(), two.hex()) for one, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels))
+    return report
+
+
+class _Sorter:
+    """Finds the group of every packet."""
+
+    def __init__(self, ports: tuple[int, ...] | None, writer: BundleWriter) -> None:
+        self.writer = writer
+        self.left_out = np.zeros(len(CLASS_NAMES), np.int64)
+        self.joins: Pairs = set()
+        self.tunnels: Pairs = set()
+        self._parser = HeaderParser(ports)
+        self._unusual = UnusualPackets(self._parser)
+        self._pairs = AddressPairs()
+        self._keys: list[bytes] = []  # by pair
+        self._group = np.empty(0, np.int64)  # by pair
+
+    def add(self, batch: PacketBatch) -> None:
+        """Writes a window."""
+        headers = self._parser.columns(batch)
+        unusual = headers.unusual
+        if len(unusual):
+            headers, _, _ = self._unusual.resolve(batch, headers)
+        groups = np.full(len(batch), -1, np.int64)
+        if len(headers.index):
+            pairs, _ = self._pairs.find(headers.tcp)
+            self._meet()
+            groups[headers.index] = self._group[pairs]
+            if len(unusual):
+                self._sort_unusual(batch, headers, unusual, dict(zip(headers.index.tolist(), pairs.tolist(), strict=True)), groups)
+        elif len(unusual):
+            self._sort_unusual(batch, headers, unusual, {}, groups)
+        rows = np.flatnonzero(groups >= 0)
+        self.left_out += np.bincount(headers.classes[groups < 0], minlength=len(CLASS_NAMES))
+        self.writer.add(batch, rows, groups[rows])
+
+    def _meet(self) -> None:
+        known = len(self._keys)
+        if self._pairs.count > known:
+            self._group = grown(self._group, self._pairs.count)
+            for pair in range(known, self._pairs.count):
+                key = self._pairs.keys[pair]
+                self._keys.append(key[:8].astype(">u4").tobytes() + key[8:].astype(">u2").tobytes())
+                self._group[pair] = self.writer.number(self._keys[pair])
+
+    def _sort_unusual(self, batch: PacketBatch, headers: Headers, unusual: Column, pairs: dict[int, int], groups: Column) -> None:
+        completing = {number - batch.first_packet for number, _ in self._unusual.companions}
+        self._unusual.companions.clear()
+        for row in unusual.tolist():
+            kind, inner = int(headers.classes[row]), pairs.get(row)
+            if kind == FRAGMENT or row in completing:
+                outer = addresses(batch, row)
+                groups[row] = self.writer.number(outer)
+                if inner is not None:
+                    self.joins.add((outer, self._keys[inner]))
+            elif kind == USED and inner is not None:
+                outer = addresses(batch, row)
+                if not self._keys[inner].startswith(outer) or not outer:
+                    self.tunnels.add((outer, self._keys[inner]))
+
+
+def addresses(batch: PacketBatch, row: int) -> bytes:
+    """The outermost IP addresses of a packet, the lower first, as those of a key; empty where there are none."""
+    view = batch.data.data
+    start, end = int(batch.offset[row]), int(batch.offset[row] + batch.captured[row])
+    at = network_start(view, start, end, int(batch.link_type[row]))  # type: ignore[arg-type] # as unusual.py does
+    if at < 0:
+        return b""
+    version = view[at] >> 4
+    size, first, before = (4, at + 12, bytes(10) + b"\xff\xff") if version == 4 else (16, at + 8, b"")
+    if version not in (4, 6) or first + 2 * size > end:
+        return b""
+    return b"".join(sorted(before + view[one : one + size].tobytes() for one in (first, first + size)))

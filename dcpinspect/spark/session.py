@@ -1,0 +1,236 @@
+"""Spark's session: found or started with nothing to configure, watched while it works, stopped when somebody wants so.
+
+The one module that knows ``sparkContext``, which a session over Spark Connect does not have.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from dcpinspect.errors import DcpInspectError, UsageError
+from dcpinspect.escape import clip, escape
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Result = TypeVar("Result")
+
+OLDEST_JAVA = 17
+"""What PySpark 4 runs on."""
+POLL = 0.5
+"""Seconds between two looks at how far a job is."""
+_SHOWN = 200
+_INSTALL = "install a headless JRE (on Debian and Ubuntu the package openjdk-17-jre-headless) or set JAVA_HOME"
+_LOOPBACK = "127.0.0.1"
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.python.filterPushdown.enabled": "true",
+}
+"""What we need of any session; those that can be set while it runs."""
+LOCAL = {
+    "spark.driver.bindAddress": _LOOPBACK,
+    "spark.driver.host": _LOOPBACK,
+    "spark.driver.memory": "2g",
+    "spark.sql.maxConcurrentOutputFileWriters": "8",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""What a session on this machine has besides."""
+
+
+class SparkFailedError(DcpInspectError):
+    """Spark could not start, or a job of it failed."""
+
+
+def check_installed() -> None:
+    """Raises UsageError, with what to install, where PySpark, what it needs, or a Java that it runs on is missing."""
+    missing = [name for name in ("pyspark", "pandas") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(f"the pipeline needs {' and '.join(missing)}; install dcpinspect[spark]")
+    if "SPARK_REMOTE" in os.environ or "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        return  # Java is elsewhere
+    java = java_program()
+    if java is None:
+        raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and there is none; {_INSTALL}")
+    version, said = java_version(java)
+    if version is None:
+        raise UsageError(f"{escape(java)}: does not say its version ({clip(escape(said), _SHOWN)}); {_INSTALL}")
+    if version < OLDEST_JAVA:
+        raise UsageError(f"Spark needs Java {OLDEST_JAVA} or newer, and {escape(java)} is Java {version}; {_INSTALL}")
+
+
+def java_program() -> str | None:
+    """The Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        path = os.path.join(home, "bin", "java")
+        return path if os.access(path, os.X_OK) else None
+    return shutil.which("java")
+
+
+def java_version(java: str) -> tuple[int | None, str]:
+    """The feature release of a Java, and what it said instead where it did not tell."""
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, str(error)
+    return feature_release(done.stderr + done.stdout), " ".join((done.stderr + done.stdout).split())
+
+
+def feature_release(text: str) -> int | None:
+    """``8`` of what Java 1.8 prints, ``17`` of what Java 17.0.15 does."""
+    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if found is None:
+        return None
+    return int(found[2] or 0) if found[1] == "1" else int(found[1])
+
+
+@contextmanager
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """The session that there is, else a new one, which is stopped at the end: on this machine unless ``master`` or the platform says where.
+
+    Raises UsageError where Spark cannot run, SparkFailedError where it does not start.
+    """
+    check_installed()
+    from pyspark.sql import SparkSession  # deferred: half a second
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        for name, value in SETTINGS.items():
+            running.conf.set(name, value)
+        yield running
+        return
+    conf = dict(conf or {})
+    builder = SparkSession.builder.appName("dcpinspect").config(map={**SETTINGS})
+    is_ours = master is None and "spark.master" not in conf and not _is_submitted()
+    is_local = is_ours or (master or conf.get("spark.master", "")).startswith("local")
+    if is_local:
+        for name, value in (("PYSPARK_PYTHON", sys.executable), ("SPARK_LOCAL_IP", _LOOPBACK)):
+            os.environ.setdefault(name, value)
+        builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
+    if is_ours or master is not None:
+        builder = builder.master(master or "local[*]")
+    try:
+        with _quiet():
+            found = aside(builder.config(map={**conf}).getOrCreate, lambda: None)
+    except Exception as error:
+        raise SparkFailedError(f"Spark does not start: {_first_line(error)}") from error
+    try:
+        if is_local:
+            aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
+        yield found
+    finally:
+        with suppress(Exception):  # an interrupted gateway may be gone
+            aside(found.stop, lambda: None)
+
+
+def _is_submitted() -> bool:
+    """Whether spark-submit or a platform has said where to run."""
+    return any(name in os.environ for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "MASTER", "DATABRICKS_RUNTIME_VERSION"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps what the JVM says while it starts from the terminal; where it does not start, that is said."""
+    if os.environ.get("DCPINSPECT_SPARK_LOG"):
+        yield
+        return
+    import tempfile
+
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            said.seek(0)
+            text = said.read(1 << 16)
+            os.dup2(saved, 2)
+            os.write(2, text)
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+def processors(spark: SparkSession) -> int:
+    """Tasks that can run at the same time, as far as the session tells."""
+    try:
+        return max(1, aside(lambda: int(spark.sparkContext.defaultParallelism), lambda: None))
+    except Exception:  # over Spark Connect nobody tells
+        return os.cpu_count() or 1
+
+
+def watched(spark: SparkSession, job: Callable[[], Result], show: Callable[[int, int], None]) -> Result:
+    """Runs a job; meanwhile calls ``show`` now and then, with the tasks that are done and those that there are, from another thread.
+
+    An exception, Ctrl-C too, cancels it. Raises SparkFailedError where it fails.
+    """
+    ended = threading.Event()
+    poller = threading.Thread(target=_poll, args=(spark, show, ended), daemon=True)
+    poller.start()
+    try:
+        return aside(job, lambda: cancel(spark))
+    except Exception as error:
+        if type(error).__module__.startswith(("pyspark", "py4j")):
+            raise SparkFailedError(f"a job of Spark failed: {_cause(error)}") from error
+        raise
+    finally:
+        ended.set()
+        poller.join()
+
+
+def aside(job: Callable[[], Result], stop: Callable[[], None]) -> Result:
+    """Does what talks to the JVM in a thread, since Ctrl-C must not come between a question and its answer; it calls ``stop``."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        coming = pool.submit(job)
+        try:
+            return coming.result()
+        except BaseException:
+            if not coming.done():
+                stop()
+            raise
+
+
+def cancel(spark: SparkSession) -> None:
+    """Stops all jobs of a session."""
+    with suppress(Exception):
+        spark.interruptAll() if _is_remote(spark) else spark.sparkContext.cancelAllJobs()
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    return not hasattr(spark, "_jsc")
+
+
+def _poll(spark: SparkSession, show: Callable[[int, int], None], ended: threading.Event) -> None:
+    if _is_remote(spark):
+        return
+    tracker = spark.sparkContext.statusTracker()
+    while not ended.wait(POLL):
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        done, count = (sum(getattr(stage, name) for stage in stages if stage) for name in ("numCompletedTasks", "numTasks"))
+        if count:
+            show(done, count)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return clip(escape(lines[0] if lines else type(error).__name__), _SHOWN)
+
+
+def _cause(error: BaseException) -> str:
+    """The line of a traceback that says what was wrong in a task."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    raised = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b:? ", line) and not line.startswith("org.apache")]
+    return clip(escape(raised[0] if raised else _first_line(error)), _SHOWN)

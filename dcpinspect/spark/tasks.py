@@ -1,0 +1,86 @@
+"""Work spread over Spark's tasks: a function for every item of a list, and what they give back.
+
+What is large never goes through Spark: tasks read captures and bundles, and write bundles and tables, themselves.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from dcpinspect.spark import session as sessions
+from dcpinspect.spark.stitch import balanced
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+Show = Callable[[str, int, int], None]
+"""Told what is done, how much of it, and of how much."""
+TASK_BYTES = 64 << 20
+"""Items that are smaller share a task up to so many bytes."""
+
+
+class Tasks(Protocol):
+    """Who does the work."""
+
+    @property
+    def processors(self) -> int:
+        """Items that can be worked on at the same time."""
+
+    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+        """``work`` on every item, in any order; the results in theirs. ``what``: in words. ``sizes``: in bytes, to share it out by."""
+
+
+class SparkTasks:
+    """Spark does it. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
+
+    def __init__(self, spark: SparkSession, show: Show) -> None:
+        self._spark = spark
+        self._show = show
+        self.processors = sessions.processors(spark)
+
+    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+        """As ``Tasks`` has it. Raises SparkFailedError."""
+        if not items:
+            return []
+        numbers = packed(sizes, 2 * self.processors)
+        lists = [[items[number] for number in task] for task in numbers]
+
+        def run(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    results = pickle.dumps([work(item) for item in lists[number]])
+                    yield pa.RecordBatch.from_pydict({"task": [number], "results": [results]})
+
+        def job() -> Any:
+            frame = self._spark.range(0, len(lists), 1, len(lists))
+            return frame.mapInArrow(run, "task BIGINT, results BINARY").toArrow()
+
+        found = sessions.watched(self._spark, job, partial(self._show, what))
+        results: list[Any] = [None] * len(items)
+        for task, one in zip(found["task"].to_pylist(), found["results"].to_pylist(), strict=True):
+            for number, result in zip(numbers[task], pickle.loads(one), strict=True):  # noqa: S301 - our own tasks have made it
+                results[number] = result
+        return results
+
+
+@contextmanager
+def spark_tasks(master: str | None, conf: Mapping[str, str] | None, show: Show = lambda *_: None) -> Iterator[SparkTasks]:
+    """A session of Spark that does the work."""
+    with sessions.session(master, conf) as spark:
+        yield SparkTasks(spark, show)
+
+
+def packed(sizes: Sequence[int], tasks: int) -> list[list[int]]:
+    """Items by number, in tasks of about equal size: as many as are wanted, more where they would be too large."""
+    wanted = max(tasks, -(-sum(sizes) // TASK_BYTES))
+    groups = balanced({number.to_bytes(8, "big"): size for number, size in enumerate(sizes)}, wanted)
+    return [sorted(int.from_bytes(key, "big") for key in group) for group in groups]

@@ -1,0 +1,99 @@
+"""All parts of an output put together, as one reading of all captures would have been."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.parts import Merged, Part, merged
+from dcpinspect.spark.analysis import Look, Work, look
+from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
+from dcpinspect.spark.manifest import Manifest, Read
+from dcpinspect.streams.elsewhere import Shown, Wanted
+
+KEYS = pa.schema([pa.field("key", pa.binary())])
+"""Of the file beside a part that has the groups in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The parts that a manifest names, and all of them as one."""
+
+    manifest: Manifest
+    parts: Sequence[Part]
+    merged: Merged
+
+    def looks(self, wanted: Wanted) -> list[Look]:
+        """What has to be read again to compare streams."""
+        works = zip(works_of(self.manifest), self.merged.numbers, strict=True)
+        return [Look(work, wanted, numbers) for work, numbers in works if np.isin(wanted.connections, numbers).any()]
+
+
+def names_of(units: Sequence[Read]) -> list[str]:
+    """The captures by number, as tables call them."""
+    return [escape(one.unit.name) for one in units]
+
+
+def whole(manifest: Manifest) -> Whole:
+    """All parts as one; their streams have not been compared. Raises UsageError for parts that are not there, or are none."""
+    left_out: Counter[str] = Counter()
+    for number in manifest.counting:
+        left_out.update(manifest.units[number].report.left_out)
+    parts = []
+    for one in manifest.parts:
+        path = manifest.path(one.file)
+        try:
+            parts.append(Part.from_bytes(Path(path).read_bytes()))
+        except (OSError, ValueError) as error:
+            what = f"{escape(path)}: cannot be read ({escape(str(error))})"
+            raise UsageError(f"{what}; run the pipeline into a new directory") from error
+    return Whole(manifest, parts, merged(parts, names_of(manifest.units), left_out=left_out))
+
+
+def compared(manifest: Manifest) -> Whole:
+    """The same, with streams compared in this process."""
+    found = whole(manifest)
+    found.merged.compare(lambda wanted: Shown.joined(wanted, [look(one) for one in found.looks(wanted)]))
+    return found
+
+
+def works_of(manifest: Manifest) -> list[Work]:
+    """What it takes to read each part again."""
+    found = []
+    groups = {number: group_sizes(read_index(manifest.path(manifest.units[number].bundles))).keys() for number in manifest.counting}
+    files = names_of(manifest.units)
+    for part in manifest.parts:
+        keys = read_keys(manifest.path(part.file))
+        bundles = [
+            Bundled(manifest.path(one.bundles), number, one.base, keys)
+            for number in groups
+            if (one := manifest.units[number]).unit.point == part.point and not groups[number].isdisjoint(keys)
+        ]
+        found.append(Work(part.point, files, bundles, **ports(manifest)))
+    return found
+
+
+def ports(manifest: Manifest) -> dict[str, Any]:
+    """The options by which connections are found."""
+    return {"extra_ports": tuple(manifest.options["extra_ports"]), "find_ports": bool(manifest.options["find_ports"])}
+
+
+def write_keys(part: str, keys: Sequence[bytes]) -> None:
+    """Writes the groups that are in a part beside it."""
+    with pa.ipc.new_file(f"{part}.keys", KEYS) as file:
+        file.write_table(pa.table([keys], schema=KEYS))
+
+
+def read_keys(part: str) -> list[bytes]:
+    """The groups that are in a part. Raises OSError."""
+    with pa.memory_map(f"{part}.keys") as source:
+        keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
+    return keys

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.cli.pipeline import _settings
+from dcpinspect.errors import UsageError
+from dcpinspect.reading import Reading
+from dcpinspect.spark.manifest import Manifest
+from tests.spark.cuts import cut, packets_of, written
+from tests.spark.outputs import ran, stored, told
+from tests.spark.test_run import equal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "sample_captures"
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main(["pipeline", *map(str, arguments)])
+    return status, *capsys.readouterr()
+
+
+@pytest.mark.spark
+def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert spark.version
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    *first, last = cut(tmp_path / "ring", packets, [100, 101, 220, 330])
+    status, out, err = output(capsys, "run", *first, "-o", tmp_path / "out")
+    assert (status, err) == (0, "")
+    assert out.startswith("read 4 captures, ")
+    status, out, err = output(capsys, "run", tmp_path / "ring", "-o", tmp_path / "out", "--json")
+    assert (status, err) == (0, "")
+    found = json.loads(out)
+    assert (found["schema"], found["captures"], found["known"], found["batch"]) == ("dcpinspect.pipeline_run/1", 1, 4, 2)
+    assert last.exists()
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+
+
+@pytest.mark.spark
+def test_every_sample_at_a_point_of_its_own(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Parts of many points in one run of Spark; the messages of each are those of a reading of it alone."""
+    assert spark.version
+    names = [path.name for path in SAMPLES.iterdir() if ".pcap" in path.name]
+    for name in names:
+        (tmp_path / name).mkdir()
+        shutil.copy(SAMPLES / name, tmp_path / name / "x.pcap")
+    status, _, err = output(capsys, "run", *(tmp_path / name for name in names), "-o", tmp_path / "out")
+    assert (status, err) == (0, "")
+    manifest = Manifest.newest(tmp_path / "out")
+    rows = {name: sum(part.rows for part in manifest.parts if part.point == name) for name in names}
+    counts = {}
+    for name in names:
+        with Reading([str(SAMPLES / name)]) as reading:
+            counts[name] = sum(len(batch) for batch in reading)
+    assert rows == counts
+
+
+def test_check_says_what_check_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sample = SAMPLES / "tour.pcapng"
+    ran(tmp_path / "out", sample)
+    for options in ([], ["--rule", "bad-stream-range"], ["--lint", "--family", "lint"], ["--no-rule", "rollback", "--fail-on", "never"]):
+        expected = main(["check", str(sample), "-f", "json", *options]), json.loads(capsys.readouterr().out)
+        status, out, err = output(capsys, "check", tmp_path / "out", "-f", "json", *options)
+        assert err == ""
+        found = json.loads(out)
+        for one in (*found, *expected[1]):
+            del one["rows"]
+        assert (status, found) == expected
+    main(["check", str(sample)])
+    heading = capsys.readouterr().out.splitlines()[0]
+    status, out, _ = output(capsys, "check", tmp_path / "out")
+    assert (status, out.splitlines()[0]) == (1, heading)
+    status, out, _ = output(capsys, "check", tmp_path / "out", "-f", "sarif")
+    assert json.loads(out)["runs"][0]["results"]
+
+
+def test_info_says_what_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng")
+    status, out, err = output(capsys, "info", tmp_path / "out")
+    assert (status, err) == (0, "")
+    assert "captures: 1 ok" in out
+    status, out, err = output(capsys, "info", tmp_path / "out", "--json")
+    assert json.loads(out)["schema"] == "dcpinspect.pipeline_info/1"
+
+
+@pytest.mark.spark
+def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert spark.version
+    shutil.copy(SAMPLES / "rollback.pcap", tmp_path / "a.pcap")
+    (tmp_path / "b\x1b.pcap").write_bytes(b"garbage")
+    status, out, err = output(capsys, "run", tmp_path, "-o", tmp_path / "out")
+    assert status == 3
+    assert err == f"dcpinspect: {tmp_path}/b\\x1b.pcap: is not a capture (begins with 67 61 72 62)\n"
+    assert "1 captures could not be read, 0 are damaged" in out
+    assert output(capsys, "check", tmp_path / "out", "--fail-on", "never")[0] == 3
+    status, out, err = output(capsys, "run", tmp_path, "-o", tmp_path / "other", "--on-error", "fail")
+    assert (status, out) == (2, "")
+    assert "is not a capture (begins with 67 61 72 62); take it away, or leave out --on-error fail" in err
+    assert not list((tmp_path / "other" / "_manifest").glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run", "gone", "-o", "out"], "gone: is not there"),
+        (["run", ".", "-o", "out"], ".: has no captures in it"),
+        (["run", "a.pcap", "-o", "out", "--conf", "x"], "--conf x: write KEY=VALUE"),
+        (["run", "a.pcap", "-o", "out", "--capture-point", "interface"], "--capture-point interface: files belong together"),
+        (["run", "a.pcap", "-o", "a.pcap"], "a.pcap: is a file; name a directory"),
+        (["check", "."], ".: no pipeline has written here"),
+        (["info", "gone"], "gone: no pipeline has written here"),
+        (["check", ".", "--rule", "nothing"], "--rule nothing: no rule has this name"),
+        ([], "Missing command"),
+    ],
+)
+def test_bad_usage_is_one_line(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "a.pcap" in arguments:
+        (tmp_path / "a.pcap").write_bytes(b"")
+    status, out, err = output(capsys, *arguments)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_settings_are_keys_and_values() -> None:
+    assert _settings(["a.b=c=d", " e = f"]) == {"a.b": "c=d", "e": " f"}
+    with pytest.raises(UsageError):
+        _settings(["=x"])
+
+
+def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "tour.pcapng"), "-o", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("dcpinspect: Spark needs Java 17 or newer, and there is none; install")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.spark
+@pytest.mark.requires("java")
+def test_ctrl_c_ends_a_run_and_leaves_what_was_there(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "rollback.pcap")
+    before = stored(tmp_path / "out", cut=True)
+    files = [shutil.copy(SAMPLES / "tour.pcapng", tmp_path / f"{number}.pcapng") for number in range(3)]
+    for number, file in enumerate(files):
+        Path(file).write_bytes(Path(file).read_bytes()[: -number - 1])  # none is a copy of another
+    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(tmp_path), "-o", str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        deadline = time.monotonic() + 120
+        while not list((tmp_path / "out" / "raw").glob("batch=2*")) and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, "")
+    equal(stored(tmp_path / "out", cut=True), before)
+    assert ran(tmp_path / "out", tmp_path).captures == 3

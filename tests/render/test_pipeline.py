@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Any
+
+from dcpinspect.render.pipeline import info_lines, summary_lines
+
+ROWS = {"messages": 1200, "bad": 1}
+
+
+def summary(**changes: Any) -> list[str]:
+    known: dict[str, Any] = {
+        **{"out": "o\x1b", "batch": 2, "captures": 3, "known": 0, "bytes": 5 << 20, "packets": 9000, "messages": 1200},
+        **{"quarantined": 0, "damaged": 0, "rows": ROWS, "seconds": {"whole": 4.0, "start": 1.0}},
+    }
+    return list(summary_lines({**known, **changes}))
+
+
+def test_a_run_says_what_was_read_and_how_fast() -> None:
+    assert summary() == [
+        "read 3 captures, 5.0 MB, 9,000 packets",
+        "1,200 messages in 4.0 s, 400 a second without the start of Spark",
+        "rows: 1,200 messages, 1 bad",
+        "tables in o\\x1b, run 2",
+    ]
+    assert summary(known=1)[0] == "read 3 captures, 5.0 MB, 9,000 packets, 1 had been read before"
+    assert summary(quarantined=1, damaged=2)[2] == "1 captures could not be read, 2 are damaged"
+
+
+def test_a_run_that_found_nothing_says_so() -> None:
+    assert summary(captures=0, known=1)[0] == "nothing new: 1 capture had been read before"
+
+
+def test_many_points_and_problems_are_counted() -> None:
+    point = {"point": "a", "captures": 1, "bytes": 12, "packets": 3, "first_time": None, "last_time": None}
+    problem = {"severity": "error", "file": "x", "offset": 7, "what": "is bad"}
+    lines = list(
+        info_lines(
+            {
+                **{"runs": 2, "program": "1", "captures": {"ok": 12, "bad": 0}, "points": [point] * 12},
+                **{"tables": ROWS, "problems": [problem] * 11},
+            }
+        )
+    )
+    assert lines[:3] == ["2 runs, the newest by dcpinspect 1", "captures: 12 ok", "  a: 1 capture, 12 B, 3 packets"]
+    assert "  and 2 more points; the table captures has all" in lines
+    assert lines[-2:] == ["error: x, offset 7: is bad", "1 more problems; the table bad has all"]

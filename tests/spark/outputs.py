@@ -1,0 +1,102 @@
+"""Outputs of the pipeline, beside what a reading of the uncut capture tells."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from dcpinspect.reading import Reading
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.message_files import COLUMNS
+from dcpinspect.spark.run import Options, Summary, run
+from dcpinspect.spark.schema import kept, message_rows
+
+_ROW = re.compile(r"\brows? \d+( (to|and) \d+)?")
+_FRAME = re.compile(r"\bframes? \d+( and \d+)?")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+NUMBERED = ("row", "request_row", "rows", "file", "files", "frame", "frames", "last_frame")
+"""What depends on how a capture is cut, besides the rows of tables, which end so."""
+
+
+class Here:
+    """Tasks done in this process, all that goes to them and comes back pickled as it would be."""
+
+    processors = 2
+
+    def each(self, what: str, work: Callable[[Item], Result], items: Sequence[Item], sizes: Sequence[int]) -> list[Result]:
+        """As ``Tasks`` has it, last first."""
+        assert what
+        assert len(items) == len(sizes)
+        again = _as_sent(work)
+        return [_as_sent(again(_as_sent(item))) for item in reversed(items)][::-1]
+
+
+def _as_sent(value: Item) -> Item:
+    return pickle.loads(pickle.dumps(value))  # type: ignore[no-any-return] # noqa: S301 - as Spark sends it
+
+
+@contextmanager
+def here() -> Iterator[Here]:
+    yield Here()
+
+
+def ran(out: Path, *captures: Path | str, **options: Any) -> Summary:
+    """A run in this process."""
+    return run(Options([str(one) for one in captures], str(out), **options), here)
+
+
+def stored(out: Path, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
+    """The tables of an output in the order of their rows; ``cut``: without what depends on how the capture was cut."""
+    manifest = Manifest.newest(out)
+    tables = {}
+    for name in manifest.tables:
+        if name not in ("captures", "bad"):
+            tables[name] = [row for path in manifest.files(name) for row in pq.read_table(path).to_pylist()]
+    number = {row["connection_id"]: row["connection"] for row in tables["connections"]}
+    for row in tables["connections"]:
+        for extra in ("connection_id", "capture_point", "first_time", "first_time_ns", "last_time", "last_time_ns", "duplicate_of"):
+            del row[extra]
+    messages = [row for path in manifest.files("messages") for row in pq.ParquetFile(path).read().to_pylist()]
+    messages.sort(key=lambda row: row["row"])
+    tables["messages"] = [{"connection": number[row["connection_id"]], **{name: row.get(name) for name in COLUMNS}} for row in messages]
+    return _comparable(tables, cut=cut)
+
+
+def told(*captures: Path | str, cut: bool, **options: Any) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a reading in the same form."""
+    messages = []
+    with Reading([str(one) for one in captures], **options) as reading:
+        reading.check()
+        for batch in reading:
+            rows = message_rows(batch, np.arange(len(batch)), ("connection", *COLUMNS))
+            messages += rows.to_pylist()
+        tables = {name: kept(name, records.arrow()).to_pylist() for name, records in reading.by_name().items()}
+    return _comparable({**tables, "messages": messages}, cut=cut)
+
+
+def _comparable(tables: dict[str, list[dict[str, Any]]], *, cut: bool) -> dict[str, list[dict[str, Any]]]:
+    return {name: [_without_numbers(row, cut=cut) for row in rows] for name, rows in tables.items()}
+
+
+def _without_numbers(value: Any, *, cut: bool) -> Any:
+    """A value without the numbers of rows in it, and without files and frames where these are cut."""
+    if isinstance(value, dict):
+        gone = {"row", "rows", "file", "files"} | (set(NUMBERED) if cut else set())
+        return {
+            key: _without_numbers(one, cut=cut)
+            for key, one in value.items()
+            if key not in gone and not key.endswith("_row") and not (cut and key.endswith(("_frame", "_file")))
+        }
+    if isinstance(value, str):
+        text = _ROW.sub("row N", value)
+        return _FRAME.sub("frames N", text) if cut else text
+    return [_without_numbers(one, cut=cut) for one in value] if isinstance(value, list) else value

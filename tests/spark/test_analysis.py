@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from dcpinspect.parts import Part
+from dcpinspect.reading import Reading
+from dcpinspect.spark.analysis import UnitPackets, Work, analyse, ids
+from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
+from dcpinspect.spark.scan import scan
+
+SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
+
+
+def bundled(tmp_path: Path, base: int) -> Bundled:
+    path = os.fspath(tmp_path / "x")
+    scan(os.fspath(SAMPLE), path)
+    return Bundled(path, 0, base, sorted(group_sizes(read_index(path))))
+
+
+def test_bundles_give_a_reading_all_packets_with_their_numbers(tmp_path: Path) -> None:
+    packets = UnitPackets(["x"], [bundled(tmp_path, 5000)])
+    numbers = np.concatenate([batch.packets for batch in packets])
+    assert numbers.tolist() == list(range(5000, 5000 + packets.packets))
+    assert [file.name for file in packets.files] == ["x"]
+    packets.stop()
+    packets.close()
+
+
+def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
+    work = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0.part"), messages=os.fspath(tmp_path / "b/0"))
+    done = analyse(work)
+    part = Part.from_bytes((tmp_path / "a/0.part").read_bytes())
+    with Reading([str(SAMPLE)]) as reading:
+        for _ in reading:
+            pass
+        assert part.messages == done.rows == reading.messages
+        first = [one.first_packet for one in reading.engine.transport.connections]
+        assert ids(reading).tolist() == [0, *first]
+    assert part.opened_by.tolist() == first
+    assert [Path(path).name for path in done.messages] == ["0-0.parquet"]

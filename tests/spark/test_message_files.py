@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dcpinspect.reading import Reading
+from dcpinspect.spark import message_files
+from dcpinspect.spark.message_files import COLUMNS, SCHEMA, MessageFiles
+from dcpinspect.spark.schema import message_rows
+from dcpinspect.tables.messages import MessageBatch
+
+SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
+
+
+def batches() -> list[MessageBatch]:
+    with Reading([str(SAMPLE)]) as reading:
+        return list(reading)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (1, 1 << 28), (1 << 17, 1 << 28)])
+def test_messages_come_back_from_as_many_files_as_there_are(rows: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_files, "ROWS", rows)
+    monkeypatch.setattr(message_files, "FILE_BYTES", size)
+    files = MessageFiles(str(tmp_path / "x"), "node \x1b")
+    for batch in batches():
+        files.add(batch, batch.connection * 10)
+    files.close()
+    found = pa.concat_tables([pq.ParquetFile(path).read() for path in files.paths], promote_options="default")
+    assert {path.name for path in tmp_path.iterdir()} == {Path(path).name for path in files.paths}
+    assert files.rows == len(found)
+    for name in found.schema.names:
+        assert found.schema.field(name).type == SCHEMA.field(name).type
+    assert found["capture_point"].unique().to_pylist() == ["node \x1b"]
+    rows_of = [message_rows(batch, np.arange(len(batch)), ("connection", *COLUMNS)) for batch in batches()]
+    expected = pa.Table.from_batches(rows_of)
+    assert found["connection_id"].to_pylist() == [10 * number for number in expected["connection"].to_pylist()]
+    for name in COLUMNS:
+        values = found[name].to_pylist() if name in found.schema.names else [None] * len(found)
+        assert values == expected[name].to_pylist(), name
+
+
+def test_columns_that_no_message_has_are_left_out(tmp_path: Path) -> None:
+    files = MessageFiles(str(tmp_path / "x"), "p")
+    for batch in batches():
+        files.add(batch, batch.connection)
+    files.close()
+    found = pq.ParquetFile(files.paths[0]).read()
+    assert all(found[name].null_count < len(found) for name in found.schema.names)
+    assert len(found.schema.names) < len(SCHEMA.names)
+
+
+def test_no_messages_make_no_file(tmp_path: Path) -> None:
+    files = MessageFiles(str(tmp_path / "x"), "p")
+    files.close()
+    assert (files.paths, files.rows, list(tmp_path.iterdir())) == ([], 0, [])

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.outputs import BAD, CAPTURES, CONNECTIONS, problems, rows_of
+from dcpinspect.spark.schema import table_schema
+from tests.spark.cuts import cut, packets_of
+from tests.spark.outputs import ran
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+
+
+def table(out: Path, name: str) -> Any:
+    return pa.concat_tables([pq.read_table(path) for path in Manifest.newest(out).files(name)])
+
+
+def test_every_table_has_its_schema(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng")
+    own = {"connections": CONNECTIONS, "captures": CAPTURES, "bad": BAD}
+    for name, rows in rows_of(Manifest.newest(tmp_path / "out")).items():
+        if name != "messages":
+            found = table(tmp_path / "out", name)
+            assert len(found) == rows
+            assert found.schema.names == (own[name] if name in own else table_schema(name)).names
+            if name in own:
+                assert found.schema.types == own[name].types
+
+
+def test_connections_say_where_and_when_they_were_captured(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "tour.pcapng")
+    rows = table(tmp_path / "out", "connections").to_pylist()
+    messages = {
+        row["connection_id"] for path in Manifest.newest(tmp_path / "out").files("messages") for row in pq.read_table(path).to_pylist()
+    }
+    assert messages <= {row["connection_id"] for row in rows}
+    assert [row["connection_id"] for row in rows] == sorted(row["connection_id"] for row in rows)
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    assert [packets[row["connection_id"]].time_ns for row in rows] == [row["first_time_ns"] for row in rows]
+    assert {row["capture_point"] for row in rows} == {"sample_captures"}
+
+
+def test_the_end_of_the_newest_file_is_no_damage(tmp_path: Path) -> None:
+    one, two = cut(tmp_path / "ring", packets_of(SAMPLES / "rollback.pcap"), [60])
+    for path in (one, two):
+        path.write_bytes(path.read_bytes()[:-3])
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    assert (done.damaged, done.quarantined) == (1, 0)
+    assert [row["severity"] for row in problems(Manifest.newest(tmp_path / "out"))] == ["warning", "note"]
+    assert table(tmp_path / "out", "captures")["state"].to_pylist() == ["damaged", "ok"]

@@ -1,0 +1,239 @@
+"""What a run makes of captures is what a reading of the uncut capture tells, however that was cut."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.spark import bundles, plan, run, scan
+from dcpinspect.spark.manifest import Manifest
+from tests.builders import Recorded
+from tests.spark.cuts import cut, disturbed, packets_of, places, written
+from tests.spark.outputs import ran, stored, told
+from tests.transport import test_unusual
+
+SAMPLES = Path(__file__).parents[2] / "sample_captures"
+SMALL = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name and path.name not in ("large.pcapng.gz", "any.pcap"))
+
+
+def equal(found: dict[str, list[dict[str, Any]]], expected: dict[str, list[dict[str, Any]]]) -> None:
+    assert found.keys() == expected.keys()
+    for name, rows in expected.items():
+        assert found[name] == rows, name
+
+
+def compare(tmp_path: Path, packets: list[Recorded], at: list[int], **options: Any) -> None:
+    whole = written(tmp_path / "whole.pcap", packets)
+    cut(tmp_path / "ring", packets, at)
+    ran(tmp_path / "out", tmp_path / "ring", **options)
+    equal(stored(tmp_path / "out", cut=True), told(whole, cut=True, **options))
+
+
+@pytest.mark.parametrize("sample", [*SMALL, "any.pcap"])
+def test_tables_of_a_sample_are_those_of_a_reading(sample: str, tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / sample)
+    equal(stored(tmp_path / "out", cut=False), told(SAMPLES / sample, cut=False))
+
+
+@pytest.mark.parametrize("sample", SMALL)
+def test_tables_do_not_depend_on_where_captures_are_cut(sample: str, tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / sample)
+    rng = random.Random(sample)
+    compare(tmp_path, packets, places(rng, len(packets), 7))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nor_on_what_happens_around_the_cuts(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    packets = packets_of(SAMPLES / rng.choice(SMALL))
+    at = places(rng, len(packets), 9)
+    compare(tmp_path, disturbed(rng, packets, at), at)
+
+
+@pytest.mark.parametrize(
+    "name", ["fragments reversed", "fragments twice", "fragments of VXLAN", "fragments in VXLAN", "MPLS", "IPv6 fragments", "IPv6 in VXLAN"]
+)
+def test_nor_in_tunnels_and_fragments(name: str, tmp_path: Path) -> None:
+    packets = test_unusual.wrapped(name)
+    compare(tmp_path, packets, list(range(1, len(packets))))
+
+
+def test_nor_on_the_size_of_batches_and_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows of few packets, groups with bundles of their own, parts of one component each."""
+    monkeypatch.setattr(scan, "BATCH_BYTES", 4096)
+    monkeypatch.setattr(bundles, "OWN", 1000)
+    monkeypatch.setattr(plan, "PART_BYTES", 1)
+    monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    compare(tmp_path, packets, [100, 101, 300])
+    assert len(Manifest.newest(tmp_path / "out").parts) == 7
+
+
+def test_a_second_run_reads_what_is_new_and_what_that_touches(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    files = cut(tmp_path / "ring", packets, [150, 200, 320])
+    later = tmp_path / "later"
+    later.mkdir()
+    for path in files[1:]:
+        path.rename(later / path.name)
+    for number, path in enumerate(files[1:], 2):
+        ran(tmp_path / "out", tmp_path / "ring")
+        (later / path.name).rename(path)
+        done = ran(tmp_path / "out", tmp_path / "ring")
+        assert (done.batch, done.captures, done.known) == (number, 1, number - 1)
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    assert not list((tmp_path / "out").rglob("*.tmp"))
+
+
+def test_parts_that_nothing_new_touches_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "PART_BYTES", 1)
+    monkeypatch.setattr(plan, "PARTS_A_PROCESSOR", 100)
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    *first, last = cut(tmp_path / "ring", packets, [400])
+    held = last.read_bytes()
+    last.unlink()
+    ran(tmp_path / "out", *first)
+    before = {part.file for part in Manifest.newest(tmp_path / "out").parts}
+    last.write_bytes(held)
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    after = {part.file for part in Manifest.newest(tmp_path / "out").parts}
+    assert done.kept_parts == len(before & after) > 0
+    assert done.parts == len(after - before) > 0
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+
+
+def test_a_capture_that_comes_late_is_put_where_it_belongs(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    first, *others = cut(tmp_path / "ring", packets, [150, 320])
+    ran(tmp_path / "out", *others)
+    ran(tmp_path / "out", first)
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+
+
+def test_a_file_that_is_being_written_is_read_again_when_it_has_grown(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    whole = written(tmp_path / "whole.pcap", packets)
+    content = whole.read_bytes()
+    growing = tmp_path / "ring" / "ring_1.pcap"
+    growing.parent.mkdir()
+    for size in (len(content) // 3 + 5, len(content) // 2 + 7, len(content)):
+        growing.write_bytes(content[:size])
+        done = ran(tmp_path / "out", growing.parent)
+        assert (done.captures, done.quarantined, done.damaged) == (1, 0, 0)
+        (tmp_path / "now.pcap").write_bytes(content[:size])
+        equal(stored(tmp_path / "out", cut=False), told(tmp_path / "now.pcap", cut=False))
+    assert [one["severity"] for one in done.problems] == []
+    assert ran(tmp_path / "out", growing.parent).captures == 0
+
+
+def test_a_ring_that_uses_names_again_loses_nothing(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    one, _, three = cut(tmp_path / "ring", packets, [150, 320])
+    newest = three.read_bytes()
+    three.unlink()
+    ran(tmp_path / "out", tmp_path / "ring")
+    one.write_bytes(newest)  # the ring has begun again
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    assert (done.captures, done.known) == (1, 1)
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+
+
+def test_a_file_that_was_renamed_and_a_copy_are_not_counted_twice(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    one, two = cut(tmp_path / "ring", packets, [50])
+    shutil.copy(one, tmp_path / "ring" / "copy_of_it.pcap")
+    assert ran(tmp_path / "out", one, two, tmp_path / "ring" / "copy_of_it.pcap").captures == 2
+    one.rename(tmp_path / "ring" / "ring_00009.pcap")
+    assert ran(tmp_path / "out", tmp_path / "ring").captures == 0
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+
+
+def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    ring = tmp_path / "ring"
+    one, _ = cut(ring, packets, [50])
+    (ring / "garbage.pcap").write_bytes(b"not a capture" * 100)
+    (ring / "empty.pcap").touch()
+    (ring / "cut.pcap.gz").write_bytes(gzip.compress(one.read_bytes())[:9])
+    (ring / "folder.pcap").mkdir()
+    (ring / "nowhere.pcap").symlink_to(ring / "gone")
+    os.mkfifo(ring / "pipe.pcap")
+    done = ran(tmp_path / "out", ring)
+    assert done.quarantined == 5
+    assert {one["file"].rpartition("/")[2]: one["what"] for one in done.problems} == {
+        "garbage.pcap": "is not a capture (begins with 6e 6f 74 20)",
+        "empty.pcap": "is empty",
+        "cut.pcap.gz": "the compressed data is cut short",
+        "nowhere.pcap": "cannot be opened (No such file or directory)",
+        "pipe.pcap": "is not a file that can be read more than once",
+    }
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    (ring / "nowhere.pcap").unlink()
+    (ring / "garbage.pcap").write_bytes(b"other garbage")
+    done = ran(tmp_path / "out", ring)
+    assert {one["file"].rpartition("/")[2] for one in done.problems} == {"garbage.pcap", "pipe.pcap"}
+    with pytest.raises(CaptureError, match=r"pipe.pcap: is not a file"):
+        ran(tmp_path / "out", ring, fails=True)
+    assert Manifest.newest(tmp_path / "out").number == 2
+
+
+def test_a_damaged_capture_is_read_around_the_damage(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    one, _ = cut(tmp_path / "ring", packets, [50])
+    content = bytearray(one.read_bytes())
+    content[24 + 8 : 24 + 12] = b"\xff\xff\xff\x7f"  # an absurd length
+    one.write_bytes(content)
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    assert (done.quarantined, done.damaged) == (0, 1)
+    assert [(one["severity"], one["offset"]) for one in done.problems] == [("warning", 24)]
+    assert done.packets == len(packets) - 1
+
+
+def test_a_run_that_is_interrupted_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    one, _ = cut(tmp_path / "ring", packets, [50])
+    ran(tmp_path / "out", one)
+    before = stored(tmp_path / "out", cut=True)
+    for name in ("scan", "analyse", "write_tables"):
+        with monkeypatch.context() as patch:
+            patch.setattr(run, name, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                ran(tmp_path / "out", tmp_path / "ring")
+        equal(stored(tmp_path / "out", cut=True), before)
+    ran(tmp_path / "out", tmp_path / "ring")
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    ran(tmp_path / "out", tmp_path / "ring")
+    assert len(list((tmp_path / "out" / "_manifest").glob("*.json"))) == 1
+    assert {path.parent.name for path in (tmp_path / "out" / "parts").rglob("*.part")} == {"batch=2"}
+
+
+def interrupted(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "rollback.pcap", extra_ports=(11999,), find_ports=False)
+    assert ran(tmp_path / "out", SAMPLES / "tour.pcapng").captures == 1
+    with pytest.raises(UsageError, match=r"--port: .* was made with another one"):
+        ran(tmp_path / "out", SAMPLES / "loop.pcap", extra_ports=(12000,))
+    with pytest.raises(UsageError, match=r"--capture-point: "):
+        ran(tmp_path / "out", SAMPLES / "loop.pcap", point_rule="stem")
+
+
+def test_points_are_never_mixed(tmp_path: Path) -> None:
+    """The same capture at two points: two connections each, none of which has the other's bytes."""
+    for point in ("a", "b"):
+        (tmp_path / point).mkdir()
+        shutil.copy(SAMPLES / "rollback.pcap", tmp_path / point / "x.pcap")
+    done = ran(tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    assert done.captures == 2
+    once = told(SAMPLES / "rollback.pcap", cut=False)
+    assert done.rows["messages"] == 2 * len(once["messages"])
+    assert {part.point for part in Manifest.newest(tmp_path / "out").parts} == {"a", "b"}

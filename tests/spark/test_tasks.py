@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dcpinspect.spark.tasks import SparkTasks, packed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_items_share_tasks_of_about_equal_size() -> None:
+    assert packed([], 4) == []
+    assert sorted(number for task in packed([5] * 10, 4) for number in task) == list(range(10))
+    assert len(packed([5] * 10, 4)) == 4
+    assert len(packed([1 << 30] * 3, 2)) == 3
+
+
+@pytest.mark.spark
+def test_every_item_is_worked_on_in_another_process_and_results_are_in_order(spark: SparkSession) -> None:
+    seen: list[tuple[str, int, int]] = []
+    tasks = SparkTasks(spark, lambda *step: seen.append(step))
+
+    def work(item: int) -> tuple[int, int]:
+        return item * item, os.getpid()
+
+    found = tasks.each("squaring", work, list(range(50)), [1] * 50)
+    assert [square for square, _ in found] == [number * number for number in range(50)]
+    assert os.getpid() not in {process for _, process in found}
+    assert tasks.each("nothing", work, [], []) == []
+    assert {what for what, *_ in seen} <= {"squaring"}

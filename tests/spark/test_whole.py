@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.errors import UsageError
+from dcpinspect.reading import Reading
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.whole import compared, read_keys, whole, works_of, write_keys
+from tests.spark.outputs import ran
+
+SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
+
+
+def test_parts_are_put_together_as_a_reading_would_tell(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLE)
+    found = compared(Manifest.newest(tmp_path / "out")).merged
+    with Reading([str(SAMPLE)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+    assert found.coverage.packets == reading.coverage.packets
+    assert found.messages == reading.messages
+    assert found.checker is not None
+    assert reading.checker is not None
+    rules = ["rollback", "gap-unexplained", "opaque-mismatch"]
+    told = found.checker.only(rules).findings(found.links, found.coverage)
+    with Reading([str(SAMPLE)]) as again:
+        again.check(rules)
+        for _ in again:
+            pass
+    assert [(one.rule, one.message, one.count) for one in told] == [(one.rule, one.message, one.count) for one in again.findings()]
+
+
+def test_a_part_can_be_read_again(tmp_path: Path) -> None:
+    done = ran(tmp_path / "out", SAMPLE)
+    rows = 0
+    for work in works_of(Manifest.newest(tmp_path / "out")):
+        with work.reading() as reading:
+            rows += sum(len(batch) for batch in reading)
+    assert rows == done.messages
+
+
+def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLE)
+    manifest = Manifest.newest(tmp_path / "out")
+    (part,) = manifest.parts
+    Path(manifest.path(part.file)).write_bytes(b"cos\nsystem\n(S'false'\ntR.")
+    with pytest.raises(UsageError, match="run the pipeline into a new directory"):
+        whole(manifest)
+    Path(manifest.path(part.file)).unlink()
+    with pytest.raises(UsageError, match="cannot be read"):
+        whole(manifest)
+
+
+def test_the_groups_of_a_part_are_kept_beside_it(tmp_path: Path) -> None:
+    write_keys(str(tmp_path / "x.part"), [b"", b"\x00\xff", b"a"])
+    assert read_keys(str(tmp_path / "x.part")) == [b"", b"\x00\xff", b"a"]
