@@ -72,6 +72,7 @@ def explore(
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
+    from dcpinspect.tui.history import History, history_path
     from dcpinspect.tui.inspection import Inspection
 
     inspection = Inspection(capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices)
@@ -79,6 +80,7 @@ def explore(
         inspection,
         is_ascii=ascii_ or os.environ.get("TERM") == "linux",
         saved=options.saved_filters(context.obj),
+        history=History(history_path()),
         filter_text=filter_ or "",
     )
     try:

@@ -38,9 +38,15 @@ def short_name(name: str) -> str:
 class Lines:
     """Makes the lines of a reading; remembers the first and the last time."""
 
-    def __init__(self, time_format: TimeFormat = "relative", *, width: int | None = None, narrow: int = NARROW) -> None:
-        """``width``: columns of a line; None: as many as it takes. ``narrow``: width below which opaque and size are left out."""
+    def __init__(
+        self, time_format: TimeFormat = "relative", *, width: int | None = None, narrow: int = NARROW, has_names: bool = True
+    ) -> None:
+        """``width``: columns of a line; None: as many as it takes. ``narrow``: width below which opaque and size are left out.
+
+        ``has_names``: commands and statuses by name, else as numbers.
+        """
         self._time_format = time_format
+        self._title = _title if has_names else _codes
         self._width = width
         self._is_narrow = width is not None and width < narrow
         self._time_width = 29 if time_format == "absolute" else 10 if self._is_narrow else 13
@@ -66,7 +72,7 @@ class Lines:
         direction = int(batch.direction[index])
         vbucket = batch.vbucket.at(index)
         if self._is_narrow:
-            title = clip(_title(batch, index), NARROW_TITLE)
+            title = clip(self._title(batch, index), NARROW_TITLE)
             return self._clipped(
                 f"{int(batch.row[index]):>7} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
                 f" {int(batch.connection[index]):>2}{ARROWS[direction]} {title:<{NARROW_TITLE}}"
@@ -74,7 +80,7 @@ class Lines:
             )
         text = (
             f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
-            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {_title(batch, index):<{_TITLE_WIDTH}}"
+            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {self._title(batch, index):<{_TITLE_WIDTH}}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
             f" {int(batch.length[index]):>8}  {summary(batch, index)}"
         )
@@ -114,6 +120,11 @@ def _title(batch: MessageBatch, index: int) -> str:
     if generation is not None and len({layout.generation for layout in layouts}) > 1 and not (generation == "v1" and title == "mutation"):
         return f"{title} {generation}"
     return title
+
+
+def _codes(batch: MessageBatch, index: int) -> str:
+    opcode = f"0x{int(batch.decoded.opcode[index]):02x}"
+    return f"{opcode} 0x{int(batch.decoded.specific[index]):04x}" if batch.decoded.is_response[index] else opcode
 
 
 def _seqno(batch: MessageBatch, index: int) -> str:

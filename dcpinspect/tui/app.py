@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,14 @@ from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui import frame, theme
+from dcpinspect.tui.completion import frequent_values
 from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
 from dcpinspect.tui.export import messages
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.filter_bar import FilterBar
+from dcpinspect.tui.filtering import oddity
 from dcpinspect.tui.findings import FindingsView
+from dcpinspect.tui.history import History
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
@@ -58,7 +62,7 @@ class InspectApp(App[None]):
         *,
         is_ascii: bool = False,
         saved: Mapping[str, Source] | None = None,
-        history: Sequence[str] = (),
+        history: History | None = None,
         filter_text: str = "",
     ) -> None:
         """``saved``: filters by name, besides those that are built in. ``history``: filters that were used before."""
@@ -67,7 +71,8 @@ class InspectApp(App[None]):
         self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
         self._first_filter = filter_text
         self.navigation = Navigation(inspection, self.say, self.draw_frame)
-        self.bar = FilterBar(dict(saved or {}), list(history), id="filter")
+        frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
+        self.bar = FilterBar(dict(saved or {}), history or History(), self.glyphs, frequent, odd)
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
@@ -161,7 +166,7 @@ class InspectApp(App[None]):
     def draw_frame(self) -> None:
         """Tabs, progress, keys."""
         self._tabs.update(frame.tabs(self.inspection, self.view, self.glyphs, self.size.width))
-        self._keys.update(frame.keys(self.view, self.size.width))
+        self._keys.update(frame.keys(self.view, self.size.width, is_typing=self.bar.is_typing))
         self._draw_progress()
 
     def _draw_progress(self) -> None:

@@ -1,89 +1,149 @@
-"""Where filters are typed: checked at every key, completed with columns and their words."""
+"""Where filters are typed: checked at every key, completed with columns, operators and the capture's own values."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.suggester import Suggester
+from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_tree import Source
-from dcpinspect.tables.presets import FILTERS
-from dcpinspect.tables.schema import COLUMNS
-from dcpinspect.tables.vocabulary import vocabulary
+from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tui.completion import Completion, Frequent, Offer, offer
+from dcpinspect.tui.history import History
+from dcpinspect.tui.theme import Glyphs
 
-_WORD = re.compile(r"[A-Za-z_@][A-Za-z0-9_]*$")
-_IN_TEXT = re.compile(r"([a-z_]+)\s*(?:=|<>|in\s*\((?:'[^']*'\s*,\s*)*)\s*'([^']*)$")
-_MOST = 200
-"""Filters that are remembered."""
+OFFERED = 8
+"""Completions that are shown at once."""
+REST = 0.25
+"""Seconds without a key before it is looked whether a filter shows anything."""
 
-
-def completion(text: str) -> str | None:
-    """The rest of what is being typed at the end of a filter: a column, a word that it may hold, a saved filter."""
-    match = _IN_TEXT.search(text)
-    if match is not None:
-        known = vocabulary(match[1]) if any(column.name == match[1] for column in COLUMNS) else None
-        words = [word for word in known.words if word.startswith(match[2])] if known is not None else []
-        return f"{words[0][len(match[2]) :]}'" if words else None
-    if text.count("'") % 2:
-        return None
-    match = _WORD.search(text)
-    if match is None:
-        return None
-    names = (f"@{name}" for name in FILTERS) if match[0].startswith("@") else (column.name for column in COLUMNS)
-    found = sorted((name for name in names if name.startswith(match[0]) and name != match[0]), key=len)
-    return found[0][len(match[0]) :] if found else None
+Judge = Callable[[Filter], str]
+"""What is odd about a valid filter; empty: nothing. Takes its time."""
 
 
-class _Completions(Suggester):
-    def __init__(self) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
+class Completions(Static):
+    """What may come next, below the filter; or where its mistake is."""
 
-    async def get_suggestion(self, value: str) -> str | None:
-        """As Textual asks."""
-        rest = completion(value)
-        return None if rest is None else value + rest
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="completions")
+        self._glyphs = glyphs
+        self._offered = Offer(0)
+        self._at = -1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are some to choose from."""
+        return self.display and bool(self._offered.completions)
+
+    @property
+    def chosen(self) -> Completion | None:
+        """The one that was gone to with the keys."""
+        return self._offered.completions[self._at] if self.is_open and self._at >= 0 else None
+
+    def show(self, offered: Offer) -> None:
+        """Others than before."""
+        self._offered, self._at = offered, -1
+        self._draw()
+
+    def point(self, at: int, what: str) -> None:
+        """A mistake, below its place."""
+        self._offered, self._at = Offer(0), -1
+        self.styles.offset = (0, 0)
+        self.update(Text(f"{' ' * at}^ {what}", style="bold", no_wrap=True))
+        self.display = True
+
+    def hide(self) -> None:
+        """Nothing is to be chosen."""
+        self.show(Offer(0))
+
+    def step(self, lines: int) -> None:
+        """To another one; above the first there is none."""
+        self._at = min(max(self._at + lines, -1), len(self._offered.completions) - 1)
+        self._draw()
+
+    def completed(self, text: str) -> str:
+        """The text with the one that was gone to, else with the first."""
+        one = self.chosen or self._offered.completions[0]
+        return text[: self._offered.start] + one.text + ("" if one.text.endswith(("(", " '")) else " ")
+
+    def _draw(self) -> None:
+        every = self._offered.completions
+        self.display = bool(every)
+        top = min(max(self._at - OFFERED + 2, 0), max(0, len(every) - OFFERED))
+        shown = every[top : top + OFFERED]
+        width = max((len(one.text) for one in shown), default=0)
+        out = Text(no_wrap=True)
+        for number, one in enumerate(shown, top):
+            is_chosen = number == self._at
+            out.append(f"{self._glyphs.cursor if is_chosen else ' '}{one.text:<{width}}", "bold reverse" if is_chosen else "")
+            out.append(f"  {one.doc} \n", "dim")
+        left = len(every) - top - len(shown)
+        out.append(f" {left} more \n" if left else "", "dim")
+        out.append(" Tab takes the first, ↓ chooses " if self._at < 0 else " Enter takes it, Esc closes ", "dim")
+        self.styles.offset = (min(self._offered.start, max(0, self.app.size.width - 60)), 0)
+        self.update(out)
 
 
 class FilterInput(Input):
-    """The text itself; up and down go through filters that were used before."""
+    """The text itself; up and down go through what is offered, and through filters that were used before."""
 
-    def __init__(self, history: list[str]) -> None:
-        super().__init__(
-            placeholder="filter, as in vbucket = 417 and name <> 'dcp_noop'", suggester=_Completions(), id="filter-input", compact=True
-        )
+    def __init__(self, history: History, completions: Completions) -> None:
+        super().__init__(placeholder="filter, as in vbucket = 417 and name <> 'dcp_noop'", id="filter-input", compact=True)
         self._history = history
-        self._place = len(history)
-
-    def remember(self, text: str) -> None:
-        """For the next time."""
-        if text and (not self._history or self._history[-1] != text):
-            self._history.append(text)
-            del self._history[:-_MOST]
-        self._place = len(self._history)
+        self._completions = completions
+        self.place = len(history.texts)
+        """Of the filter that was gone back to; behind the last: none."""
 
     def on_key(self, event: events.Key) -> None:
-        """Up and down."""
-        step = {"up": -1, "down": 1}.get(event.key, 0)
-        if step:
-            self._place = min(max(self._place + step, 0), len(self._history))
-            self.value = self._history[self._place] if self._place < len(self._history) else ""
-            self.cursor_position = len(self.value)
+        """Keys that choose."""
+        if self._takes(event.key):
             event.stop()
             event.prevent_default()
 
+    def _takes(self, key: str) -> bool:
+        offered = self._completions
+        if key in ("up", "down"):
+            is_walking = self.place < len(self._history.texts)
+            if offered.is_open and not is_walking and (key == "down" or offered.chosen is not None):
+                offered.step(1 if key == "down" else -1)
+            else:
+                self._walk(-1 if key == "up" else 1)
+        elif (key == "tab" and offered.is_open) or (key == "enter" and offered.chosen is not None):
+            self.complete()
+        elif key == "escape" and offered.is_open:
+            offered.hide()
+        else:
+            return False
+        return True
+
+    def complete(self) -> None:
+        """Takes up what is offered, in place of what was typed of it."""
+        text = self._completions.completed(self.value[: self.cursor_position])
+        rest = self.value[self.cursor_position :]
+        self.value = text + rest
+        self.cursor_position = len(text)
+
+    def _walk(self, steps: int) -> None:
+        texts = self._history.texts
+        self.place = min(max(self.place + steps, 0), len(texts))
+        with self.prevent(Input.Changed):
+            self.value = texts[self.place] if self.place < len(texts) else ""
+        self._completions.hide()
+        self.cursor_position = len(self.value)
+
 
 class FilterBar(Horizontal):
-    """The filter, and beside it what is to be said of it."""
+    """The filter, and beside it what is to be said of it: ``…`` looking, ``✔`` valid, ``✖`` invalid, ``?`` valid but odd."""
 
     class Changed(Message):
         """Enter: this filter is wanted; None: none."""
@@ -93,10 +153,15 @@ class FilterBar(Horizontal):
             self.text = text
             self.filter = filter_
 
-    def __init__(self, saved: dict[str, Source], history: list[str], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
+    def __init__(self, saved: dict[str, Source], history: History, glyphs: Glyphs, frequent: Frequent, judge: Judge) -> None:
+        super().__init__(id="filter")
         self._saved = saved
-        self.input = FilterInput(history)
+        self._history = history
+        self._frequent = frequent
+        self._judge = judge
+        self._rest: Timer | None = None
+        self.completions = Completions(glyphs)
+        self.input = FilterInput(history, self.completions)
         self._state = Static(id="filter-state")
 
     def compose(self) -> ComposeResult:
@@ -110,26 +175,80 @@ class FilterBar(Horizontal):
         """Whether keys go into the text."""
         return self.input.has_focus
 
+    def on_descendant_blur(self) -> None:
+        """Nothing is offered to who is elsewhere."""
+        self.completions.hide()
+
+    def on_descendant_focus(self) -> None:
+        """What may come next, unless there is a filter already."""
+        if not self.input.value:
+            self.completions.show(offer("", self._frequent))
+
     def say(self, text: str, *, is_error: bool = False) -> None:
         """Beside the filter."""
         self._state.set_class(is_error, "error")
         self._state.update(Text(text))
+
+    def reset(self, text: str) -> None:
+        """Back to the filter that holds; what was typed and not taken is forgotten."""
+        with self.input.prevent(Input.Changed):
+            self.input.value = text
+        self.completions.hide()
+        self.say("")
 
     def parsed(self, text: str) -> Filter | None:
         """Raises PlacedError, UsageError."""
         return parse_filter(text, name="filter", saved=self._saved) if text.strip() else None
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Checks what stands there."""
+        """Checks what stands there, and offers what may come next."""
         event.stop()
+        self.input.place = len(self._history.texts)
+        if self._rest is not None:
+            self._rest.stop()
+            self._rest = None
+        offered = offer(event.value[: self.input.cursor_position], self._frequent)
+        error = self._check(event.value)
+        is_before = error is not None and error.at + 1 < offered.start and event.value[error.at : offered.start].strip() not in BY_NAME
+        if not self.is_typing or (error is None and not offered.completions):
+            self.completions.hide()
+        elif error is not None and (is_before or not offered.completions):
+            self.completions.point(error.at, error.what)
+        else:
+            self.completions.show(offered)
+            if error is not None:
+                self.say("…")
+
+    def _check(self, text: str) -> PlacedError | None:
         try:
-            found = self.parsed(event.value)
+            found = self.parsed(text)
         except PlacedError as error:
-            self.say(f"✖ {clip(f'at {error.at + 1}: {error.what}', 70)}", is_error=True)
+            self._refuse(error)
+            return error
         except UsageError as error:
-            self.say(f"✖ {clip(str(error), 70)}", is_error=True)
+            self._refuse(error)
         else:
             self.say("" if found is None else "✔ Enter applies it")
+            if found is not None:
+                self._rest = self.set_timer(REST, partial(self._look, text, found))
+        return None
+
+    def _refuse(self, error: UsageError) -> None:
+        what = f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
+        self.say(f"✖ {clip(what, 70)}", is_error=True)
+
+    def _look(self, text: str, found: Filter) -> None:
+        self._rest = None
+        self.run_worker(partial(self._look_behind, text, found), thread=True, group="judge", exclusive=True)
+
+    def _look_behind(self, text: str, found: Filter) -> None:
+        odd = self._judge(found)
+        if odd and self.app.is_running:
+            self.app.call_from_thread(self._tell, text, odd)
+
+    def _tell(self, text: str, odd: str) -> None:
+        if self.is_typing and self.input.value == text:
+            self.say(f"? {odd}")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter."""
@@ -138,16 +257,22 @@ class FilterBar(Horizontal):
 
     def apply(self, text: str) -> bool:
         """Takes a filter, if it is one."""
+        if self._rest is not None:
+            self._rest.stop()
+            self._rest = None
         if self.input.value != text:
             with self.input.prevent(Input.Changed):
                 self.input.value = text
         try:
             found = self.parsed(text)
         except UsageError as error:
-            what = f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
-            self.say(f"✖ {clip(what, 70)}", is_error=True)
+            self._refuse(error)
+            if isinstance(error, PlacedError) and self.is_typing:
+                self.completions.point(error.at, error.what)
             return False
-        self.input.remember(text.strip())
+        self.completions.hide()
+        self._history.add(text.strip())
+        self.input.place = len(self._history.texts)
         self.post_message(self.Changed(text.strip(), found))
         return True
 

@@ -10,9 +10,13 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.filter_bar import FilterBar
+from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.row_index import RowIndex, Rows
 from dcpinspect.tui.view import Host
+
+LOOKED = 1 << 16
+"""Rows of a capture that is looked through while a filter is typed."""
 
 
 class Filtering:
@@ -88,3 +92,15 @@ class Filtering:
         self._bar.say(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
         if until < self._host.inspection.store.rows:
             self._scan(filter_)
+
+
+def oddity(inspection: Inspection, filter_: Filter) -> str:
+    """What is odd about a filter: that it shows nothing of a capture that was read, or all. Empty: nothing, or too much to look through."""
+    store = inspection.store
+    if inspection.state == "reading" or not 0 < store.rows <= LOOKED:
+        return ""
+    try:
+        shown = len(store.matching(FilterRows(filter_)))
+    except DcpInspectError:
+        return ""
+    return "valid, but no row matches" if not shown else "valid, but every row matches" if shown == store.rows else ""

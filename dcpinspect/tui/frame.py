@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.keys import VIEWS, footer
+from dcpinspect.tui.keys import TYPING, VIEWS, footer
 from dcpinspect.tui.theme import Glyphs
 
 WIDE = 100
@@ -73,10 +73,10 @@ def progress(inspection: Inspection) -> str:
     return ""
 
 
-def keys(view: str, width: int) -> Text:
-    """The last line: as many keys as fit, always with the one that tells the others."""
+def keys(view: str, width: int, *, is_typing: bool = False) -> Text:
+    """The last line: as many keys as fit, always with the one that tells the others; those of the filter while one is typed."""
     text = Text(" ")
-    *pairs, last = sorted(footer(view), key=lambda pair: pair[0] == "?")
+    *pairs, last = TYPING if is_typing else sorted(footer(view), key=lambda pair: pair[0] == "?")
     room = width - cells(f"{last[0]} {last[1]}")
     fitting = [sum(cells(f"{key} {word}  ") for key, word in pairs[: count + 1]) < room for count in range(len(pairs))]
     for key, word in pairs[: sum(fitting)]:

@@ -55,6 +55,10 @@ KEYS = (
     Key("exclamation_mark", "by_this('not')", "leave out what is like the field under the cursor", "!", views=("packets",)),
     Key("d", "display", "show it in the other way", "d", "Display", ("packets", "vbuckets", "timeline", "stats")),
     Key("vertical_line", "layout", "another layout", "|", views=("packets",)),
+    Key("c", "column", "the field under the cursor as a column of the list, or not any more", "c", views=("packets",)),
+    Key("number_sign", "numbers", "commands and statuses as numbers, or by name", "#", views=("packets",)),
+    Key("less_than_sign", "resize(-1)", "less room for the list, more for the panes beside it", "<", views=("packets",)),
+    Key("greater_than_sign", "resize(1)", "more room for the list", ">", views=("packets",)),
     Key("z", "maximize", "the pane as large as the screen, and back", "z", views=("packets",)),
     Key("m", "mark", "mark the message, or not any more", "m", "Mark", _LISTS),
     Key("apostrophe", "next_mark", "the next mark", "'"),
@@ -89,6 +93,10 @@ KEYS = (
     Key("q", "quit", "leave", "q", "Quit"),
 )
 """In the order of help."""
+
+
+TYPING = (("Enter", "Apply"), ("Tab", "Complete"), ("↓", "Choose"), ("↑", "Used before"), ("Esc", "Leave"))
+"""Key and word of what the line at the bottom shows while a filter is typed."""
 
 
 def footer(view: str) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.style import Style
 from textual import events
@@ -14,7 +14,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.errors import DcpInspectError
+from dcpinspect.escape import cells, clip, escape
 from dcpinspect.render.lines import Lines
+from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.strips import Piece, strip
@@ -27,6 +29,31 @@ PAGES = 64
 GUTTER = 3
 NARROW = 140
 """Columns below which summaries have more room than opaque and size, which the fields below show."""
+
+
+def width(name: str) -> int:
+    """Terminal columns of a column of the messages table."""
+    return min(max(len(name), _WIDTHS.get(BY_NAME[name].kind, 10)), 30)
+
+
+_WIDTHS: dict[ColumnKind, int] = {"text": 16, "word": 16, "words": 16, "hex64": 18, "u64": 14, "time": 30, "bytes": 24, "records": 30}
+
+
+def cell_text(value: Any, kind: ColumnKind, wide: int) -> str:
+    """A value in a column that is ``wide``, with two blanks before; safe for a terminal."""
+    if value is None:
+        text = ""
+    elif kind == "hex64" and isinstance(value, int):
+        text = f"0x{value:016x}"
+    elif isinstance(value, bytes):
+        text = value[:wide].hex()
+    elif isinstance(value, list):
+        text = escape(", ".join(map(str, value[:wide])))
+    else:
+        text = escape(str(value)[: 4 * wide])
+    text = clip(text, wide)
+    blanks = " " * (wide - cells(text))
+    return f"  {blanks}{text}" if isinstance(value, int) else f"  {text}{blanks}"
 
 
 class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -71,6 +98,10 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self.guest = 0
         """A row that is shown although the filter hides it; 0 for none."""
         self.marks: set[int] = set()
+        self.columns: list[str] = []
+        """Columns of the messages table that are shown behind the line."""
+        self.has_names = True
+        """Whether commands and statuses are shown by name."""
         self._lines = Lines(width=80)
         self._pages: OrderedDict[int, list[tuple[int, str]]] = OrderedDict()
 
@@ -82,7 +113,28 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def heading(self) -> str:
         """What stands in which column."""
-        return " " * GUTTER + self._lines.heading()
+        if not self.columns:
+            return " " * GUTTER + self._lines.heading()
+        more = "".join(f"  {clip(one, width(one)):<{width(one)}}" for one in self.columns)
+        return f"{' ' * GUTTER}{self._lines.heading():<{self._room}}{more}"
+
+    @property
+    def _room(self) -> int:
+        """Columns of the terminal for the line itself."""
+        return max(20, self.size.width - GUTTER - sum(2 + width(one) for one in self.columns))
+
+    def toggle_column(self, name: str) -> None:
+        """Shows a column behind the line, or not any more."""
+        if name in self.columns:
+            self.columns.remove(name)
+        else:
+            self.columns.append(name)
+        self.remake()
+
+    def remake(self) -> None:
+        """Lines are made for the width and for what they are to show."""
+        self._lines = Lines(width=self._room, narrow=NARROW, has_names=self.has_names)
+        self.refill()
 
     def show(self, index: RowIndex) -> None:
         """Another set of rows; the cursor stays on its row, or goes to the one after it."""
@@ -210,8 +262,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lines are made for the width."""
-        self._lines = Lines(width=max(20, self.size.width - GUTTER), narrow=NARROW)
-        self.refill()
+        self.remake()
         if self.row:
             self._bring(self.place_of(self.row), is_centred=False)
 
@@ -265,9 +316,21 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             self._lines.start_at(self._inspection.reading.first_time_ns)
         try:
             batch = self._inspection.store.messages(rows)
-            return [(row, self._lines.line(batch, index)) for index, row in enumerate(rows)]
+            lines = [self._lines.line(batch, index) for index in range(len(rows))]
+            if self.columns:
+                lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
+            return list(zip(rows, lines, strict=True))
         except (DcpInspectError, IndexError, OSError) as error:  # the file was changed, or a live ring dropped them
             return [(row, f"{row:>9} {error}") for row in rows]
+
+    def _cells(self, rows: list[int]) -> list[str]:
+        """What the columns hold, for each row."""
+        taken = self._inspection.store.take(rows, self.columns)
+        columns = [
+            [cell_text(value, BY_NAME[name].kind, width(name)) for value in column.to_pylist()]
+            for name, column in zip(self.columns, taken.columns, strict=True)
+        ]
+        return ["".join(own) for own in zip(*columns, strict=True)]
 
     def text_of(self, row: int) -> str:
         """The line of a row as text, whether the filter shows it or not."""

@@ -44,7 +44,11 @@ class PacketsView(View):
         self.fields = FieldTree(glyphs, id="field-tree")
         self.bytes = BytePane(id="byte-pane")
         self.split, self.details = Container(id="split"), Horizontal(id="details")
+        self._upper, self._lower = Vertical(id="upper"), Vertical(id="lower")
+        self._share = 5
+        """Tenths of the room that are the list's, once somebody has asked for others."""
         self._heading, self._title = Line(id="list-heading"), Line(id="message-title")
+        self._count = ""
         self._rest: Timer | None = None
         self.wanted_field = ""
         """Name of the field to select in the next message that is shown."""
@@ -52,11 +56,12 @@ class PacketsView(View):
     def compose(self) -> ComposeResult:
         """The parts."""
         yield self.bar
+        yield self.bar.completions
         with self.split:
-            with Vertical(id="upper"):
+            with self._upper:
                 yield self._heading
                 yield self.list
-            with Vertical(id="lower"):
+            with self._lower:
                 yield self._title
                 with self.details:
                     yield self.fields
@@ -85,7 +90,8 @@ class PacketsView(View):
         total = self._inspection.store.rows
         shown = len(self.list.index)
         place = f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
-        count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
+        self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
+        count = "" if self.list.columns else self._count  # which have names there
         width = self.list.size.width
         heading = clip(self.list.heading, max(0, width - len(count) - 2))
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
@@ -121,6 +127,8 @@ class PacketsView(View):
         self.bytes.show(message)
         if message is not None:
             title = f"{self.fields.title} · {message.size:,} bytes · row {row:,} · frame {frame:,}"
+            if self.list.columns:
+                title += f" · {self._count}"
             if self.list.guest == row:
                 title += " · outside the filter"
         if self.wanted_field:
@@ -176,6 +184,8 @@ class PacketsView(View):
     def leave(self) -> bool:
         """Out of what the keyboard is in, then out of the filter; whether there was anything to leave."""
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
+        if self.bar.is_typing:
+            self.bar.reset(self.filtering.text)
         if is_inside:
             self.list.focus()
         elif self.filtering.text:
@@ -206,8 +216,7 @@ class PacketsView(View):
 
     def action_by_this(self, how: str = "") -> None:
         """By the field under the cursor."""
-        field = self.field
-        name = {"logical_key": "key"}.get(field.name, field.name) if field is not None else ""
+        field, name = self.field, self._column
         condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
         if condition is None:
             self.host.say("this field is no column that can be filtered by")
@@ -215,6 +224,39 @@ class PacketsView(View):
         if how == "not":
             condition = f"not {condition}"
         self.bar.apply(f"({self.filtering.text}) and {condition}" if how and self.filtering.text else condition)
+
+    @property
+    def _column(self) -> str:
+        """The column of the messages table that the field under the cursor is in; empty: none."""
+        name = self.field.name if self.field is not None else ""
+        name = {"logical_key": "key"}.get(name, name)
+        return name if name in BY_NAME else ""
+
+    def action_column(self) -> None:
+        """The field under the cursor as a column of the list, or not any more."""
+        if self._column:
+            self.list.toggle_column(self._column)
+            self.head()
+            self.take_apart()
+            self.host.say(f"{self._column} is {'a column now' if self._column in self.list.columns else 'no column any more'}")
+        else:
+            self.host.say("this field is no column of the messages table")
+
+    def action_numbers(self) -> None:
+        """Commands and statuses as numbers, or by name."""
+        self.list.has_names = not self.list.has_names
+        self.list.remake()
+
+    def action_resize(self, steps: int) -> None:
+        """More room for the list, or for what is below or beside it."""
+        self._share = min(max(self._share + steps, 1), 9)
+        self._split()
+
+    def _split(self) -> None:
+        is_beside = self.split.has_class("beside")
+        for pane, share in ((self._upper, self._share), (self._lower, 10 - self._share)):
+            pane.styles.width = f"{share}fr" if is_beside else "1fr"
+            pane.styles.height = "1fr" if is_beside else f"{share}fr"
 
     def action_find(self) -> None:
         """Something that is typed."""
@@ -282,6 +324,7 @@ class PacketsView(View):
     def action_layout(self) -> None:
         """Panes beside each other, or below."""
         self.split.toggle_class("beside")
+        self._split()
 
     def action_mark(self) -> None:
         """Marks the row, or not any more."""

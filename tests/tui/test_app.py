@@ -20,10 +20,11 @@ VIEWS = {
     "help": ("question_mark",),
     "go": ("colon",),
     "find": ("ctrl+f",),
+    "filter": ("slash", "v", "b", "u", "down"),
     "export": ("4", "x"),
     "marks": ("m", "down", "m", "M"),
 }
-DIALOGS = ("help", "go", "find", "export", "marks")
+DIALOGS = ("help", "go", "find", "filter", "export", "marks")
 
 
 async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> None:
@@ -31,7 +32,7 @@ async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> Non
         await press(app, pilot, "1", "home", *keys)
         look(view)
         if view in DIALOGS:
-            await press(app, pilot, "escape")
+            await press(app, pilot, "escape", "escape")
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=lambda size: f"{size[0]}x{size[1]}")

@@ -1,28 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from textual import events
 
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.filter_bar import by_field, completion
-from tests.tui.screens import Keys, play, press, screen
-
-
-@pytest.mark.parametrize(
-    ("typed", "rest"),
-    [
-        ("vbu", "cket"),
-        ("vbucket = 5 and by_s", "eqno"),
-        ("name = 'dcp_mu", "tation'"),
-        ("status_name in ('success', 'rollb", "ack'"),
-        ("@roll", "backs"),
-        ("key = 'vbu", None),
-        ("vbucket = ", None),
-        ("nothing_like_it", None),
-    ],
-)
-def test_what_is_being_typed_is_completed(typed: str, rest: str | None) -> None:
-    assert completion(typed) == rest
+from dcpinspect.tui.filter_bar import by_field
+from dcpinspect.tui.history import History
+from tests.tui.screens import NARROW, Keys, play, press, screen, settled, until
 
 
 @pytest.mark.parametrize(
@@ -62,3 +49,91 @@ def test_filters_that_were_used_come_back() -> None:
         assert app.bar.input.value == ""
 
     play("rollback.pcap", scene)
+
+
+async def type_(app: InspectApp, pilot: Keys, text: str) -> None:
+    names = {" ": "space", "=": "equals_sign", "'": "apostrophe", "_": "underscore", "<": "less_than_sign", ">": "greater_than_sign"}
+    for one in text:
+        app.post_message(events.Key(names.get(one, one), one))
+    await settled(app, pilot)
+
+
+def test_completions_are_offered_and_taken_with_tab() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash")
+        assert app.bar.completions.is_open
+        await type_(app, pilot, "vbu")
+        assert "vbucket; of a response, its request's" in screen(app)
+        await press(app, pilot, "tab")
+        assert app.bar.input.value == "vbucket "
+        assert "is one of" in screen(app)
+        await type_(app, pilot, "= ")
+        assert "in this capture" in screen(app)
+        await type_(app, pilot, "7")
+        await press(app, pilot, "enter")
+        assert app.packets.filtering.text == "vbucket = 7"
+        assert not app.bar.completions.display
+
+    play("rollback.pcap", scene)
+
+
+def test_completions_are_chosen_with_the_arrows() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash")
+        await type_(app, pilot, "name = 'dcp_s")
+        await press(app, pilot, "down", "down")
+        chosen = app.bar.completions.chosen
+        assert chosen is not None
+        await press(app, pilot, "up", "up")
+        assert app.bar.completions.chosen is None
+        await press(app, pilot, "down", "down", "enter")
+        assert app.bar.input.value == f"name = '{chosen.text} "
+        assert app.packets.filtering.text == "", "Enter took the completion, not the filter"
+        await press(app, pilot, "enter")
+        assert app.packets.filtering.text == f"name = '{chosen.text}"
+
+    play("rollback.pcap", scene)
+
+
+def test_escape_closes_completions_then_leaves() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash", "v", "escape")
+        assert app.bar.is_typing
+        assert not app.bar.completions.is_open
+        await press(app, pilot, "escape")
+        assert not app.bar.is_typing
+
+    play("rollback.pcap", scene)
+
+
+def test_a_mistake_is_pointed_at() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash")
+        await type_(app, pilot, "vbuckt = 7")
+        lines = screen(app).splitlines()
+        assert lines[2].startswith("  ^ no column is called vbuckt; did you mean vbucket")
+
+    play("rollback.pcap", scene, NARROW)
+
+
+def test_a_filter_that_shows_nothing_or_all_is_odd() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash")
+        for text, odd in (("vbucket = 500", "? valid, but no row matches"), ("row > 0", "? valid, but every row matches")):
+            app.bar.input.value = text
+            await until(pilot, lambda odd=odd: odd in screen(app))  # type: ignore[misc] # bound at once
+
+    play("rollback.pcap", scene)
+
+
+def test_a_filter_is_there_the_next_time(tmp_path: Path) -> None:
+    async def first(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+
+    async def second(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash", "up", "enter")
+        assert app.packets.filtering.text == "vbucket = 7"
+
+    for scene in (first, second):
+        play("rollback.pcap", scene, history=History(tmp_path / "filters"))

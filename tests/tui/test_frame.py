@@ -20,6 +20,10 @@ def test_the_line_of_keys_fits_and_always_has_help(view: str, width: int) -> Non
     assert line.cell_len <= max(width, 8)
 
 
+def test_while_a_filter_is_typed_the_keys_are_its() -> None:
+    assert frame.keys("packets", 80, is_typing=True).plain == " Enter Apply  Tab Complete  ↓ Choose  ↑ Used before  Esc Leave"
+
+
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_tabs_fill_their_line_and_say_how_far_reading_is(glyphs: object) -> None:
     inspection = Inspection([str(SAMPLES / "rollback.pcap")])

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.app import InspectApp
 from tests.tui.screens import NARROW, SAMPLES, Keys, play, press, screen, settled
 
@@ -89,5 +91,68 @@ def test_a_click_selects_and_a_second_one_opens() -> None:
         await settled(app, pilot)
         assert app.packets.field is not None
         assert app.packets.field.offset == 4
+
+    play("rollback.pcap", scene)
+
+
+def test_a_field_becomes_a_column_and_goes_again() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        row = int(app.inspection.store.matching(FilterRows(parse_filter("name = 'dcp_mutation'")))[3])
+        app.navigation.to_row(row)
+        await settled(app, pilot)
+        for name in ("cas", "key", "rev_seqno"):
+            app.packets.fields.select_named(name)
+            await press(app, pilot, "c")
+        cas = app.inspection.store.annotate(row).field("cas")
+        assert cas is not None
+        lines = screen(app).splitlines()
+        assert all(name in lines[2] for name in ("cas", "key", "rev_seqno"))
+        (line,) = (one for one in lines if one.startswith("▌") and f" {row} " in one)
+        assert f"0x{cas.raw.hex()}" in line
+        await press(app, pilot, "c")
+        assert app.packets.list.columns == ["cas", "key"]
+        app.packets.fields.select_named("key_length")
+        await press(app, pilot, "c")
+        assert "no column of the messages table" in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_numbers_take_the_place_of_names_and_go_again() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "number_sign")
+        assert "0x1f 0x0000" in screen(app)
+        assert "hello ok" not in screen(app)
+        await press(app, pilot, "number_sign")
+        assert "hello ok" in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_panes_take_room_from_each_other_in_both_layouts() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        before = app.packets.list.size
+        await press(app, pilot, "greater_than_sign", "greater_than_sign")
+        assert app.packets.list.size.height > before.height
+        await press(app, pilot, *["less_than_sign"] * 4)
+        assert app.packets.list.size.height < before.height
+        await press(app, pilot, "vertical_line")
+        narrow = app.packets.list.size.width
+        assert narrow < before.width
+        await press(app, pilot, "greater_than_sign")
+        assert app.packets.list.size.width > narrow
+        await press(app, pilot, "vertical_line")
+        assert app.packets.list.size.width == before.width
+
+    play("rollback.pcap", scene)
+
+
+def test_leaving_the_filter_forgets_what_was_typed_and_not_taken() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+        await press(app, pilot, "slash", "x", "escape", "escape")
+        assert app.bar.input.value == "vbucket = 7"
+        assert not app.bar.is_typing
 
     play("rollback.pcap", scene)
