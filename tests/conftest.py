@@ -54,7 +54,7 @@ def _kernels_are_made_again() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark, with two processors, for the whole run; starting it takes seconds. Tests that use it are marked ``spark``."""
     os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     from pyspark.sql import SparkSession  # deferred: few tests need it
@@ -66,6 +66,7 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),  # else one is made where the tests run
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
