@@ -18,7 +18,8 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.findings.checker import RULES
 from dcpinspect.parts import Part, merged
 from dcpinspect.reading import Reading
-from tests.damage import batches
+from tests.crowd import KINDS, crowd
+from tests.damage import PORT, batches
 from tests.model.dice import Dice
 from tests.model.judge import COMPLETE, DAMAGED, conversation, damaged
 from tests.model.play import play
@@ -73,8 +74,7 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
     assert (found["directions"], found["packets"]) == (expected["directions"], expected["packets"])
 
 
-@pytest.mark.parametrize("damage", [*COMPLETE, *DAMAGED])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("damage", "seed"), [*((damage, seed) for damage in (*COMPLETE, *DAMAGED) for seed in range(3)), ("snaplen", 4)])
 def test_conversations_that_are_divided_tell_the_same(damage: str, seed: int) -> None:
     dice, rng = Dice(seed), random.Random(seed)
     play(dice)
@@ -82,6 +82,16 @@ def test_conversations_that_are_divided_tell_the_same(damage: str, seed: int) ->
     left = damaged(capture, damage, rng)
     sizes = [rng.randrange(1, 400) for _ in range(3)]
     check(list(batches(left.packets, sizes)), ["model.pcap"], Options(list(RULES)), 2 + seed % 3, rng)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize(("port", "find_ports"), [(PORT, False), (PORT, True), (9_999, True)])
+def test_a_crowd_that_is_divided_tells_the_same(closed: bool, port: int, find_ports: bool, tmp_path: Path) -> None:
+    path = tmp_path / "crowd.pcap"
+    path.write_bytes(b"".join(crowd(KINDS, 120, closed=closed, port=port)))
+    with open_capture(str(path)) as capture:
+        given = [replace(batch, data=batch.data.copy()) for batch in capture]
+    check(given, ["crowd.pcap"], Options(list(RULES), find_ports=find_ports), 4, random.Random(port))
 
 
 def test_what_is_replaced_is_replaced_by_the_same_in_all_parts() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -141,6 +143,47 @@ def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbucke
             shown.feed(batch)
         assert (shown.vbuckets, [len(shown.of(number)) for number in range(3)]) == (9, [1, 1, 0])
         assert [shown.has_from(number, s.LEAST) for number in range(3)] == [True, True, False]
+
+
+def test_several_that_look_at_different_connections_find_together_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "MOST", 5)
+    talk = opened()
+    for vbucket in (7, 8, 9):
+        stream = talk.stream(vbucket)
+        stream.snapshot(0, 2, "memory")
+        stream.mutation(1, "k")
+        stream.mutation(2, "l")
+    (batch,) = read(talk)
+    # the same conversation as that of connections 1, 2 and 3, whose parts call it 1
+    table = streams(*((connection, vbucket, -1, 1, 99) for connection, vbucket in ((1, 7), (2, 8), (3, 9), (3, 7))))
+    wanted = Wanted(table, {number: [(s.LEAST, s.GREATEST)] for number in range(4)})
+    parts = []
+    for connection in (3, 1, 2):
+        parts.append(Shown(wanted))
+        parts[-1].feed(batch, np.array([0, connection]))
+    together = Shown.joined(wanted, parts)
+    assert together.vbuckets == 8
+    assert [together.of(number)[:, [T_CONNECTION, T_VBUCKET]].tolist() for number in range(4)] == [[[1, 7]] * 2, [], [], [[3, 7]] * 2]
+    assert wanted.connections.tolist() == [1, 2, 3]
+    one = Shown(Wanted(table[:1], {0: [(s.LEAST, s.GREATEST)]}))
+    one.feed(batch)
+    assert one.of(0).tolist() == together.of(0).tolist()
+
+
+def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "k")
+    (batch,) = read(talk)
+    hashes = []
+    for secrets in ((5, 7), (5, 7), (11, 13)):
+        wanted = Wanted(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, s.GREATEST)]})
+        wanted.secrets = secrets
+        shown = Shown(pickle.loads(pickle.dumps(wanted)))  # noqa: S301 - our own
+        shown.feed(batch)
+        hashes.append(int(shown.of(0)[0, T_KEY]))
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> None:
