@@ -88,3 +88,16 @@ def test_connections_are_told_apart() -> None:
     talks[0].send("server", encode("dcp_noop", opaque=9))
     talks[1].noop()
     assert (np.flatnonzero(followed(*talks).peers[:, n.P_OPEN]) == [1]).all()
+
+
+@pytest.mark.parametrize("sizes", [(), (5,) * 20])
+def test_what_is_noticed_is_kept_however_much_there_is_room_for(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    for opaque in range(20, 30):
+        talk.wait(7)
+        talk.send("server", encode("dcp_noop", opaque=opaque))
+        talk.answer("dcp_noop", opaque + 100, by="client")
+    whole = followed(talk, sizes=sizes).kept
+    assert (whole[1].silences.count, whole[1].opaques.count) == (10, 10)
+    monkeypatch.setattr(n, "_EVENTS", n.ROOM)
+    assert followed(talk, sizes=sizes).kept == whole
