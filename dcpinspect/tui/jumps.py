@@ -24,6 +24,8 @@ class Spot:
     seqno: int | None = None
     since_ns: int | None = None
     """Of a timeline along time: nanoseconds since the capture began."""
+    stream: tuple[int, int, int, int] | None = None
+    """Of the table of streams: connection, vbucket, stream-id (-1 for none), ordinal."""
     finding: int | None = None
 
 

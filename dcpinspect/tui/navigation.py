@@ -138,11 +138,11 @@ class Navigation(ContentSwitcher):
         else:
             self.to_row(row)
 
-    def to_vbucket(self, vbucket: int, seqno: int | None = None) -> None:
-        """To the timeline of a vbucket."""
+    def to_vbucket(self, vbucket: int, seqno: int | None = None, *, stream: tuple[int, int, int, int] | None = None) -> None:
+        """To the timeline of a vbucket, and to a seqno or a stream of it."""
         self.leave()
         self._switch("timeline")
-        self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno)
+        self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno, stream)
 
     def to_finding(self, number: int) -> None:
         """To a finding."""

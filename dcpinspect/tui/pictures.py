@@ -46,7 +46,9 @@ TOUR = (
         "vbuckets",
         "2 vBuckets",
         "All 1,024 vbuckets at a glance, a cell each, higher for more messages on a logarithmic scale; a finding takes the cell. `d` shows"
-        " another measure, `n` goes to the next vbucket with an error or a warning, `Enter` opens its timeline.",
+        " another measure, `n` goes to the next vbucket with an error or a warning, `Enter` opens its timeline. `|` turns the grid into the"
+        " table of all streams: `←` and `→` choose a column, `d` sorts by it, `&` and `!` show only streams that are like the one under the"
+        " cursor in it or only the others, `=` goes to its messages.",
         ("2", "n"),
     ),
     Scene(

@@ -224,6 +224,15 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """The cursor goes to a seqno of its stream, on either axis."""
         self.go(self._on_axis(seqno))
 
+    def go_to_stream(self, stream: tuple[int, int, int, int]) -> None:
+        """The cursor goes to where a stream begins: connection, vbucket, stream-id (-1 for none), ordinal."""
+        connection, _, sid, number = stream
+        for place, track in enumerate(self.tracks):
+            if track.story.key == (connection, sid, number):
+                self.stream = place
+                self.action_step(0)
+                self.go(track.shapes[self.axis].begin or self.at)
+
     def action_fold(self) -> None:
         """A cell to the left."""
         self.go(self.scale.first + (self.cell - 1) * self.scale.step)

@@ -51,22 +51,24 @@ class TimelineView(View):
         if self.lanes.vbucket is not None:
             self.tell(self.lanes.vbucket)
 
-    def show(self, vbucket: int, seqno: int | None = None) -> None:
-        """A vbucket, with the cursor at a seqno."""
+    def show(self, vbucket: int, seqno: int | None = None, stream: tuple[int, int, int, int] | None = None) -> None:
+        """A vbucket, with the cursor at a seqno, or in a stream."""
         if vbucket == self.lanes.vbucket and seqno is not None:
             self.lanes.go_to_seqno(seqno)
         else:
-            self.tell(vbucket, seqno)
+            self.tell(vbucket, seqno, stream=stream)
 
     @work(thread=True, group="timeline", exclusive=True)
-    def tell(self, vbucket: int, seqno: int | None = None, at: int | None = None) -> None:
-        """The story of a vbucket, from the store; the cursor at a seqno, or at a place of the axis that is shown."""
+    def tell(self, vbucket: int, seqno: int | None = None, at: int | None = None, stream: tuple[int, int, int, int] | None = None) -> None:
+        """The story of a vbucket, from the store; the cursor at a seqno, at a place of the axis that is shown, or in a stream."""
         try:
             told = tracks_of(self.host.inspection, vbucket)
         except DcpInspectError as error:
             self.host.from_thread(self.host.say, str(error))
         else:
             self.host.from_thread(self.lanes.show, told, seqno, at)
+            if stream is not None:
+                self.host.from_thread(self.lanes.go_to_stream, stream)
 
     @on(Timeline.Moved)
     def arrive(self) -> None:

@@ -26,7 +26,8 @@ ACROSS = 64
 LABEL = 5
 LEAST = 1024
 """Vbuckets that are drawn at least: those of a bucket."""
-MEASURES = ("messages", "bytes", "gaps", "behind", "snapshots")
+MEASURES = ("messages", "bytes", "gaps", "behind", "snapshots", "from disk", "silent for")
+"""What cells can be as high as; the last two are hundredths of the items, and milliseconds until the capture's last message."""
 _NAMES = {"messages": "items", "bytes": "bytes"}
 SILENT = ("silent", "never-answered", "refused")
 
@@ -34,19 +35,37 @@ SILENT = ("silent", "never-answered", "refused")
 class Cells:
     """What the grid shows, a value a vbucket; made of the table of vbuckets."""
 
-    def __init__(self, vbuckets: Records | None) -> None:
+    def __init__(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
         rows = [] if vbuckets is None else _rows(vbuckets)
         self.by_number: dict[int, list[Mapping[str, Any]]] = {}
         for row in rows:
             self.by_number.setdefault(row["vbucket"], []).append(row)
+        self._last_ns = max((row["last_time"] or 0 for row in rows), default=0)
+        self._snapshots = snapshots
         self.count = max(LEAST, -(-(max(self.by_number, default=-1) + 1) // ACROSS) * ACROSS)
 
     def values(self, measure: str) -> npt.NDArray[np.int64]:
         """By vbucket."""
         found = np.zeros(self.count, np.int64)
+        if measure == "from disk":
+            return self._from_disk()
+        if measure == "silent for":
+            for number, rows in self.by_number.items():
+                found[number] = (self._last_ns - max(row["last_time"] or 0 for row in rows)) // 1_000_000
+            return found
         for number, rows in self.by_number.items():
             found[number] = sum(_measured(row, measure) for row in rows)
         return found
+
+    def _from_disk(self) -> npt.NDArray[np.int64]:
+        """Of each vbucket's items in snapshots, how many of a hundred came from disk."""
+        if self._snapshots is None or not len(self._snapshots):
+            return np.zeros(self.count, np.int64)
+        vbucket, items = (np.array(self._snapshots.values(name), np.int64) for name in ("vbucket", "items"))
+        disk = np.zeros(len(vbucket), np.bool_)
+        disk[self._snapshots.rows_with("type", "disk")] = True
+        total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
+        return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
 
     def severity(self, number: int) -> Severity | None:
         """The worst that was found of a vbucket."""
@@ -113,10 +132,10 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         self._values = self.cells.values(self.measure)
         self._heights = heights(self._values)
 
-    def show(self, vbuckets: Records | None) -> None:
+    def show(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
         """What is known by now."""
         is_first = not self.cells.by_number
-        self.cells = Cells(vbuckets)
+        self.cells = Cells(vbuckets, snapshots)
         if is_first and self.cells.by_number:
             self.vbucket = min(self.cells.by_number)
         self._measure()
@@ -234,7 +253,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         """What heights and glyphs mean."""
         top, step = int(self._heights.max(initial=0)), base(self._values)
         marks = "  ".join(f"{self._glyphs.blocks[eighth]} {_short(step**eighth)}" for eighth in range(top))
-        scale = f"{self.measure}: {marks or 'none'}"
+        unit = {"from disk": " %", "silent for": " ms"}.get(self.measure, "")
+        scale = f"{self.measure}{unit}: {marks or 'none'}"
         signs = f"{self._glyphs.error} {self._glyphs.warning} worst finding   {self._glyphs.rolled_back} rolled back"
         return f"{scale}   {self._glyphs.silent} opened, none   blank not asked for   {signs}"
 

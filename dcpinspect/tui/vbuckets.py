@@ -1,4 +1,4 @@
-"""The second view: the grid of all vbuckets, and what is known of the one under the cursor."""
+"""The second view: the grid of all vbuckets with what is known of the one under the cursor, or the table of all streams."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dcpinspect.tui import vbucket_grid
 from dcpinspect.tui.export import Choice, of_vbucket, table
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.stream_table import StreamTable, about
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_grid import VbucketGrid
 from dcpinspect.tui.view import Host, View
@@ -26,7 +27,9 @@ class VbucketsView(View):
         super().__init__(id="vbuckets")
         self.host = host
         self.grid = VbucketGrid(glyphs, id="grid")
+        self.table = StreamTable(glyphs, id="streams")
         self._about, self._legend = Static(id="grid-about-text"), Static(id="grid-legend")
+        self._stream_about = Static(id="stream-about")
 
     def compose(self) -> ComposeResult:
         """The parts."""
@@ -35,15 +38,43 @@ class VbucketsView(View):
             yield self._legend
         with VerticalScroll(id="grid-about", can_focus=False):
             yield self._about
+        with Vertical(id="stream-side"):
+            yield self.table
+            yield self._stream_about
 
     @property
-    def keyboard(self) -> VbucketGrid:
-        """The grid."""
-        return self.grid
+    def is_table(self) -> bool:
+        """Whether the table is shown, not the grid."""
+        return self.has_class("table")
+
+    @property
+    def keyboard(self) -> VbucketGrid | StreamTable:
+        """The grid, or the table."""
+        return self.table if self.is_table else self.grid
 
     def take_up(self, results: Results) -> None:
         """What is known by now."""
-        self.grid.show(results.records.get("vbuckets"))
+        self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"))
+        if self.is_table:
+            self.table.show(results.records.get("streams"), results.findings)
+
+    @on(StreamTable.Moved)
+    def _stream_moved(self) -> None:
+        self._stream_about.update(Text(f" {self.table.about_narrowed()}\n {about(self.table.stream)}"))
+
+    def action_layout(self) -> None:
+        """The grid, or the table; the cursor stays in its vbucket."""
+        if self.is_table:
+            vbucket = self.vbucket_here
+            self.remove_class("table")
+            if vbucket is not None:
+                self.grid.move_to(vbucket)
+        else:
+            self.add_class("table")
+            results = self.host.inspection.results
+            self.table.show(results.records.get("streams"), results.findings)
+            self.table.select(self.grid.vbucket)
+        self.keyboard.focus()
 
     @on(VbucketGrid.Moved)
     def arrive(self) -> None:
@@ -53,12 +84,16 @@ class VbucketsView(View):
         self._legend.update(Text(self.grid.legend()))
 
     def spot(self) -> Spot:
-        """Which vbucket."""
-        return Spot("vbuckets", vbucket=self.grid.vbucket)
+        """Which vbucket, or which stream."""
+        return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None)
 
     def restore(self, spot: Spot) -> None:
         """As it was."""
-        if spot.vbucket is not None:
+        if self.is_table != (spot.stream is not None):
+            self.action_layout()
+        if spot.stream is not None:
+            self.table.select_key(spot.stream)
+        elif spot.vbucket is not None:
             self.grid.move_to(spot.vbucket)
 
     def legend(self) -> Sequence[str]:
@@ -67,14 +102,18 @@ class VbucketsView(View):
 
     @property
     def vbucket_here(self) -> int | None:
-        """Of the cell under the cursor."""
+        """Of the cell, or of the stream, under the cursor."""
+        if self.is_table:
+            return None if self.table.key is None else self.table.key[1]
         return self.grid.vbucket
 
     def exports(self) -> Sequence[Choice]:
         """The messages of the vbucket under the cursor, and the table of all."""
-        inspection, number = self.host.inspection, self.grid.vbucket
+        inspection, number = self.host.inspection, self.vbucket_here
+        offered = [of_vbucket(inspection, number)] if number is not None and number in self.grid.cells.by_number else []
+        if self.is_table and len(self.table):
+            offered.append(table(f"the table of the {len(self.table):,} streams that are shown", "streams", self.table.shown))
         records = inspection.results.records.get("vbuckets")
-        offered = [of_vbucket(inspection, number)] if number in self.grid.cells.by_number else []
         if records is not None and len(records):
             offered.append(table(f"the table of {len(records):,} vbuckets", "vbuckets", records))
         return offered
@@ -86,23 +125,45 @@ class VbucketsView(View):
         else:
             self.host.say(f"vbucket {event.vbucket} was not asked for")
 
+    @on(StreamTable.Opened)
+    def _stream_opened(self) -> None:
+        key, stream = self.table.key, self.table.stream
+        if key is not None and stream is not None:
+            self.host.to_vbucket(key[1], stream=key)
+
     def action_bad(self, back: bool = False) -> None:
         """To the next vbucket with an error or a warning."""
-        if not self.grid.bad(back=back):
-            self.host.say("no other vbucket has an error or a warning")
+        if not self.keyboard.bad(back=back):
+            self.host.say(f"no other {'stream' if self.is_table else 'vbucket'} has an error or a warning")
 
     def action_near(self, steps: int) -> None:
-        """To the next vbucket that has streams."""
+        """To the next vbucket that has streams, or to the next stream."""
+        if self.is_table:
+            self.table.action_step(steps)
+            return
         numbers = self.host.inspection.results.vbuckets
         others = [number for number in numbers if (number > self.grid.vbucket if steps > 0 else number < self.grid.vbucket)]
         if others:
             self.grid.move_to(others[0] if steps > 0 else others[-1])
 
     def action_display(self) -> None:
-        """The next measure."""
-        self.grid.next_measure()
-        self.arrive()
+        """The next measure; or sorted by the column of the cursor."""
+        if self.is_table:
+            self.table.sort()
+        else:
+            self.grid.next_measure()
+            self.arrive()
 
-    def action_by_this(self) -> None:
-        """The messages of the vbucket under the cursor."""
-        self.host.to_filter(f"vbucket = {self.grid.vbucket}")
+    def action_by_this(self, how: str = "") -> None:
+        """The messages of the vbucket under the cursor; in the table only streams like this one in the cursor's column, or only others."""
+        if self.is_table and how:
+            self.table.narrow(is_wanted=how != "not")
+        elif self.is_table and self.table.key is not None:
+            connection, vbucket, sid, _ = self.table.key
+            self.host.to_filter(f"connection = {connection} and vbucket = {vbucket}{f' and sid = {sid}' if sid >= 0 else ''}")
+        elif self.vbucket_here is not None:
+            self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
+
+    def leave(self) -> bool:
+        """Out of what the table was narrowed to; whether it was."""
+        return self.is_table and self.table.widen()

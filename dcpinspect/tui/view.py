@@ -35,8 +35,8 @@ class Host(Protocol):
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning."""
 
-    def to_vbucket(self, vbucket: int, seqno: int | None = None) -> None:
-        """To the timeline of a vbucket."""
+    def to_vbucket(self, vbucket: int, seqno: int | None = None, *, stream: tuple[int, int, int, int] | None = None) -> None:
+        """To the timeline of a vbucket, and to a seqno or a stream (as in ``Spot``) of it."""
 
     def to_finding(self, number: int) -> None:
         """To a finding."""
@@ -67,6 +67,10 @@ class View(Widget):
     def spot(self) -> Spot:
         """What brings this view back as it is."""
         return Spot(self.id or "", top=int(self.keyboard.scroll_offset.y))
+
+    def leave(self) -> bool:
+        """Out of something that is inside of the view, such as a filter of its own; whether there was anything to leave."""
+        return False
 
     def restore(self, spot: Spot) -> None:
         """As it was."""

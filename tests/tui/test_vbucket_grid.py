@@ -50,3 +50,20 @@ def test_arrows_and_clicks_move_the_cursor() -> None:
         assert app.grid.vbucket == 2 * 64 + 9
 
     play("rollback.pcap", scene)
+
+
+def test_shares_from_disk_and_silence_are_those_of_the_tables() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        del pilot
+        records = app.inspection.results.records
+        disk, silent = app.grid.cells.values("from disk"), app.grid.cells.values("silent for")
+        rows = list(zip(*(records["snapshots"].values(name) for name in ("vbucket", "type", "items")), strict=True))
+        for number in set(records["vbuckets"].values("vbucket")):
+            own = [(kind, items) for vbucket, kind, items in rows if vbucket == number]
+            total = sum(items for _, items in own)
+            assert disk[number] == -(-100 * sum(items for kind, items in own if kind == "disk") // max(total, 1))
+        times = records["vbuckets"].values("last_time")
+        assert silent.max() == (max(times) - min(times)) // 1_000_000
+        assert silent[5] == 0
+
+    play("rollback.pcap", scene)

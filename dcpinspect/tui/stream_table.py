@@ -1,0 +1,403 @@
+"""All streams as a table: sorted by any column, narrowed to what is like the cell under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dcpinspect.escape import cells, clip, escape
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.protocol.message import Severity
+from dcpinspect.tables.records import Records, Worded
+from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.theme import Glyphs
+
+Whole = npt.NDArray[np.int64]
+Key = tuple[int, int, int, int]
+"""Connection, vbucket, stream-id (-1 for none), ordinal: which stream."""
+
+GUTTER = 3
+WIDE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What the table shows of a stream."""
+
+    name: str
+    """In the table of streams."""
+    title: str
+    width: int
+    is_wide: bool = False
+    """Only shown where there is room for it."""
+    is_left: bool = False
+
+
+COLUMNS = (
+    Column("connection", "con", 5),
+    Column("vbucket", "vb", 5),
+    Column("sid", "sid", 5),
+    Column("stream", "#", 3),
+    Column("verdict", "state", 13, is_left=True),
+    Column("requested_start", "from", 10, is_wide=True),
+    Column("first_seqno", "first", 10, is_wide=True),
+    Column("last_seqno", "last", 10),
+    Column("items", "items", 9),
+    Column("snapshots", "snaps", 6),
+    Column("gaps", "gaps", 6),
+    Column("rollback_seqno", "back to", 8, is_wide=True),
+    Column("open_row", "row", 10, is_wide=True),
+    Column("end_reason", "ended", 17, is_left=True),
+)
+"""The last one is as wide as there is room."""
+
+
+class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
+    """A line a stream, a cursor on a cell."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *("streams--cursor", "streams--cell", "streams--heading", "streams--error", "streams--warning"),
+    }
+
+    class Moved(Message):
+        """The cursor came to another stream, or there are others."""
+
+    class Opened(Message):
+        """Enter on a stream."""
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self.records: Records | None = None
+        self.narrowed: list[tuple[Column, Any, bool]] = []
+        """Columns with the value that rows have to have, or (False) not to have."""
+        self._bad: list[tuple[Severity, frozenset[int], frozenset[int]]] = []
+        self._order: Whole = np.zeros(0, np.int64)
+        self._at = 0
+        self._column = 0
+        self._sorted: Column | None = None
+        self._is_down = False
+
+    # -- what is shown ------------------------------------------------------------------------------------
+
+    def show(self, records: Records | None, findings: Sequence[Finding]) -> None:
+        """What is known by now; the cursor stays on its stream."""
+        here = self.key
+        self.records = records
+        bad = [one for one in findings if one.severity != "note" and one.vbuckets]
+        self._bad = [(one.severity, frozenset(one.connections), frozenset(one.vbuckets)) for one in bad]
+        self._arrange(here)
+
+    def _arrange(self, here: Key | None) -> None:
+        records = self.records
+        if records is None:
+            return
+        chosen = np.arange(len(records))
+        for column, value, is_wanted in self.narrowed:
+            own = np.zeros(len(records), np.bool_)
+            own[_equal(records, column.name, value)] = True
+            chosen = chosen[own[chosen] == is_wanted]
+        if self._sorted is not None:
+            rank = _rank(records, self._sorted.name)[chosen]
+            chosen = chosen[np.argsort(-rank if self._is_down else rank, kind="stable")]
+        self._order = chosen
+        place = None if here is None else self._place_of(here, chosen)
+        self.virtual_size = Size(self.size.width, 1 + len(chosen))
+        self._move(min(self._at, max(0, len(chosen) - 1)) if place is None else place)
+
+    def _place_of(self, key: Key, chosen: Whole) -> int | None:
+        assert self.records is not None, "there are rows"
+        connection, vbucket, sid, stream = key
+        candidates = np.ones(len(self.records), np.bool_)
+        for name, value in (("vbucket", vbucket), ("connection", connection), ("sid", None if sid < 0 else sid), ("stream", stream)):
+            own = np.zeros(len(self.records), np.bool_)
+            own[_equal(self.records, name, value)] = True
+            candidates &= own
+        places = np.flatnonzero(candidates[chosen])
+        return int(places[0]) if len(places) else None
+
+    @property
+    def columns(self) -> list[Column]:
+        """Those that there is room and something for."""
+        is_wide = self.size.width >= WIDE
+        has_sid = self.records is not None and self.records.has_values("sid")
+        shown = [column for column in COLUMNS if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")]
+        taken = GUTTER + sum(column.width + 1 for column in shown[:-1])
+        return [*shown[:-1], replace(shown[-1], width=max(shown[-1].width, self.size.width - taken))]
+
+    @property
+    def column(self) -> Column:
+        """The one that the cursor is in."""
+        columns = self.columns
+        return columns[min(self._column, len(columns) - 1)]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @property
+    def stream(self) -> Mapping[str, Any] | None:
+        """The one under the cursor, as its table has it."""
+        return self._stream(int(self._order[self._at])) if self._at < len(self._order) else None
+
+    def _stream(self, row: int) -> Mapping[str, Any]:
+        assert self.records is not None, "there are rows"
+        one = self.records.take(np.array([row]))
+        return {column.name: one.values(column.name)[0] for column in one.table.columns}
+
+    @property
+    def key(self) -> Key | None:
+        """Which stream is under the cursor."""
+        return self._key(int(self._order[self._at])) if self._at < len(self._order) else None
+
+    def _key(self, row: int) -> Key:
+        assert self.records is not None, "there are rows"
+        one = self.records.take(np.array([row]))
+        connection, vbucket, sid, stream = (one.values(name)[0] for name in ("connection", "vbucket", "sid", "stream"))
+        return connection, vbucket, -1 if sid is None else sid, stream
+
+    def severity(self, connection: int, vbucket: int) -> Severity | None:
+        """The worst that was found of a vbucket on a connection."""
+        found = {severity for severity, connections, vbuckets in self._bad if connection in connections and vbucket in vbuckets}
+        return "error" if "error" in found else "warning" if found else None
+
+    def sort(self, column: Column | None = None) -> None:
+        """By a column, that of the cursor without; again: the other way round, and then as streams were opened."""
+        column = column or self.column
+        if self._sorted is None or self._sorted.name != column.name:
+            self._sorted, self._is_down = column, False
+        elif not self._is_down:
+            self._is_down = True
+        else:
+            self._sorted = None
+        self._arrange(self.key)
+
+    def narrow(self, *, is_wanted: bool) -> None:
+        """Only the streams that are like the one under the cursor in its column, or only the others."""
+        if not len(self):
+            return
+        row = int(self._order[self._at])
+        assert self.records is not None, "there are rows"
+        column, value = self.column, self.records.take(np.array([row])).values(self.column.name)[0]
+        self.narrowed.append((column, value, is_wanted))
+        self._arrange(self.key)
+
+    def widen(self) -> bool:
+        """All streams again; whether there were fewer."""
+        was_narrowed = bool(self.narrowed)
+        self.narrowed = []
+        if was_narrowed:
+            self._arrange(self.key)
+        return was_narrowed
+
+    def about_narrowed(self) -> str:
+        """Which streams are shown."""
+        total = 0 if self.records is None else len(self.records)
+        if not self.narrowed:
+            return f"{total:,} streams"
+        conditions = [f"{column.title} {'=' if is_wanted else '≠'} {_text(column, value)}" for column, value, is_wanted in self.narrowed]
+        return f"{len(self):,} of {total:,} streams: {', '.join(conditions)} (Esc: all)"
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    def _move(self, place: int) -> None:
+        self._at = place
+        top, height = int(self.scroll_offset.y), max(self.size.height - 1, 1)
+        if not top <= place < top + height:
+            self.scroll_to(y=place if place < top else place - height + 1, animate=False, immediate=True)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def select(self, vbucket: int) -> None:
+        """The cursor goes to the first stream of a vbucket that is shown."""
+        if self.records is not None:
+            own = set(_equal(self.records, "vbucket", vbucket).tolist())
+            place = next((place for place, row in enumerate(self._order.tolist()) if row in own), None)
+            if place is not None:
+                self._move(place)
+
+    def select_key(self, key: Key) -> None:
+        """The cursor goes to a stream, if it is shown."""
+        self._arrange(key)
+
+    @property
+    def shown(self) -> Records:
+        """The streams that are shown, in their order."""
+        assert self.records is not None, "there are rows"
+        return self.records.take(self._order)
+
+    def bad(self, *, back: bool = False) -> bool:
+        """To the next stream of a vbucket with an error or a warning; whether there is one."""
+        if self.records is None or not self._bad:
+            return False
+        pairs = list(zip(*(self.records.take(self._order).values(name) for name in ("connection", "vbucket")), strict=True))
+        places = range(self._at - 1, -1, -1) if back else range(self._at + 1, len(pairs))
+        for place in places:
+            if self.severity(*pairs[place]) is not None:
+                self._move(place)
+                return True
+        return False
+
+    def action_step(self, lines: int) -> None:
+        """Up or down."""
+        if len(self):
+            self._move(min(max(self._at + lines, 0), len(self) - 1))
+
+    def action_page(self, pages: int) -> None:
+        """A screen on, or back."""
+        self.action_step(pages * max(1, self.size.height - 2))
+
+    def action_first(self) -> None:
+        """To the first."""
+        self.action_step(-len(self))
+
+    def action_last(self) -> None:
+        """To the last."""
+        self.action_step(len(self))
+
+    def action_fold(self) -> None:
+        """To the column on the left."""
+        self._column = max(0, min(self._column, len(self.columns) - 1) - 1)
+        self.refresh()
+
+    def action_unfold(self) -> None:
+        """To the column on the right."""
+        self._column = min(len(self.columns) - 1, self._column + 1)
+        self.refresh()
+
+    def action_open(self) -> None:
+        """Its timeline."""
+        if len(self):
+            self.post_message(self.Opened())
+
+    def on_click(self, event: events.Click) -> None:
+        """On a heading: sorts by it; on a stream: selects, the second time opens."""
+        left, chosen = GUTTER, None
+        for number, column in enumerate(self.columns):
+            if left <= event.x < left + column.width:
+                chosen = number
+            left += column.width + 1
+        if event.y == 0:
+            if chosen is not None:
+                self._column = chosen
+                self.sort()
+            return
+        place = int(self.scroll_offset.y) + event.y - 1
+        if place < len(self):
+            if place == self._at:
+                self.action_open()
+            else:
+                self._column = self._column if chosen is None else chosen
+                self._move(place)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def on_resize(self) -> None:
+        """As many columns as fit."""
+        self.virtual_size = Size(self.size.width, 1 + len(self))
+        if len(self):
+            self._move(self._at)
+
+    def render_line(self, y: int) -> Strip:
+        """The heading, then a line of what is in view."""
+        base = self.rich_style
+        heading = base + self.get_component_rich_style("streams--heading", partial=True)
+        if y == 0:
+            pieces: list[Piece] = [(" " * GUTTER, heading)]
+            for column in self.columns:
+                mark = ("↓" if self._is_down else "↑") if self._sorted is not None and column.name == self._sorted.name else ""
+                text = clip(f"{column.title}{mark}", column.width)
+                style = heading + Style(bold=True, underline=column == self.column)
+                pieces += [(_padded(column, text), style), (" ", heading)]
+            return strip(pieces, self.size.width, heading)
+        place = int(self.scroll_offset.y) + y - 1
+        if place >= len(self):
+            words = "no streams are known yet" if y == 1 and not len(self) else ""
+            return strip([(f" {words}", base)], self.size.width, base)
+        return self._line(place, base)
+
+    def _line(self, place: int, base: Style) -> Strip:
+        assert self.records is not None, "there are rows"
+        stream = self._stream(int(self._order[place]))
+        is_here = place == self._at
+        style = base + self.get_component_rich_style("streams--cursor", partial=True) if is_here else base
+        severity = self.severity(stream["connection"], stream["vbucket"])
+        sign = style
+        if severity is not None:
+            sign = style + Style(color=self.get_component_rich_style(f"streams--{severity}", partial=True).color, bold=True)
+        pieces: list[Piece] = [(self._glyphs.cursor if is_here else " ", style), (f"{self._glyphs.of(severity)} ", sign)]
+        for column in self.columns:
+            own = style
+            if is_here and column == self.column:
+                own = style + self.get_component_rich_style("streams--cell", partial=True)
+            pieces += [(_padded(column, clip(_text(column, stream[column.name]), column.width)), own), (" ", style)]
+        return strip(pieces, self.size.width, style)
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.refresh()
+
+
+def about(stream: Mapping[str, Any] | None) -> str:
+    """A stream in words: what was asked, what was answered, how it went."""
+    if stream is None:
+        return ""
+    sid = "" if stream["sid"] is None else f" sid {stream['sid']}"
+    parts = [f"stream #{stream['stream']}{sid} of vb {stream['vbucket']}, connection {stream['connection']}"]
+    if stream["requested_start"] is None:
+        parts.append(f"row {stream['open_row']}: first seen here, its request was not captured")
+    else:
+        end = "no end" if stream["requested_end"] == ENDLESS else f"to {stream['requested_end']}"
+        uuid = f", uuid 0x{stream['vbucket_uuid']:016x}" if stream["vbucket_uuid"] else ""
+        flags = f", {', '.join(stream['request_flags'])}" if stream["request_flags"] else ""
+        parts.append(f"row {stream['open_row']}: from {stream['requested_start']}, {end}{uuid}{flags}")
+    told = f"rollback to {stream['rollback_seqno']}" if stream["rollback_seqno"] is not None else escape(stream["status"] or "")
+    parts += [f"answer {told or stream['answer']}", str(stream["verdict"])]
+    if stream["end_reason"] is not None:
+        parts.append(f"ended: {escape(stream['end_reason'])}")
+    return " · ".join(parts)
+
+
+def _padded(column: Column, text: str) -> str:
+    room = " " * max(0, column.width - cells(text))
+    return text + room if column.is_left else room + text
+
+
+def _text(column: Column, value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) and column.name in ("items", "snapshots", "gaps") else escape(str(value))
+
+
+def _equal(records: Records, name: str, value: Any) -> Whole:
+    """The rows that have a value in a column."""
+    column = records.columns[name]
+    if isinstance(column, Numbers):
+        known = np.ones(len(records), np.bool_) if column.valid is None else column.valid
+        return np.flatnonzero(~known if value is None else known & (column.values == value))
+    return records.rows_with(name, value)
+
+
+def _rank(records: Records, name: str) -> Whole:
+    """Numbers that rise as the values of a column do; null is the least."""
+    column = records.columns[name]
+    if isinstance(column, Numbers):
+        found = np.unique(column.values, return_inverse=True)[1].reshape(-1) + 1
+        return found if column.valid is None else np.where(column.valid, found, 0)
+    if isinstance(column, Worded):
+        order = {code: place for place, code in enumerate(sorted(range(len(column.words)), key=lambda code: str(column.words[code])), 1)}
+        return np.array([order.get(code, 0) for code in column.codes.tolist()], np.int64)
+    texts = np.array(["" if value is None else f"{value:>20}" for value in records.values(name)])
+    return np.unique(texts, return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.stream_table import COLUMNS
+from tests.streams.told import capture, opened
+from tests.tui.screens import NARROW, Keys, play, press, screen, settled
+
+TABLE = ("2", "vertical_line", "home")
+
+
+def shown(app: InspectApp, name: str) -> list[Any]:
+    return list(app.vbuckets.table.shown.values(name))
+
+
+async def to_column(app: InspectApp, pilot: Keys, name: str) -> None:
+    for _ in COLUMNS:
+        await press(app, pilot, "left")
+    while app.vbuckets.table.column.name != name:
+        await press(app, pilot, "right")
+
+
+def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        as_opened = shown(app, "open_row")
+        for column in app.vbuckets.table.columns:
+            before = shown(app, column.name)
+            await to_column(app, pilot, column.name)
+            key = app.vbuckets.table.key
+            rising = sorted(before, key=lambda value: (value is not None, str(value) if isinstance(value, str) else value or 0))
+            await press(app, pilot, "d")
+            assert shown(app, column.name) == rising, column.name
+            assert f"{column.title}↑"[: column.width] in screen(app)
+            await press(app, pilot, "d")
+            assert shown(app, column.name) == rising[::-1], column.name
+            await press(app, pilot, "d")
+            assert shown(app, "open_row") == as_opened
+            assert app.vbuckets.table.key == key
+
+    play("rollback.pcap", scene)
+
+
+def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        await pilot.click("#streams", offset=(3 + 5 + 2, 0))
+        await pilot.click("#streams", offset=(3 + 5 + 2, 0))
+        await settled(app, pilot)
+        assert shown(app, "vbucket") == sorted(shown(app, "vbucket"), reverse=True)
+        await pilot.click("#streams", offset=(20, 3))
+        await settled(app, pilot)
+        key = app.vbuckets.table.key
+        assert key is not None
+        await pilot.click("#streams", offset=(20, 3))
+        await settled(app, pilot)
+        assert app.view == "timeline"
+        assert app.lanes.story is not None
+        assert (app.lanes.story.key, app.lanes.vbucket) == ((key[0], key[2], key[3]), key[1])
+
+    play("rollback.pcap", scene)
+
+
+def test_it_is_narrowed_to_what_is_like_this_or_to_the_others_and_escape_shows_all() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        total = len(app.vbuckets.table)
+        await to_column(app, pilot, "verdict")
+        await press(app, pilot, "ampersand")
+        assert set(shown(app, "verdict")) == {"ended"}
+        own = len(app.vbuckets.table)
+        assert f"{own} of {total} streams: state = ended (Esc: all)" in screen(app)
+        await to_column(app, pilot, "rollback_seqno")
+        await press(app, pilot, "exclamation_mark")
+        assert len(app.vbuckets.table) == 0
+        assert "no streams" in screen(app)
+        await press(app, pilot, "d", "ampersand", "end", "n", "enter")
+        await press(app, pilot, "escape")
+        assert len(app.vbuckets.table) == total
+        await to_column(app, pilot, "verdict")
+        await press(app, pilot, "exclamation_mark")
+        assert len(app.vbuckets.table) == total - own
+        await press(app, pilot, "escape")
+        assert app.view == "vbuckets"
+        assert len(app.vbuckets.table) == total
+
+    play("rollback.pcap", scene)
+
+
+def test_its_messages_are_one_key_away_and_the_way_back_leads_to_the_same_stream() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE, "down", "down")
+        key = app.vbuckets.table.key
+        assert key is not None
+        await press(app, pilot, "equals_sign")
+        assert app.packets.filtering.text == f"connection = {key[0]} and vbucket = {key[1]}"
+        await press(app, pilot, "backspace")
+        assert (app.vbuckets.is_table, app.vbuckets.table.key) == (True, key)
+        await press(app, pilot, "vertical_line")
+        assert (app.vbuckets.is_table, app.grid.vbucket) == (False, key[1])
+
+    play("rollback.pcap", scene)
+
+
+def test_those_of_bad_vbuckets_are_walked() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        table = app.vbuckets.table
+        pairs: list[tuple[Any, Any]] = list(zip(shown(app, "connection"), shown(app, "vbucket"), strict=True))
+        bad = [pair for pair in pairs if table.severity(*pair)]
+        assert bad
+        seen = []
+        for _ in bad:
+            await press(app, pilot, "n")
+            seen.append(table.key)
+        assert len(set(seen)) == len(bad)
+        await press(app, pilot, "n")
+        assert "no other stream has an error or a warning" in screen(app)
+        await press(app, pilot, "e")
+        assert app.view == "findings"
+
+    play("rollback.pcap", scene)
+
+
+def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(tmp_path: Path) -> None:
+    talk = opened("a\x1b]0;title\x07")
+    stream = talk.stream(7)
+    stream.snapshot(0, 2**64 - 1, "memory")
+    stream.mutation(5, "k\x1b[31m")
+    path = tmp_path / "hostile.pcap"
+    path.write_bytes(capture(talk))
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        for width in (1, 4, 20, 60, 80, 99, 100, 120, 300):
+            await pilot.resize_terminal(width, 20)
+            await settled(app, pilot)
+            for line in range(app.vbuckets.table.size.height):
+                made = app.vbuckets.table.render_line(line)
+                assert made.cell_length == app.vbuckets.table.size.width
+                assert made.text.isprintable()
+
+    play(path, scene)
+
+
+@pytest.mark.parametrize("sample", ["tour.pcapng", "any.pcap"])
+def test_the_stream_of_the_cursor_is_told_in_words(sample: str) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        for row in shown(app, "open_row"):
+            assert f"row {row}: " in screen(app)
+            await press(app, pilot, "right_square_bracket")
+
+    play(sample, scene, NARROW)
