@@ -14,11 +14,11 @@ import numpy as np
 from dcpinspect.capture.batch import Column
 from dcpinspect.protocol.columns import Rows
 
-INDEX_BITS = 24
-"""Of a row by packets: which message of its packet. No packet makes so many readable: waiting segments are bounded by bytes."""
-AT_END = 1 << 62
-"""Bit of a row by packets: only the end of the input made it readable."""
-MOST_PACKETS = AT_END >> INDEX_BITS
+STEP = 10**7
+"""Rows by packets: from one packet to the next. None makes so many messages readable, since what waits is bounded in bytes."""
+AT_END = 4 * 10**18
+"""Rows by packets from here on are of what only the end of the input made readable."""
+MOST_PACKETS = AT_END // STEP - 1
 
 
 class Numbering(Protocol):
@@ -44,7 +44,8 @@ class Consecutive:
 class ByPacket:
     """By the packet that made each message readable, so that rows of readings that share the packets of one are in the order of all.
 
-    At the end of the input that is the packet that began the message's connection.
+    A packet counts from 1, as frames do, and its first message has seven zeros behind its number. At the end of the input the packet is
+    that which began the message's connection.
     """
 
     def __init__(self, opened_by: Callable[[], Column]) -> None:
@@ -62,8 +63,8 @@ class ByPacket:
         if count and not at_end and packet[0] == self._latest:
             index[packet == self._latest] += self._used
         if count:
-            if packet.max() >= MOST_PACKETS or index.max() >= 1 << INDEX_BITS:
+            if packet.max() >= MOST_PACKETS or index.max() >= STEP:
                 msg = "more packets, or more messages of one packet, than can be numbered"
                 raise OverflowError(msg)
             self._latest, self._used = int(packet[-1]), int(index[-1]) + 1
-        return (packet << INDEX_BITS | index) + (AT_END if at_end else 0)
+        return (packet + 1) * STEP + index + (AT_END if at_end else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dcpinspect.numbering import AT_END, INDEX_BITS, MOST_PACKETS, ByPacket, Consecutive
+from dcpinspect.numbering import AT_END, MOST_PACKETS, STEP, ByPacket, Consecutive
 
 
 def numbers(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -21,8 +21,7 @@ def test_rows_count_from_one_over_all_batches() -> None:
 def test_rows_say_which_packet_made_a_message_readable_and_which_of_its_messages_it_is() -> None:
     rows = ByPacket(lambda: numbers(0, 5))
     found = rows.rows(numbers(3, 3, 3, 8, 8, 9), numbers(1, 1, 1, 2, 2, 1), at_end=False)
-    assert (found >> INDEX_BITS).tolist() == [3, 3, 3, 8, 8, 9]
-    assert (found & ((1 << INDEX_BITS) - 1)).tolist() == [0, 1, 2, 0, 1, 0]
+    assert found.tolist() == [4_0000000, 4_0000001, 4_0000002, 9_0000000, 9_0000001, 10_0000000]
 
 
 def test_messages_of_one_packet_in_two_batches_have_different_rows() -> None:
@@ -35,14 +34,15 @@ def test_what_the_end_released_comes_last_in_order_of_connections() -> None:
     rows = ByPacket(lambda: numbers(2, 5, 900))
     before = rows.rows(numbers(MOST_PACKETS - 1), numbers(3), at_end=False)
     found = rows.rows(numbers(7, 7, 7), numbers(1, 3, 3), at_end=True)
-    assert found.tolist() == [AT_END | 2 << INDEX_BITS, AT_END | 900 << INDEX_BITS, AT_END | 900 << INDEX_BITS | 1]
+    assert found.tolist() == [AT_END + 3 * STEP, AT_END + 901 * STEP, AT_END + 901 * STEP + 1]
     assert (found > before).all()
+    assert AT_END + MOST_PACKETS * STEP + STEP - 1 < 1 << 63
 
 
 def test_what_cannot_be_numbered_is_no_row() -> None:
     with pytest.raises(OverflowError):
         ByPacket(lambda: numbers(0)).rows(numbers(MOST_PACKETS), numbers(1), at_end=False)
-    many = np.zeros((1 << INDEX_BITS) + 1, np.int64)
+    many = np.zeros(STEP + 1, np.int64)
     with pytest.raises(OverflowError):
         ByPacket(lambda: numbers(0)).rows(many, many + 1, at_end=False)
 
