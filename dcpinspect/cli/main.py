@@ -52,6 +52,7 @@ GROUPS = {
     "pipeline": {
         "run": "Read captures that are new, and write the tables anew.",
         "check": "Say what is wrong in all captures of a pipeline.",
+        "sql": "Ask the tables of a pipeline a query in SQL.",
         "info": "Say what a pipeline has read, and what tables it made of that.",
     },
 }

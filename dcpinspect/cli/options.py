@@ -178,6 +178,23 @@ def redactor(is_wanted: bool, salt: str | None) -> Redactor | None:
     return Redactor(None if salt is None else salt.encode(errors="surrogateescape"))
 
 
+SparkMaster = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]; without, this machine does it.")
+]
+SparkConf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
+
+
+def spark_settings(conf: list[str] | None) -> dict[str, str]:
+    """What ``--conf`` sets. Raises UsageError."""
+    found = {}
+    for one in conf or ():
+        name, sign, value = one.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"--conf {escape(one)}: write KEY=VALUE, as in spark.driver.memory=4g")
+        found[name.strip()] = value
+    return found
+
+
 def ports(values: list[str] | None) -> tuple[list[int], bool]:
     """The ports that ``--port`` names, and whether others are to be found. Raises UsageError."""
     numbers = [value for value in values or () if value != "auto"]

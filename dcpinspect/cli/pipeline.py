@@ -12,15 +12,17 @@ import typer
 from dcpinspect.cli import check as checking
 from dcpinspect.cli import options
 from dcpinspect.cli.output import opened
+from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DamagedCapture, UsageError
-from dcpinspect.escape import escape
+from dcpinspect.errors import DamagedCapture
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from dcpinspect.spark.run import Summary
+
+__all__ = ["check", "info", "run", "sql"]
 
 MAX_LINES = 10
 """Damaged captures told one by one."""
@@ -40,10 +42,8 @@ def run(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables; what is in it is brought up to date.")
     ],
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]; without, this machine does it.")
-    ] = None,
-    conf: Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")] = None,
+    master: options.SparkMaster = None,
+    conf: options.SparkConf = None,
     port: options.Port = None,
     capture_point: Annotated[
         str | None,
@@ -73,7 +73,7 @@ def run(
         find_ports=find_ports,
         fails=on_error is OnError.FAIL,
     )
-    settings = _settings(conf)
+    settings = options.spark_settings(conf)
     with Steps() as steps:
         summary = run_pipeline(wanted, partial(spark_tasks, master, settings, steps.show))
     _print(summary, as_json=json)
@@ -84,16 +84,6 @@ def run(
     if len(summary.problems) > MAX_LINES:
         complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
     return 0 if summary.is_whole else DamagedCapture.exit_status
-
-
-def _settings(conf: Sequence[str] | None) -> dict[str, str]:
-    found = {}
-    for one in conf or ():
-        name, sign, value = one.partition("=")
-        if not sign or not name.strip():
-            raise UsageError(f"--conf {escape(one)}: write KEY=VALUE, as in spark.driver.memory=4g")
-        found[name.strip()] = value
-    return found
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:

@@ -103,7 +103,7 @@ def _split(arguments: list[str]) -> tuple[list[str], str]:
     if last == STDIN:
         if STDIN in paths:
             raise UsageError("-: standard input is either a capture or the query; put one of them in a file")
-        return paths, _read_query()
+        return paths, read_query()
     if _may_be_file(last):
         what = "is a file" if os.path.exists(last) else "is no query"
         raise UsageError(f"{clip(escape(last), _SHOWN)}: {what}; the query comes last and in quotes, {example}")
@@ -115,7 +115,8 @@ def _may_be_file(argument: str) -> bool:
     return argument == STDIN or os.path.exists(argument) or len(argument.split()) == 1
 
 
-def _read_query() -> str:
+def read_query() -> str:
+    """The query on standard input. Raises UsageError for one that is too long, or no text."""
     raw = sys.stdin.buffer.read(MAX_QUERY + 1)
     if len(raw) > MAX_QUERY:
         raise UsageError(f"-: the query is longer than {MAX_QUERY >> 20} MiB")

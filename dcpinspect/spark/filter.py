@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dcpinspect.findings.record import CONTRACTS
 from dcpinspect.spark.schema import columns_of
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_sql import Sql
+from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.record_rows import parse_record_filter
 
 
@@ -31,11 +34,12 @@ class SparkSql(Sql):
         return super().pattern(pattern if escape else pattern.replace("\\", "\\\\"), escape)
 
 
-def filter_sql(text: str, table: str = "messages") -> str:
+def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, Source] | None = None) -> str:
     """A filter as a condition of Spark SQL over the readable columns of a table: ``readable(frame).where(filter_sql("vbucket = 5"))``.
 
-    Raises UsageError for a table that there is not, and PlacedError, which points at what is wrong in the text.
+    ``saved``: filters that it may call ``@name``, besides those that are built in. Raises UsageError for a table that there is not, and
+    PlacedError, which points at what is wrong in the text.
     """
     columns_of(table)
-    parsed = parse_filter(text) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file)
+    parsed = parse_filter(text, saved=saved) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)
     return SparkSql().condition(parsed.condition)

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -120,18 +121,21 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         builder = builder.config(map={**LOCAL, "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))})
     if is_ours or master is not None:
         builder = builder.master(master or "local[*]")
-    try:
-        with _quiet():
-            found = aside(builder.config(map={**conf}).getOrCreate, lambda: None)
-    except Exception as error:
-        raise SparkFailedError(f"Spark does not start: {_first_line(error)}") from error
-    try:
+    with tempfile.TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True) as folder:
         if is_local:
-            aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
-        yield found
-    finally:
-        with suppress(Exception):  # an interrupted gateway may be gone
-            aside(found.stop, lambda: None)
+            builder = builder.config("spark.sql.warehouse.dir", folder)  # else it makes one where the program was started
+        try:
+            with _quiet():
+                found = aside(builder.config(map={**conf}).getOrCreate, lambda: None)
+        except Exception as error:
+            raise SparkFailedError(f"Spark does not start: {_first_line(error)}") from error
+        try:
+            if is_local:
+                aside(lambda: found.sparkContext.setLogLevel("ERROR"), lambda: None)
+            yield found
+        finally:
+            with suppress(Exception):  # an interrupted gateway may be gone
+                aside(found.stop, lambda: None)
 
 
 def _is_submitted() -> bool:
@@ -145,8 +149,6 @@ def _quiet() -> Iterator[None]:
     if os.environ.get("DCPINSPECT_SPARK_LOG"):
         yield
         return
-    import tempfile
-
     sys.stderr.flush()
     saved = os.dup(2)
     with tempfile.TemporaryFile() as said:

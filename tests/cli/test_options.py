@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.cli.config import Config
-from dcpinspect.cli.options import column_names, ports, selection, shared
+from dcpinspect.cli.options import column_names, ports, selection, shared, spark_settings
 from dcpinspect.errors import UsageError
 
 NONE: dict[str, Any] = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
@@ -129,3 +129,9 @@ def test_a_command_has_the_options_of_another_besides_its_own() -> None:
 
     assert list(inspect.signature(command).parameters) == ["context", "second", "own", "first"]
     assert command(None, second=7, own=3, first=4) == 347
+
+
+def test_sparks_settings_are_keys_and_values() -> None:
+    assert spark_settings(["a.b=c=d", " e = f"]) == {"a.b": "c=d", "e": " f"}
+    with pytest.raises(UsageError, match="--conf =x: write KEY=VALUE"):
+        spark_settings(["=x"])

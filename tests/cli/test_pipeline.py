@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dcpinspect.cli.main import main
-from dcpinspect.cli.pipeline import _settings
-from dcpinspect.errors import UsageError
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from tests.spark.cuts import cut, packets_of, written
@@ -136,12 +134,6 @@ def test_bad_usage_is_one_line(
     assert (status, out) == (2, "")
     assert says in err
     assert err.count("\n") == 1
-
-
-def test_settings_are_keys_and_values() -> None:
-    assert _settings(["a.b=c=d", " e = f"]) == {"a.b": "c=d", "e": " f"}
-    with pytest.raises(UsageError):
-        _settings(["=x"])
 
 
 def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""``dcpinspect pipeline sql``: a query in Spark SQL over the tables that a pipeline wrote."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from dcpinspect.cli import options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.sql import STDIN, read_query
+from dcpinspect.cli.tables import write_table
+from dcpinspect.export.formats import Format
+
+Filter = Annotated[
+    str | None,
+    typer.Option("--filter", metavar="SQL", help="The table messages has only those for which this is true, as with read --filter."),
+]
+
+
+def sql(
+    context: typer.Context,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
+    query: Annotated[str, typer.Argument(metavar='"QUERY"', help="A query; - reads it from standard input.")],
+    filter_: Filter = None,
+    format_: options.OutputFormat = None,
+    output: options.OutputFile = None,
+    csv_guard: options.CsvGuard = True,
+    master: options.SparkMaster = None,
+    conf: options.SparkConf = None,
+) -> int:
+    """Ask the tables of a pipeline a query in Spark SQL ("show tables", "describe streams")."""
+    format_ = choose_format(format_, output)
+    options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
+    text = read_query() if query == STDIN else query
+
+    from dcpinspect.spark.filter import filter_sql  # deferred: --help and completion do without
+    from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.query import Query
+    from dcpinspect.spark.session import session, watched
+
+    manifest = Manifest.newest(out)
+    condition = filter_sql(filter_, saved=options.saved_filters(context.obj)) if filter_ is not None else None
+    with Steps() as steps, session(master, options.spark_settings(conf)) as spark:
+
+        def ask() -> Any:
+            return Query(spark, manifest, condition=condition).answer(text)
+
+        found = watched(spark, ask, partial(steps.show, "asking"))
+    with opened(output, format_, ()) as file:
+        write_table(found, format_, file, guard=csv_guard)
+    return 0

@@ -1,0 +1,162 @@
+"""Queries in Spark SQL over what a pipeline wrote: tables whose numbers are what they mean, read and never changed."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dcpinspect.errors import PlacedError, UsageError
+from dcpinspect.escape import one_line
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.message_files import CONNECTION_ID
+from dcpinspect.spark.message_files import SCHEMA as MESSAGES
+from dcpinspect.spark.outputs import SCHEMAS
+from dcpinspect.spark.schema import TABLES, ddl, table_schema
+from dcpinspect.spark.session import SparkFailedError
+from dcpinspect.spark.views import readable
+from dcpinspect.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SETTINGS = {
+    "spark.sql.ansi.enabled": "true",  # what cannot be computed is an error, not null
+    "spark.sql.runSQLOnFiles": "false",  # queries reach the tables, no files
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.variable.substitute": "false",  # ${…} is what it says
+}
+_SHOWS = ("describe", "desc", "explain", "show")
+"""Statements that are no queries and change nothing."""
+_QUERIES = ("(", "from", "map", "reduce", "select", "table", "values", "with")
+_WITHIN = "SELECT * FROM (\n"
+_COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+
+
+def names_of(manifest: Manifest) -> list[str]:
+    """The tables that a query may name."""
+    return [*TABLES, *(name for name in manifest.tables if name not in TABLES)]
+
+
+class Query:
+    """A session of its own in which the tables of an output directory are views."""
+
+    def __init__(self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None) -> None:
+        """``condition``: of ``messages`` only those are there for which it is true, which ``filter_sql`` has made of a filter."""
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints every error as JSON, besides raising it
+        self._names = names_of(manifest)
+        self._spark = spark.newSession()
+        for name, value in SETTINGS.items():
+            self._spark.conf.set(name, value)
+        for name in self._names:
+            frame = _table(self._spark, manifest, name)
+            if name == "messages" and condition is not None:
+                frame = frame.where(condition)
+            frame.createOrReplaceTempView(name)
+
+    def answer(self, text: str) -> Any:
+        """The result of a query as a ``pyarrow.Table``.
+
+        Raises UsageError for what Spark refuses, at its place if known, and for a statement that is no query.
+        """
+        if any("\ud800" <= character <= "\udfff" for character in text):  # bytes that were no UTF-8
+            raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = x'ff'")
+        text = text.rstrip("; \t\r\n")
+        start = _COMMENTS.sub("", text)
+        if not start:
+            raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
+        word = re.match(r"\(|\w*", start)[0].lower()  # type: ignore[index] # matches always
+        if word not in _SHOWS:
+            if word not in _QUERIES:
+                raise PlacedError("query", f"it begins with select, with or values; {_no_query(start)}", text, len(text) - len(start))
+            # In parentheses only a query can stand, and none that writes somewhere.
+            with self._told(text, before=_WITHIN):
+                self._spark.sql(f"{_WITHIN}{text}\n)")
+        with self._told(text):
+            return _plain(self._spark.sql(text).toArrow())
+
+    @contextmanager
+    def _told(self, text: str, *, before: str = "") -> Iterator[None]:
+        """What Spark raises as an exception of ours; ``before``: what stands before the text in what Spark was given."""
+        from pyspark.errors import PySparkException  # deferred: there is a session, so it is loaded
+
+        try:
+            yield
+        except PySparkException as error:
+            what = _what(error, self._names)
+            if error.getCondition() is None and not isinstance(error, _theirs()):
+                raise SparkFailedError(f"the query failed in Spark: {what}") from error
+            place = _place(error, before + text)
+            if place is None or not len(before) <= place <= len(before) + len(text):
+                raise UsageError(f"query: {what}") from error
+            raise PlacedError("query", what, text, place - len(before)) from error
+
+
+def _table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
+    """A table with readable columns: those that it has elsewhere, then what the pipeline knows besides, then bits."""
+    if name == "messages":
+        numbers = _stored(spark, manifest, "connections", SCHEMAS["connections"]).select(CONNECTION_ID.name, "connection")
+        frame = _stored(spark, manifest, name, MESSAGES).join(numbers.hint("broadcast"), CONNECTION_ID.name, "left")
+    else:
+        frame = _stored(spark, manifest, name, SCHEMAS.get(name) or table_schema(name))
+    if name not in TABLES:
+        return frame
+    own = [column for column in table_schema(name).names if column in frame.columns]
+    others = [column for column in frame.columns if column not in own]
+    return readable(frame.select(*own, *others), name)
+
+
+def _stored(spark: SparkSession, manifest: Manifest, name: str, schema: Any) -> DataFrame:
+    files = manifest.files(name)
+    return spark.read.schema(ddl(schema)).parquet(*files) if files else spark.createDataFrame([], ddl(schema))
+
+
+def _no_query(start: str) -> str:
+    word = re.match(r"\S*", start)[0]  # type: ignore[index] # matches always
+    return f"{one_line(word)[:40]} is none of them, and tables of a pipeline are read, not changed"
+
+
+def _theirs() -> tuple[type[Exception], ...]:
+    """The exceptions that are about what the query says."""
+    from pyspark.errors import AnalysisException, ParseException
+
+    return (AnalysisException, ParseException)
+
+
+def _what(error: Any, names: Sequence[str]) -> str:
+    """What an error of Spark says, on one line."""
+    parameters = error.getMessageParameters() or {}
+    if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+        name = str(parameters.get("relationName", "")).replace("`", "")
+        return f"there is no table {one_line(name)}{did_you_mean(name, names) or '; there are ' + ', '.join(names)}"
+    text = re.split(r"\n\s*(?:== SQL|==|;|'?\w+ \[)", str(error))[0]
+    text = re.sub(r"^\[[A-Z0-9_.]+\] ", "", text)
+    text = re.split(r" SQLSTATE: ", text)[0]
+    return one_line(re.sub(r'(?: If necessary)? set "?spark\.[^;.]*?" to "?\w+"? to bypass this error\.', "", text)).strip().rstrip(".;")
+
+
+def _place(error: Any, text: str) -> int | None:
+    """The character of the text that an error of Spark speaks of, if it says that."""
+    for context in error.getQueryContext() or ():
+        if context.fragment() and context.startIndex() >= 0:
+            return int(context.startIndex())
+    found = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
+    if found is None:
+        return None
+    lines = text.split("\n")
+    return sum(len(line) + 1 for line in lines[: int(found[1]) - 1]) + int(found[2])
+
+
+def _plain(table: Any) -> Any:
+    """A result without what no other output has: DECIMAL of whole numbers below 2**64 are unsigned numbers again."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type) and (field.type.precision, field.type.scale) == (20, 0):
+            try:
+                table = table.set_column(index, field.name, table.column(index).cast(pa.uint64()))
+            except pa.ArrowInvalid:
+                continue  # somebody's own numbers, below 0
+    return table
