@@ -38,12 +38,12 @@ class FilterRows:
         return self.numbers(record_batch(batch, rows, self.filter.columns).columns, rows)
 
     def numbers(self, columns: Sequence[Any], numbers: Rows) -> Rows:
-        """Those of these ascending numbers for whose rows it is true; ``columns`` are the filter's as Arrow arrays, an entry a row."""
+        """Those of these ascending numbers for whose rows it is true; ``columns`` are the filter's as Arrow arrays, chunked or not."""
         import pyarrow as pa
 
         if self._database is None:
             self._database = connect(threads=1)  # a batch is computed in less time than threads take to start
-        table = pa.RecordBatch.from_arrays([*columns, pa.array(numbers)], names=[*self.filter.columns, "place"])
+        table = pa.Table.from_arrays([*columns, pa.array(numbers)], names=[*self.filter.columns, "place"])
         self._database.register("batch", table)
         try:
             kept: Rows = self._database.execute(self._query).fetchnumpy()["place"]
