@@ -100,8 +100,9 @@ def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list
 class _Writer:
     """A pcap file with one TCP connection."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, port: int) -> None:
         self.file = path.open("wb")
+        self.port = port  # the client's
         self.file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
         self.sequence = {CLIENT: 1000, SERVER: 2000}
         self.packets = 0
@@ -111,7 +112,7 @@ class _Writer:
         peer = self.sequence[SERVER if source == CLIENT else CLIENT]
         number = np.array([self.packets])
         self.file.write(
-            _records(source, np.zeros((1, 0), np.uint8), flags, np.array([self.sequence[source]]), np.array([peer]), number).tobytes()
+            self._records(source, np.zeros((1, 0), np.uint8), flags, np.array([self.sequence[source]]), np.array([peer]), number)
         )
         self.sequence[source] += 1 if flags & 0x03 else 0
         self.packets += 1
@@ -131,10 +132,10 @@ class _Writer:
         place = np.arange(segments)
         number = self.packets + place + place // ACK_EVERY
         sequence = self.sequence[source] + place * SEGMENT
-        data = _records(source, payload.reshape(segments, SEGMENT), 0x18, sequence, np.full(segments, self.sequence[peer]), number)
+        data = self._records(source, payload.reshape(segments, SEGMENT), 0x18, sequence, np.full(segments, self.sequence[peer]), number)
         end = self.sequence[source] + (np.arange(groups) + 1) * ACK_EVERY * SEGMENT
         ack_number = self.packets + (np.arange(groups) + 1) * (ACK_EVERY + 1) - 1
-        acks = _records(peer, np.zeros((groups, 0), np.uint8), 0x10, np.full(groups, self.sequence[peer]), end, ack_number)
+        acks = self._records(peer, np.zeros((groups, 0), np.uint8), 0x10, np.full(groups, self.sequence[peer]), end, ack_number)
         self.file.write(np.concatenate((data.reshape(groups, -1), acks), axis=1).tobytes())
         self.sequence[source] += len(payload)
         self.packets += groups * (ACK_EVERY + 1)
@@ -142,18 +143,21 @@ class _Writer:
     def _send_one(self, source: bytes, payload: Bytes) -> None:
         peer = self.sequence[SERVER if source == CLIENT else CLIENT]
         number = np.array([self.packets])
-        self.file.write(
-            _records(source, payload.reshape(1, -1), 0x18, np.array([self.sequence[source]]), np.array([peer]), number).tobytes()
-        )
+        self.file.write(self._records(source, payload.reshape(1, -1), 0x18, np.array([self.sequence[source]]), np.array([peer]), number))
         self.sequence[source] += len(payload)
         self.packets += 1
 
+    def _records(self, source: bytes, *columns: Any) -> Bytes:
+        ports = (self.port, SERVER_PORT) if source == CLIENT else (SERVER_PORT, self.port)
+        return _records(source, ports, *columns)
 
-def _records(source: bytes, payload: Bytes, flags: int, sequence: Numbers, acknowledged: Numbers, number: Numbers) -> Bytes:
+
+def _records(
+    source: bytes, ports: tuple[int, int], payload: Bytes, flags: int, sequence: Numbers, acknowledged: Numbers, number: Numbers
+) -> Bytes:
     """The pcap records of packets with equally long payloads, a row each."""
     count, size = payload.shape
     ip_size = 52 + size
-    ports = (CLIENT_PORT, SERVER_PORT) if source == CLIENT else (SERVER_PORT, CLIENT_PORT)
     frame = (
         struct.pack("<IIII", 0, 0, 14 + ip_size, 14 + ip_size)
         + bytes.fromhex("0200000000020200000000010800")
@@ -174,9 +178,9 @@ def _records(source: bytes, payload: Bytes, flags: int, sequence: Numbers, ackno
     return records
 
 
-def make(path: Path, messages: int, *, vbuckets: int = VBUCKETS) -> int:
+def make(path: Path, messages: int, *, vbuckets: int = VBUCKETS, port: int = CLIENT_PORT) -> int:
     """Write a capture with about so many messages; returns how many it has."""
-    writer = _Writer(path)
+    writer = _Writer(path, port)
     writer.control(CLIENT, 0x02)
     writer.control(SERVER, 0x12)
     writer.control(CLIENT, 0x10)

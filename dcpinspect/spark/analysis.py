@@ -36,7 +36,7 @@ class Work:
     part: str = ""
     """File that what was found is written to."""
     messages: str = ""
-    """The same of messages, up to the number and the ending."""
+    """The same of messages, up to the number and the ending; empty where nobody wants them."""
 
     def reading(self) -> Reading:
         """The packets, as a part of a larger reading."""
@@ -78,14 +78,15 @@ class UnitPackets:
 
 def analyse(work: Work) -> Analysed:
     """Reads a part, and writes its messages and what was found."""
-    for path in (work.part, work.messages):
+    for path in filter(None, (work.part, work.messages)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
     files = MessageFiles(work.messages, work.point)
     with work.reading() as reading:
         reading.check(RULES)
         with closing(iter(reading)) as batches:
             for batch in batches:
-                files.add(batch, ids(reading)[batch.connection])
+                if work.messages:
+                    files.add(batch, ids(reading)[batch.connection])
     files.close()
     with open(work.part, "wb") as file:
         file.write(Part.of(reading).to_bytes())

@@ -59,6 +59,8 @@ class Kept:
     """Files of its messages."""
     rows: int
     """Messages in them."""
+    is_copy: bool = False
+    """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from dcpinspect.escape import escape
 from dcpinspect.findings.checker import ORDINARY, RULES
 from dcpinspect.findings.record import finding_records, with_counts
-from dcpinspect.spark.manifest import Manifest, Read
+from dcpinspect.parts import Merged, Part
+from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.spark.message_files import CONNECTION_ID, POINT
 from dcpinspect.spark.schema import kept, table_schema
 from dcpinspect.spark.whole import Whole
@@ -74,15 +75,34 @@ def _written(out: Path, name: str, batch: int, table: Any) -> str:
 
 
 def _connections(table: Any, found_in: Whole) -> Any:
-    """The table with what is known of each connection over all captures."""
-    manifest, everything = found_in.manifest, found_in.merged
+    """The table with what is known of each connection over all captures, and with the copies of connections, which have no number."""
+    rows = _placed(table, found_in.merged, list(zip(found_in.kept, found_in.parts, strict=True)))
+    copies = kept(
+        "connections", found_in.copies.tracker.tables(found_in.copies.links, found_in.copies.files).by_name["connections"].arrow()
+    )
+    places: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    ends = zip(*(rows[name].to_pylist() for name in ("client", "server", "first_time_ns", "connection_id")), strict=True)
+    for client, server, first, one in ends:
+        places.setdefault((client, server), []).append((first, one))
+    found = _placed(copies, found_in.copies, found_in.copied)
+    of = [
+        min(places.get((row["client"], row["server"]), [(0, None)]), key=lambda place: abs(place[0] - row["first_time_ns"]))[1]
+        for row in found.select(["client", "server", "first_time_ns"]).to_pylist()
+    ]
+    found = found.set_column(found.schema.get_field_index("duplicate_of"), "duplicate_of", pa.array(of, pa.int64()))
+    found = found.set_column(found.schema.get_field_index("connection"), "connection", pa.nulls(len(found), pa.int64()))
+    return pa.concat_tables([rows, found])
+
+
+def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Part]]) -> Any:
+    """The connections of parts, with their ids, points and times."""
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points, first, last = (np.zeros(count, np.int64) for _ in range(4))
-    names = list(dict.fromkeys(part.point for part in manifest.parts))
-    for kept_as, part, numbers in zip(manifest.parts, found_in.parts, everything.numbers, strict=True):
+    names = list(dict.fromkeys(one.point for one, _ in parts))
+    for (one, part), numbers in zip(parts, everything.numbers, strict=True):
         chosen = numbers[1:] < count
         ids[numbers[1:][chosen]] = part.opened_by[chosen]
-        points[numbers[1:][chosen]] = names.index(kept_as.point)
+        points[numbers[1:][chosen]] = names.index(one.point)
     for link in everything.links:
         first[link.number], last[link.number] = link.first_ns, link.last_ns
     number = table["connection"].to_numpy()

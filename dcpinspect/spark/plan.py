@@ -11,7 +11,7 @@ from typing import Any
 from dcpinspect.spark.analysis import Work
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
-from dcpinspect.spark.stitch import balanced, components
+from dcpinspect.spark.stitch import Seen, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, read_keys, write_keys
 
@@ -95,49 +95,80 @@ def parts(manifest: Manifest, processors: int, *, anew: bool) -> tuple[list[Kept
     Writes beside each of the latter which groups are in it.
     """
     batch = manifest.number + 1
-    counting = manifest.counting
-    sizes_of = {number: group_sizes(read_index(manifest.path(manifest.units[number].bundles))) for number in counting}
-    total = sum(sum(sizes.values()) for sizes in sizes_of.values())
+    points: dict[str, _Point] = {}
+    for number in manifest.counting:
+        one = manifest.units[number]
+        sizes = group_sizes(read_index(manifest.path(one.bundles)))
+        points.setdefault(one.unit.point, _Point()).add(number, sizes, one, is_new=anew or one.batch == batch)
+    total = sum(sum(point.sizes.values()) for point in points.values())
+    twice = copies(_seen(points))
     stay: list[Kept] = []
     works: list[Work] = []
-    for point in dict.fromkeys(manifest.units[number].unit.point for number in counting):
-        units = [number for number in counting if manifest.units[number].unit.point == point]
-        sizes: dict[bytes, int] = {}
-        touched = _of_continued(manifest, point)
-        for number in units:
-            for key, size in sizes_of[number].items():
-                sizes[key] = sizes.get(key, 0) + size
-            if anew or manifest.units[number].batch == batch:
-                touched.update(sizes_of[number])
-        reports = [manifest.units[number].report for number in units]
-        joins = [(bytes.fromhex(one), bytes.fromhex(two)) for report in reports for one, two in (*report.joins, *report.tunnels)]
-        of = components(sizes, joins)
-        roots = {of[key] for key in touched if key in of}
+    for name, point in points.items():
+        of = components(point.sizes, point.joins)
+        touched = (point.touched | _of_continued(manifest, name)) & of.keys()
+        copied = _whole_components(of, twice.get(name, set()))
+        roots = {of[key] for key in touched}
         for part in manifest.parts:
-            if part.point == point:
+            if part.point == name:
                 keys = read_keys(manifest.path(part.file))
-                if anew or any(key not in of or of[key] in roots for key in keys):
-                    touched.update(keys)
-                else:
+                is_same = all(key in of and of[key] not in roots and (key in copied) == part.is_copy for key in keys)
+                if is_same and not anew:
                     stay.append(part)
-        roots = {of[key] for key in touched if key in of}
-        members: dict[bytes, list[bytes]] = {}
-        weight: dict[bytes, int] = {}
-        for key, root in of.items():
-            if root in roots:
-                members.setdefault(root, []).append(key)
-                weight[root] = weight.get(root, 0) + sizes[key]
-        share = sum(weight.values())
-        wanted = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * processors * share // max(1, total)))
-        for group in balanced(weight, wanted):
-            keys = sorted(key for root in group for key in members[root])
-            bundles = [
-                Bundled(manifest.path(manifest.units[number].bundles), number, manifest.units[number].base, keys)
-                for number in units
-                if not sizes_of[number].keys().isdisjoint(keys)
-            ]
-            works.append(_work(manifest, point, bundles, keys, f"{BATCH}{batch}/{len(works):06}"))
+                else:
+                    touched.update(key for key in keys if key in of)
+        roots = {of[key] for key in touched}
+        for is_copy in (False, True):
+            members: dict[bytes, list[bytes]] = {}
+            for key, root in of.items():
+                if root in roots and (key in copied) == is_copy:
+                    members.setdefault(root, []).append(key)
+            weight = {root: sum(point.sizes[key] for key in keys) for root, keys in members.items()}
+            share = sum(weight.values())
+            wanted = min(-(-share // PART_BYTES), -(-PARTS_A_PROCESSOR * processors * share // max(1, total)))
+            for group in balanced(weight, wanted):
+                keys = sorted(key for root in group for key in members[root])
+                units = [number for number, sizes in point.units.items() if not sizes.keys().isdisjoint(keys)]
+                works.append(_work(manifest, name, units, keys, f"{BATCH}{batch}/{len(works):06}", is_copy=is_copy))
     return stay, works
+
+
+class _Point:
+    """What the units of a point have in them."""
+
+    def __init__(self) -> None:
+        self.units: dict[int, dict[bytes, int]] = {}
+        """By number: bytes of each group."""
+        self.sizes: dict[bytes, int] = {}
+        """Bytes of each group in all of them."""
+        self.begun: dict[bytes, set[int]] = {}
+        self.joins: list[tuple[bytes, bytes]] = []
+        self.touched: set[bytes] = set()
+        """Groups of new units."""
+
+    def add(self, number: int, sizes: dict[bytes, int], one: Read, *, is_new: bool) -> None:
+        self.units[number] = sizes
+        for key, size in sizes.items():
+            self.sizes[key] = self.sizes.get(key, 0) + size
+        for name, numbers in one.report.begun.items():
+            self.begun.setdefault(bytes.fromhex(name), set()).update(numbers)
+        self.joins += [(bytes.fromhex(a), bytes.fromhex(b)) for a, b in (*one.report.joins, *one.report.tunnels)]
+        if is_new:
+            self.touched.update(sizes)
+
+
+def _seen(points: Mapping[str, _Point]) -> dict[bytes, list[Seen]]:
+    found: dict[bytes, list[Seen]] = {}
+    for name, point in points.items():
+        for key, begun in point.begun.items():
+            found.setdefault(key, []).append(Seen(name, begun, point.sizes.get(key, 0)))
+    return found
+
+
+def _whole_components(of: Mapping[bytes, bytes], keys: set[bytes]) -> set[bytes]:
+    """Those of the groups whose whole component is among them."""
+    others = {root for key, root in of.items() if key not in keys}
+    return {key for key in keys if key in of and of[key] not in others}
 
 
 def _of_continued(manifest: Manifest, point: str) -> set[bytes]:
@@ -149,8 +180,9 @@ def _of_continued(manifest: Manifest, point: str) -> set[bytes]:
     return found
 
 
-def _work(manifest: Manifest, point: str, bundles: Sequence[Bundled], keys: Sequence[bytes], name: str) -> Work:
-    part, messages = manifest.path(f"{PARTS}/{name}.part"), manifest.path(f"messages/{name}")
+def _work(manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, *, is_copy: bool) -> Work:
+    bundles = [Bundled(manifest.path(manifest.units[number].bundles), number, manifest.units[number].base, keys) for number in units]
+    part, messages = manifest.path(f"{PARTS}/{name}.part"), "" if is_copy else manifest.path(f"messages/{name}")
     os.makedirs(os.path.dirname(part), exist_ok=True)
     write_keys(part, keys)
     return Work(point, names_of(manifest.units), bundles, part=part, messages=messages, **ports(manifest))

@@ -180,7 +180,7 @@ class _Run:
         def relative(path: str) -> str:
             return os.path.relpath(path, self.out).replace(os.sep, "/")
 
-        return Kept(work.point, relative(work.part), tuple(relative(path) for path in one.messages), one.rows)
+        return Kept(work.point, relative(work.part), tuple(relative(path) for path in one.messages), one.rows, is_copy=not work.messages)
 
     def _sum_up(self, manifest: Manifest, *, works: int) -> None:
         summary = self.summary

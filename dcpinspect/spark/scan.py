@@ -20,7 +20,7 @@ from dcpinspect.growing import grown
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.units import digests
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs
-from dcpinspect.transport.headers import CLASS_NAMES, FRAGMENT, USED, HeaderParser, Headers, network_start
+from dcpinspect.transport.headers import CLASS_NAMES, FLAGS, FRAGMENT, SEQ, SYN, USED, HeaderParser, Headers, network_start
 from dcpinspect.transport.unusual import UnusualPackets
 
 KEY_BYTES = 36
@@ -52,6 +52,8 @@ class Report:
     """Damaged places: where in the unpacked bytes, and what is wrong."""
     error: str | None = None
     """Why it could not be read at all."""
+    begun: dict[str, list[int]] = field(default_factory=dict)
+    """By group, its key in hex: sequence numbers of the SYNs in it, which tell connections apart that have the same two ends."""
     joins: list[tuple[str, str]] = field(default_factory=list)
     """Groups of fragments, and those that the segments in them belong to; keys in hex."""
     tunnels: list[tuple[str, str]] = field(default_factory=list)
@@ -93,6 +95,7 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
         report.head = ""
     report.left_out = {name: count for name, count in zip(CLASS_NAMES, sorter.left_out.tolist(), strict=True) if count}
     report.shipped = report.packets - sum(report.left_out.values())
+    report.begun = {key.hex(): sorted(numbers) for key, numbers in sorted(sorter.begun.items())}
     report.joins, report.tunnels = ([(one.hex(), two.hex()) for one, two in sorted(pairs)] for pairs in (sorter.joins, sorter.tunnels))
     return report
 
@@ -103,6 +106,7 @@ class _Sorter:
     def __init__(self, ports: tuple[int, ...] | None, writer: BundleWriter) -> None:
         self.writer = writer
         self.left_out = np.zeros(len(CLASS_NAMES), np.int64)
+        self.begun: dict[bytes, set[int]] = {}
         self.joins: Pairs = set()
         self.tunnels: Pairs = set()
         self._parser = HeaderParser(ports)
@@ -122,6 +126,8 @@ class _Sorter:
             pairs, _ = self._pairs.find(headers.tcp)
             self._meet()
             groups[headers.index] = self._group[pairs]
+            for row in np.flatnonzero(headers.tcp[:, FLAGS] & SYN).tolist():
+                self.begun.setdefault(self._keys[int(pairs[row])], set()).add(int(headers.tcp[row, SEQ]))
             if len(unusual):
                 self._sort_unusual(batch, headers, unusual, dict(zip(headers.index.tolist(), pairs.tolist(), strict=True)), groups)
         elif len(unusual):

@@ -7,7 +7,8 @@ says of it does not depend on how the captures were cut. Nothing here looks at a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dcpinspect.spark.scan import ADDRESS_BYTES, KEY_BYTES
 
@@ -44,6 +45,35 @@ def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Itera
     for one, two in (*joins, *tunnels):
         join(one, two)
     return {key: root(key) for key in known}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a point has between two ends."""
+
+    point: str
+    begun: Collection[int]
+    """Sequence numbers of its SYNs."""
+    bytes: int
+
+
+def copies(groups: Mapping[bytes, Sequence[Seen]]) -> dict[str, set[bytes]]:
+    """By point: the groups of which another point has the same connections, and more of them.
+
+    Connections at two points are the same where they have the same ends and began with the same sequence number; clocks may differ.
+    """
+    found: dict[str, set[bytes]] = {}
+    for key, seen in groups.items():
+        rest = sorted(seen, key=lambda one: (-one.bytes, one.point))
+        while rest:
+            first, *others = rest
+            rest = []
+            for one in others:
+                if set(first.begun).isdisjoint(one.begun):
+                    rest.append(one)
+                else:
+                    found.setdefault(one.point, set()).add(key)
+    return found
 
 
 def balanced(sizes: Mapping[bytes, int], parts: int) -> list[list[bytes]]:

@@ -16,7 +16,7 @@ from dcpinspect.escape import escape
 from dcpinspect.parts import Merged, Part, merged
 from dcpinspect.spark.analysis import Look, Work, look
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
-from dcpinspect.spark.manifest import Manifest, Read
+from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.streams.elsewhere import Shown, Wanted
 
 KEYS = pa.schema([pa.field("key", pa.binary())])
@@ -28,12 +28,17 @@ class Whole:
     """The parts that a manifest names, and all of them as one."""
 
     manifest: Manifest
+    kept: Sequence[Kept]
+    """The parts that are together, as the manifest has them; no copies."""
     parts: Sequence[Part]
     merged: Merged
+    copies: Merged
+    """What is known of connections that were captured at another point, too."""
+    copied: Sequence[tuple[Kept, Part]]
 
     def looks(self, wanted: Wanted) -> list[Look]:
         """What has to be read again to compare streams."""
-        works = zip(works_of(self.manifest), self.merged.numbers, strict=True)
+        works = zip(works_of(self.manifest, self.kept), self.merged.numbers, strict=True)
         return [Look(work, wanted, numbers) for work, numbers in works if np.isin(wanted.connections, numbers).any()]
 
 
@@ -47,15 +52,20 @@ def whole(manifest: Manifest) -> Whole:
     left_out: Counter[str] = Counter()
     for number in manifest.counting:
         left_out.update(manifest.units[number].report.left_out)
-    parts = []
-    for one in manifest.parts:
-        path = manifest.path(one.file)
-        try:
-            parts.append(Part.from_bytes(Path(path).read_bytes()))
-        except (OSError, ValueError) as error:
-            what = f"{escape(path)}: cannot be read ({escape(str(error))})"
-            raise UsageError(f"{what}; run the pipeline into a new directory") from error
-    return Whole(manifest, parts, merged(parts, names_of(manifest.units), left_out=left_out))
+    kept = [one for one in manifest.parts if not one.is_copy]
+    copied = [(one, _read(manifest.path(one.file))) for one in manifest.parts if one.is_copy]
+    parts = [_read(manifest.path(one.file)) for one in kept]
+    names = names_of(manifest.units)
+    together = merged(parts, names, left_out=left_out)
+    return Whole(manifest, kept, parts, together, merged([part for _, part in copied], names), copied)
+
+
+def _read(path: str) -> Part:
+    try:
+        return Part.from_bytes(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        what = f"{escape(path)}: cannot be read ({escape(str(error))})"
+        raise UsageError(f"{what}; run the pipeline into a new directory") from error
 
 
 def compared(manifest: Manifest) -> Whole:
@@ -65,12 +75,12 @@ def compared(manifest: Manifest) -> Whole:
     return found
 
 
-def works_of(manifest: Manifest) -> list[Work]:
-    """What it takes to read each part again."""
+def works_of(manifest: Manifest, parts: Sequence[Kept]) -> list[Work]:
+    """What it takes to read each of the parts again."""
     found = []
     groups = {number: group_sizes(read_index(manifest.path(manifest.units[number].bundles))).keys() for number in manifest.counting}
     files = names_of(manifest.units)
-    for part in manifest.parts:
+    for part in parts:
         keys = read_keys(manifest.path(part.file))
         bundles = [
             Bundled(manifest.path(one.bundles), number, one.base, keys)

@@ -61,6 +61,7 @@ def stored(out: Path, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
     for name in manifest.tables:
         if name not in ("captures", "bad"):
             tables[name] = [row for path in manifest.files(name) for row in pq.read_table(path).to_pylist()]
+    tables["connections"] = [row for row in tables["connections"] if row["duplicate_of"] is None]
     number = {row["connection_id"]: row["connection"] for row in tables["connections"]}
     for row in tables["connections"]:
         for extra in ("connection_id", "capture_point", "first_time", "first_time_ns", "last_time", "last_time_ns", "duplicate_of"):

@@ -9,6 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from dcpinspect.errors import CaptureError, UsageError
@@ -227,13 +228,32 @@ def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:
         ran(tmp_path / "out", SAMPLES / "loop.pcap", point_rule="stem")
 
 
-def test_points_are_never_mixed(tmp_path: Path) -> None:
-    """The same capture at two points: two connections each, none of which has the other's bytes."""
-    for point in ("a", "b"):
+def test_a_connection_captured_at_two_points_counts_where_there_is_more_of_it(tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    for point, lost in (("a", 40), ("b", 0)):
         (tmp_path / point).mkdir()
-        shutil.copy(SAMPLES / "rollback.pcap", tmp_path / point / "x.pcap")
-    done = ran(tmp_path / "out", tmp_path / "a", tmp_path / "b")
-    assert done.captures == 2
-    once = told(SAMPLES / "rollback.pcap", cut=False)
-    assert done.rows["messages"] == 2 * len(once["messages"])
-    assert {part.point for part in Manifest.newest(tmp_path / "out").parts} == {"a", "b"}
+        written(tmp_path / point / "x.pcap", packets[: len(packets) - lost])
+    ran(tmp_path / "out", tmp_path / "a")
+    done = ran(tmp_path / "out", tmp_path / "b")
+    assert done.captures == 1
+    rows = [row for path in Manifest.newest(tmp_path / "out").files("connections") for row in pq.read_table(path).to_pylist()]
+    ids = {row["connection_id"]: row for row in rows}
+    copies = [row for row in rows if row["duplicate_of"] is not None]
+    assert all(ids[row["duplicate_of"]]["capture_point"] != row["capture_point"] and row["connection"] is None for row in copies)
+    assert all(ids[row["duplicate_of"]][name] == row[name] for row in copies for name in ("client", "server", "first_time_ns"))
+    assert len(rows) == 2 * len(copies)
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+
+
+def test_points_are_never_mixed(tmp_path: Path) -> None:
+    """Halves of a connection at two points are no connection."""
+    packets = packets_of(SAMPLES / "rollback.pcap")
+    for point, some in (("a", packets[::2]), ("b", packets[1::2])):
+        (tmp_path / point).mkdir()
+        written(tmp_path / point / "x.pcap", some)
+    ran(tmp_path / "out", tmp_path / "a", tmp_path / "b")
+    manifest = Manifest.newest(tmp_path / "out")
+    assert {part.point for part in manifest.parts} == {"a", "b"}
+    for part in manifest.parts:
+        alone = told(tmp_path / part.point / "x.pcap", cut=False)
+        assert part.is_copy or part.rows == len(alone["messages"])

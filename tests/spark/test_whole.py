@@ -36,7 +36,8 @@ def test_parts_are_put_together_as_a_reading_would_tell(tmp_path: Path) -> None:
 def test_a_part_can_be_read_again(tmp_path: Path) -> None:
     done = ran(tmp_path / "out", SAMPLE)
     rows = 0
-    for work in works_of(Manifest.newest(tmp_path / "out")):
+    manifest = Manifest.newest(tmp_path / "out")
+    for work in works_of(manifest, manifest.parts):
         with work.reading() as reading:
             rows += sum(len(batch) for batch in reading)
     assert rows == done.messages
