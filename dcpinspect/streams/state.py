@@ -186,7 +186,7 @@ class State:
     def __init__(self) -> None:
         self.tables: list[Table] = [np.zeros((64, size), np.int64) for size in _SIZES]
         self.counts: Table = np.zeros(COUNTS, np.int64)
-        self.orphans: Table = np.full((ORPHANS, ORPHAN), -1, np.int64)
+        self.orphans: Table = np.zeros((ORPHANS, ORPHAN), np.int64)  # of connection 0, which there is not: memory only where one is written
         self.connections: Table = np.zeros((0, CONNECTION), np.int64)
         self.slots: Table = np.full(256, -1, np.int64)
         # vbuckets and stream-ids are chosen by the peers: an unknown seed keeps them from choosing which ones collide
