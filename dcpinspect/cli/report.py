@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DamagedCapture
-from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 MAX_LINES = 10
 """Damaged places, or directions that lost bytes, told one by one."""
-MAX_PORTS = 8
-"""Ports of other traffic that are named."""
 
 
 def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, shown: int | None = None, skipped: int = 0) -> int:
@@ -26,7 +22,7 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, show
     ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
     ``shown``: messages that met the conditions, without those that were ``skipped``.
     """
-    from dcpinspect.render.coverage import coverage_table, losses  # deferred: NumPy, which --help does without
+    from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
 
     problems = reading.capture.problems
     for problem in problems[:MAX_LINES]:
@@ -52,33 +48,3 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, show
     if problems and not reading.capture.packets:
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0
-
-
-def nothing_found(reading: Reading) -> str:
-    """One line for a capture without a message: what it has instead, and what to try."""
-    # Deferred: NumPy, which --help does without.
-    import numpy as np
-
-    from dcpinspect.capture.source import STDIN
-    from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
-    from dcpinspect.render.coverage import ADVICE
-    from dcpinspect.transport.headers import USED
-
-    names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
-    packets = reading.capture.packets
-    if not packets:
-        is_live = any(file.format == "live" for file in reading.capture.files)
-        return f"{names}: no packets" + (" of the ports looked at; try -i any, or --port auto" if is_live else "")
-    parser = reading.engine.transport.headers
-    used = int(parser.counts[USED])
-    if used:
-        found = Counter(one.protocol for one in reading.coverage.directions if one.not_decodable)
-        for protocol in (TLS, MEMCACHED_TEXT):
-            if found[protocol]:
-                return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {ADVICE[protocol]}"
-        return f"{names}: no DCP message in the {used} packets of the ports looked at; they may be empty, encrypted or another protocol"
-    ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
-    if not ports:
-        return f"{names}: no DCP, and no TCP in its {packets} packets"
-    more = ", …" if len(ports) > MAX_PORTS else ""
-    return f"{names}: no DCP in {packets} packets; it has TCP ports {', '.join(map(str, ports[:MAX_PORTS]))}{more}; try --port {ports[0]}"

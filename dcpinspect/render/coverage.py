@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dcpinspect.capture.open import CaptureFile
+from dcpinspect.capture.source import STDIN
 from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
 from dcpinspect.escape import escape
 from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
 from dcpinspect.transport.chunk import C2S
+from dcpinspect.transport.headers import USED
+
+if TYPE_CHECKING:
+    from dcpinspect.reading import Reading
 
 ADVICE = {
     TLS: "TLS, which is not decrypted: record the plain port (11210) instead",
@@ -17,6 +26,9 @@ ADVICE = {
     OTHER: "another protocol",
 }
 """What bytes that cannot be decoded are, and what to do."""
+
+MAX_PORTS = 8
+"""Ports of other traffic that are named."""
 
 _COLUMNS = (
     "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "duplicate", "late", "missing",
@@ -102,3 +114,25 @@ def _parts(one: DirectionCoverage) -> Iterator[str]:
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def nothing_found(reading: Reading) -> str:
+    """One line for a capture without a message: what it has instead, and what to try."""
+    names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
+    packets = reading.capture.packets
+    if not packets:
+        is_live = any(file.format == "live" for file in reading.capture.files)
+        return f"{names}: no packets" + (" of the ports looked at; try -i any, or --port auto" if is_live else "")
+    parser = reading.engine.transport.headers
+    used = int(parser.counts[USED])
+    if used:
+        found = Counter(one.protocol for one in reading.coverage.directions if one.not_decodable)
+        for protocol in (TLS, MEMCACHED_TEXT):
+            if found[protocol]:
+                return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {ADVICE[protocol]}"
+        return f"{names}: no DCP message in the {used} packets of the ports looked at; they may be empty, encrypted or another protocol"
+    ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
+    if not ports:
+        return f"{names}: no DCP, and no TCP in its {packets} packets"
+    more = ", …" if len(ports) > MAX_PORTS else ""
+    return f"{names}: no DCP in {packets} packets; it has TCP ports {', '.join(map(str, ports[:MAX_PORTS]))}{more}; try --port {ports[0]}"

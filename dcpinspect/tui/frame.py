@@ -68,9 +68,9 @@ def progress(inspection: Inspection) -> str:
         return f" reading {share:.0%} · {speed / 2**20:,.0f} MiB/s · {left:,.0f} s left · Esc stops"
     if inspection.state == "failed":
         return f" {inspection.error}"
-    if not rows:
-        return " no DCP message in this capture; q leaves, 'dcpinspect read --stats' says what it holds, --port names another port"
-    return ""
+    if inspection.state == "stopped":
+        return f" reading was stopped at {inspection.share or 0:.0%}: what comes behind it is not shown"
+    return f" {inspection.damage or inspection.nothing}".rstrip()
 
 
 def keys(view: str, width: int, *, is_typing: bool = False) -> Text:

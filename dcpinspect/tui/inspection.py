@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dcpinspect.coverage import Coverage
-from dcpinspect.errors import DcpInspectError
+from dcpinspect.errors import DamagedCapture, DcpInspectError
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading import Packets, Reading
+from dcpinspect.render.coverage import nothing_found
 from dcpinspect.statistics import Charts, Statistics
 from dcpinspect.store.store import KEEP, Store
 from dcpinspect.streams.tracker import Tables
@@ -99,6 +100,8 @@ class Inspection:
         self.state: State = "reading"
         self.error = ""
         """Why reading failed, in one line."""
+        self.nothing = ""
+        """Why there is no message, and what to try; empty while there may still be one."""
         self.results = Results()
         self._statistics = Statistics()
         self._is_wanted = threading.Event()
@@ -113,6 +116,16 @@ class Inspection:
     def files(self) -> Sequence[str]:
         """Names of the captures."""
         return [file.name for file in self.reading.capture.files]
+
+    @property
+    def damage(self) -> str:
+        """What is damaged in the captures, the first of it in full; empty: nothing."""
+        problems = self.reading.capture.problems
+        if not problems:
+            return ""
+        first = problems[0]
+        more = f", and {len(problems) - 1:,} more damaged places" if len(problems) > 1 else ""
+        return str(DamagedCapture(first.file, first.offset, first.what, "what could be read was read")) + more
 
     @property
     def share(self) -> float | None:
@@ -153,6 +166,8 @@ class Inspection:
                     look()
                 is_whole = self._is_wanted.is_set() or self.is_live
                 self._work_out(is_whole=is_whole)
+            if is_whole and not self.store.rows:
+                self.nothing = nothing_found(self.reading)
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import OrderedDict
 from typing import Any, ClassVar
 
@@ -276,7 +277,9 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         place = int(self.scroll_offset.y) + y
         base = self.rich_style
         if place >= len(self):
-            return Strip.blank(self.size.width, base)
+            words = "" if len(self) else self._words()
+            lines = textwrap.wrap(words, max(20, self.size.width - 4))
+            return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], self.size.width, base)
         row, text = self._line(place)
         severity = self._inspection.results.severity(row)
         style = base
@@ -296,6 +299,15 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             (text, style),
         ]
         return strip(pieces, self.size.width, style)
+
+    def _words(self) -> str:
+        """Why there is no row."""
+        inspection = self._inspection
+        if self.index.is_filtered and inspection.store.rows:
+            return f"no rows match: {inspection.store.rows:,} hidden by the filter (Esc clears)"
+        if inspection.state == "reading":
+            return "no message so far"
+        return inspection.error or inspection.nothing or "no message was read"
 
     def _line(self, place: int) -> tuple[int, str]:
         number, offset = divmod(place, PAGE)

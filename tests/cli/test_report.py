@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.capture.open import Problem
-from dcpinspect.cli.report import MAX_LINES, MAX_PORTS, nothing_found, report
+from dcpinspect.cli.report import MAX_LINES, report
 from dcpinspect.reading import Reading
+from dcpinspect.render.coverage import MAX_PORTS, nothing_found
 from tests import builders
 from tests.builders import Conversation
 

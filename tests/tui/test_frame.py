@@ -43,5 +43,5 @@ def test_a_capture_without_messages_says_what_to_do(tmp_path: Path) -> None:
     path.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:24])
     inspection = Inspection([str(path)])
     inspection.load(lambda: None)
-    assert "no DCP message" in frame.progress(inspection)
+    assert "empty.pcap: no packets" in frame.progress(inspection)
     inspection.close()

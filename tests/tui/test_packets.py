@@ -50,7 +50,7 @@ def test_without_messages_the_view_says_what_to_do(tmp_path: Path) -> None:
     path.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:24])
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        assert "no DCP message" in screen(app)
+        assert "empty.pcap: no packets" in screen(app)
         await press(app, pilot, "down", "enter", "n", "v", "2", "enter", "3", "enter", "4", "enter", "5", "q")
 
     play(path, scene)
