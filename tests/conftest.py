@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 GOLDEN = Path(__file__).parent / "golden"
 
 # Before anything reads them; programs that tests start inherit them.
-os.environ.update(TZ="UTC", LC_ALL="C.UTF-8", COLUMNS="120", LINES="40", TERM="xterm-256color", DCPINSPECT_CONFIG=os.devnull)
+os.environ.update(
+    TZ="UTC", LC_ALL="C.UTF-8", COLUMNS="120", LINES="40", TERM="xterm-256color", DCPINSPECT_CONFIG=os.devnull, XDG_STATE_HOME=os.devnull
+)
 for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "_DCPINSPECT_COMPLETE", "TYPER_USE_RICH"):
     os.environ.pop(name, None)
 time.tzset()

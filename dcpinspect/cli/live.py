@@ -13,7 +13,7 @@ from dcpinspect.cli.output import Output
 from dcpinspect.cli.read import show
 from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import complain
-from dcpinspect.cli.tui import explore, is_terminal
+from dcpinspect.cli.tui import KEPT_MIB, Keep, explore, is_terminal
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
@@ -36,6 +36,7 @@ def live(
     ] = None,
     buffer: Annotated[int, typer.Option("--buffer", metavar="MIB", min=1, max=2047, help="Kernel memory for packets that wait.")] = 64,
     tui: Annotated[bool, typer.Option("--tui", help="Look through them in the terminal while they come.")] = False,
+    keep: Keep = KEPT_MIB,
     **choices: Any,  # show's
 ) -> int:
     """Print the messages on network interfaces as they come, until Ctrl-C."""
@@ -47,8 +48,12 @@ def live(
     if write == "-":
         raise UsageError("--write -: standard output has the messages; name a file")
     if tui:
-        options.refuse_others(context, "--tui", ("tui", "interface", "write", "duration", "buffer", "filter_", "port"))
-        return _explore(context, _Interfaces(interface, write, duration, buffer), port=choices["port"], filter_=choices["filter_"])
+        options.refuse_others(context, "--tui", ("tui", "interface", "write", "duration", "buffer", "keep", "filter_", "port"))
+        return _explore(
+            context, _Interfaces(interface, write, duration, buffer), port=choices["port"], filter_=choices["filter_"], keep_mib=keep
+        )
+    if options.is_typed(context, "keep"):
+        raise UsageError("--keep: is for --tui; messages that are printed are not kept")
     if write is not None and write == choices["output"]:
         raise UsageError("--write and --output name the same file")
     if write is not None and (choices["redact"] or choices["redact_salt"] is not None):
@@ -56,7 +61,7 @@ def live(
     return show(context, _Interfaces(interface, write, duration, buffer), **choices)
 
 
-def _explore(context: typer.Context, source: _Interfaces, *, port: list[str] | None, filter_: str | None) -> int:
+def _explore(context: typer.Context, source: _Interfaces, *, port: list[str] | None, filter_: str | None, keep_mib: int) -> int:
     """The terminal UI of what comes; what was captured is said when it has ended."""
     if not is_terminal():
         raise UsageError("--tui: standard input and output must be a terminal; without it the messages are printed")
@@ -72,6 +77,7 @@ def _explore(context: typer.Context, source: _Interfaces, *, port: list[str] | N
             filter_=filter_,
             is_saved=bool(source.captures),
             notices=notices,
+            keep_mib=keep_mib,
         )
     for notice in notices:
         complain(notice)

@@ -18,6 +18,11 @@ from dcpinspect.errors import UsageError
 if TYPE_CHECKING:
     from dcpinspect.reading import Packets
 
+KEPT_MIB = 2048
+"""MiB of packets that are kept of those that come once only."""
+Keep = Annotated[
+    int, typer.Option("--keep", metavar="MIB", min=1, help="Of what comes once only, keep the newest so many MiB of packets to look at.")
+]
 STDIN = "-"
 """Name of standard input among captures."""
 CRASHED = 70
@@ -30,6 +35,7 @@ def tui(
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what another program is still writing to the capture.")] = False,
     filter_: options.Filter = None,
     ascii_: options.Ascii = False,
+    keep: Keep = KEPT_MIB,
     port: options.Port = None,
 ) -> int:
     """Look through captures in the terminal: messages and their bytes, every vbucket, timelines, findings."""
@@ -46,7 +52,14 @@ def tui(
     capture = open_capture(captures, follow=follow or is_piped or STDIN in captures)
     with _keys_of_terminal() if STDIN in captures else _as_it_is():
         return explore(
-            context, capture, extra_ports=extra_ports, find_ports=find_ports, filter_=filter_, ascii_=ascii_, is_saved=STDIN not in captures
+            context,
+            capture,
+            extra_ports=extra_ports,
+            find_ports=find_ports,
+            filter_=filter_,
+            ascii_=ascii_,
+            is_saved=STDIN not in captures,
+            keep_mib=keep,
         )
 
 
@@ -65,17 +78,21 @@ def explore(
     ascii_: bool = False,
     is_saved: bool = True,
     notices: Sequence[str] = (),
+    keep_mib: int = KEPT_MIB,
 ) -> int:
     """Opens the terminal UI on packets and waits for its end. ``notices``: lines for the user, which may still be added to.
 
-    ``is_saved``: the packets are in a file, so that leaving loses nothing.
+    ``is_saved``: the packets are in a file, so that leaving loses nothing. ``keep_mib``: MiB of packets
+    that are kept of those that come once only.
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.history import History, history_path
     from dcpinspect.tui.inspection import Inspection
 
-    inspection = Inspection(capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices)
+    inspection = Inspection(
+        capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
+    )
     app = InspectApp(
         inspection,
         is_ascii=ascii_ or os.environ.get("TERM") == "linux",

@@ -46,7 +46,10 @@ class Filtering:
             self._scan(self._filter)
 
     def catch_up(self) -> None:
-        """Takes up the messages that came since the last time."""
+        """Takes up the messages that came since the last time, and lets go of those that are not kept any more."""
+        first = self._host.inspection.store.first_row
+        self._list.forget_before(first)
+        self._index.drop(first)
         if self._filter is None:
             self._grow()
             self._list.grown()

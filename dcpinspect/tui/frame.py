@@ -63,14 +63,20 @@ def progress(inspection: Inspection) -> str:
     if inspection.state == "reading":
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
-            return f" reading, {rows:,} messages so far · Esc stops"
+            return f" reading, {rows:,} messages so far{_gone(inspection)} · Esc stops"
         left = (inspection.reading.capture.size or 0) * (1 - share) / speed
         return f" reading {share:.0%} · {speed / 2**20:,.0f} MiB/s · {left:,.0f} s left · Esc stops"
     if inspection.state == "failed":
         return f" {inspection.error}"
     if inspection.state == "stopped":
         return f" reading was stopped at {inspection.share or 0:.0%}: what comes behind it is not shown"
-    return f" {inspection.damage or inspection.nothing}".rstrip()
+    return f" {inspection.damage or inspection.nothing or _gone(inspection).removeprefix(', ')}".rstrip(" ")
+
+
+def _gone(inspection: Inspection) -> str:
+    """How many messages of what comes once only were given up for newer ones."""
+    gone = inspection.store.first_row - 1 if inspection.store.rows else 0
+    return f", the first {gone:,} not kept any more (--keep)" if gone else ""
 
 
 def keys(view: str, width: int, *, is_typing: bool = False) -> Text:

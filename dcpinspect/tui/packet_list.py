@@ -94,6 +94,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self._inspection = inspection
         self._glyphs = glyphs
         self.index = RowIndex()
+        self._first = 1
         self.row = 0
         """The row of the cursor; 0 while there is none."""
         self.guest = 0
@@ -153,6 +154,21 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self._resize()
         self.refresh()
         self.post_message(self.Changed())
+
+    def forget_before(self, row: int) -> None:
+        """The rows before ``row`` are not kept any more; a cursor on one goes to the first that is."""
+        if row <= self._first:
+            return
+        gone = self.index.place(row)
+        self._first = row
+        self.index.drop(row)
+        self.marks = {one for one in self.marks if one >= row}
+        self.guest = self.guest if self.guest >= row else 0
+        self.refill()
+        self.scroll_to(y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True)
+        if 0 < self.row < row:
+            self.row = 0
+            self.move_to(0)
 
     def grown(self) -> None:
         """There are more rows at the end."""

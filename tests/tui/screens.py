@@ -28,12 +28,17 @@ _PATIENCE = 15000
 def play(capture: Path | str, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
     """Opens a capture (a sample by its name), waits until it is read, and plays a scene."""
     path = SAMPLES / capture if isinstance(capture, str) else capture
-    asyncio.run(_play(InspectApp(Inspection([str(path)]), **options), scene, size))
+    show(Inspection([str(path)]), scene, size, **options)
 
 
 def follow(capture: Path, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
     """Opens a capture that is still being written, and plays a scene at once."""
     asyncio.run(_play(InspectApp(Inspection(open_capture(capture, follow=True)), **options), scene, size, is_whole=False))
+
+
+def show(inspection: Inspection, scene: Scene, size: tuple[int, int] = WIDE, **options: Any) -> None:
+    """Plays a scene on something to look at once it is read."""
+    asyncio.run(_play(InspectApp(inspection, **options), scene, size))
 
 
 async def _play(app: InspectApp, scene: Scene, size: tuple[int, int], *, is_whole: bool = True) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rich.color_triplet import ColorTriplet
+from rich.style import Style
 
 from dcpinspect.tui.app import InspectApp
 from tests.conftest import GOLDEN
@@ -53,6 +55,34 @@ def test_views_are_drawn_at_any_size(size: tuple[int, int]) -> None:
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await walk(app, pilot, lambda view: look(view, app))
+
+    play("rollback.pcap", scene, size)
+
+
+def test_without_colour_all_of_it_is_there(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "n")
+        golden("tui/packets-120x36.txt", screen(app))
+        shades = {colour for row in app.screen._compositor.render_strips() for one in row if one.style for colour in _colours(one.style)}
+        assert all(len(set(colour)) == 1 for colour in shades), "greys"
+        await press(app, pilot, "4", "n")
+        golden("tui/findings-120x36.txt", screen(app))
+
+    play("rollback.pcap", scene)
+
+
+def _colours(style: Style) -> list[ColorTriplet]:
+    return [one.get_truecolor() for one in (style.color, style.bgcolor) if one is not None and not one.is_default]
+
+
+@pytest.mark.parametrize("size", [(60, 15), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_smallest_and_the_largest_screens_look_like_this(size: tuple[int, int], golden: Golden) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for view, keys in {"packets": ("n",), "findings": ("4", "n")}.items():
+            await press(app, pilot, *keys)
+            golden(f"tui/{view}-{size[0]}x{size[1]}.txt", screen(app))
 
     play("rollback.pcap", scene, size)
 
