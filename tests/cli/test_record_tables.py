@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -135,9 +138,11 @@ def test_an_interrupted_table_says_so_and_is_whole(command: str, tmp_path: Path)
     capture = (SAMPLES / "rollback.pcap").read_bytes()
     program = [sys.executable, "-m", "dcpinspect", command, str(path), "-o", str(out)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process, path.open("wb") as pipe:
-        pipe.write(capture[:-400])
-        pipe.flush()
-        time.sleep(3)
+        for piece in (capture[:-800], capture[-800:-400]):  # who takes the second has handed on the first
+            pipe.write(piece)
+            pipe.flush()
+            while struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]:
+                time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
