@@ -168,14 +168,17 @@ class Reading:
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
         """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""
-        tables = self.tables.by_name
-        if self.checker is not None:
-            from dcpinspect.findings.checker import RULES  # deferred, as above
-            from dcpinspect.findings.record import with_findings
+        return self.tables.by_name if self.checker is None else self.worked_out(is_whole=is_whole)[2]
 
-            found, clients = self.findings(is_whole=is_whole), self.checker.clients(self.engine.links)
-            tables = with_findings(tables, found, RULES, clients, [file.name for file in self.capture.files])
-        return tables
+    def worked_out(self, *, is_whole: bool = True) -> tuple[Tables, list[Finding], dict[str, Records]]:
+        """``tables``, ``findings`` and ``by_name`` of a reading that checks, each made once. Raises as ``findings``."""
+        from dcpinspect.findings.checker import RULES  # deferred, as above
+        from dcpinspect.findings.record import with_findings
+
+        found, tables = self.findings(is_whole=is_whole), self.tables
+        assert self.checker is not None, "it has findings"
+        clients = self.checker.clients(self.engine.links)
+        return tables, found, with_findings(tables.by_name, found, RULES, clients, [file.name for file in self.capture.files])
 
     def _compare(self, tracker: Tracker) -> None:
         """Compares streams, where the captures can be read again and that was not done since the latest message."""

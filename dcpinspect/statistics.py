@@ -12,6 +12,7 @@ from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.reading import Reading
 from dcpinspect.render.coverage import interfaces
 from dcpinspect.streams.balance import Balance
+from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.histogram import Whole
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Worded
@@ -67,36 +68,36 @@ class Statistics:
         if self._of_all:
             self._balance.feed(batch)
 
-    def rows(self, reading: Reading) -> list[Row]:
-        """The table of statistics by now; the reading tracks streams if all messages are counted."""
-        return [*self._counted.rows(), *(_of_streams(reading, self._balance) if self._of_all else ()), *_of_capture(reading)]
+    def rows(self, reading: Reading, tables: Tables | None = None) -> list[Row]:
+        """The table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made already."""
+        of_streams = _of_streams(tables or reading.tables, self._balance) if self._of_all else ()
+        return [*self._counted.rows(), *of_streams, *_of_capture(reading)]
 
-    def charts(self, reading: Reading) -> Charts:
-        """What can be drawn by now; the reading tracks streams if all messages are counted."""
+    def charts(self, tables: Tables) -> Charts:
+        """What can be drawn by now; ``tables``: those of the reading."""
         messages, sizes = self._counted.messages_by_time, self._counted.bytes_by_time
         return Charts(
             start_ns=messages.start_ns or 0,
             span_ns=messages.span_ns,
             used=messages.used,
             commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in self._counted.commands()],
-            windows=list(_windows(reading, self._balance)) if self._of_all else [],
+            windows=list(_windows(tables, self._balance)) if self._of_all else [],
             answers=list(self._counted.answer_octaves()),
             sizes=self._counted.size_octaves(),
         )
 
 
-def _windows(reading: Reading, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:
+def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:
     """Of connections that have a window and lost nothing, as ``Charts.windows``."""
-    table, series = reading.tables.connections, balance.by_time
+    table, series = tables.connections, balance.by_time
     names = ("connection", "window_bytes", "outstanding_bytes")
     for connection, window, outstanding in zip(*(table.values(name) for name in names), strict=True):
         if outstanding is not None and connection in series.rows:
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
-def _of_streams(reading: Reading, balance: Balance) -> Iterator[Row]:
+def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:
     """Sizes of snapshots by type, and the windows of connections that have one and lost nothing."""
-    tables = reading.tables
     types, items = (tables.snapshots.columns[name] for name in ("type", "items"))
     assert isinstance(types, Worded)
     assert isinstance(items, Numbers)

@@ -6,6 +6,7 @@ while reading, ever more rarely, and once at the end.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -168,6 +169,7 @@ class Inspection:
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
                 self.nothing = nothing_found(self.reading)
+            _give_back()
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"
@@ -179,8 +181,7 @@ class Inspection:
             changed()
 
     def _work_out(self, *, is_whole: bool) -> None:
-        records = self.reading.by_name(is_whole=is_whole)
-        findings = self.reading.findings(is_whole=is_whole)
+        tables, findings, records = self.reading.worked_out(is_whole=is_whole)
         of_row: dict[int, list[int]] = {}
         for number, one in enumerate(findings):
             for place in one.places:
@@ -190,12 +191,21 @@ class Inspection:
         bad = sorted(row for row, numbers in of_row.items() if findings[numbers[0]].severity != "note")
         self.results = Results(
             self.store.rows,
-            self.reading.tables,
+            tables,
             records,
             findings,
-            self._statistics.rows(self.reading),
-            self._statistics.charts(self.reading),
+            self._statistics.rows(self.reading, tables),
+            self._statistics.charts(tables),
             self.reading.coverage,
             bad,
             of_row,
         )
+
+
+def _give_back() -> None:
+    """Gives what reading has freed back to the system: a third of all memory at ten million messages. Only glibc has a call for it."""
+    import ctypes  # deferred: once, at the end
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

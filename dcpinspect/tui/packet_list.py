@@ -217,14 +217,19 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self._go(row, is_centred=True)
 
     def _go(self, row: int, *, is_centred: bool) -> None:
-        if row != self.row:
+        before, top = self.row, int(self.scroll_offset.y)
+        if row != before:
             self.row = row
             if self.guest and row != self.guest:
                 self.guest = 0
                 self.refill()
             self.post_message(self.Moved(row))
         self._bring(self.place_of(row), is_centred=is_centred)
-        self.refresh()
+        if before and int(self.scroll_offset.y) == top:
+            for one in (before, row):  # all other lines are as they were
+                self.refresh_line(self.place_of(one))
+        else:
+            self.refresh()
 
     def _bring(self, place: int, *, is_centred: bool) -> None:
         height = max(self.size.height, 1)

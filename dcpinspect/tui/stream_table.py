@@ -29,6 +29,8 @@ Key = tuple[int, int, int, int]
 """Connection, vbucket, stream-id (-1 for none), ordinal: which stream."""
 
 GUTTER = 3
+_FIXED = 2
+"""Columns that are always in view."""
 WIDE = 100
 
 
@@ -46,19 +48,19 @@ class Column:
 
 
 COLUMNS = (
-    Column("connection", "con", 5),
+    Column("connection", "con", 4),
     Column("vbucket", "vb", 5),
     Column("sid", "sid", 5),
     Column("stream", "#", 3),
     Column("verdict", "state", 13, is_left=True),
-    Column("requested_start", "from", 10, is_wide=True),
-    Column("first_seqno", "first", 10, is_wide=True),
-    Column("last_seqno", "last", 10),
-    Column("items", "items", 9),
+    Column("requested_start", "from", 9, is_wide=True),
+    Column("first_seqno", "first", 9, is_wide=True),
+    Column("last_seqno", "last", 9),
+    Column("items", "items", 8),
     Column("snapshots", "snaps", 6),
-    Column("gaps", "gaps", 6),
+    Column("gaps", "gaps", 5),
     Column("rollback_seqno", "back to", 8, is_wide=True),
-    Column("open_row", "row", 10, is_wide=True),
+    Column("open_row", "row", 8, is_wide=True),
     Column("end_reason", "ended", 17, is_left=True),
 )
 """The last one is as wide as there is room."""
@@ -136,6 +138,17 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
         shown = [column for column in COLUMNS if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")]
         taken = GUTTER + sum(column.width + 1 for column in shown[:-1])
         return [*shown[:-1], replace(shown[-1], width=max(shown[-1].width, self.size.width - taken))]
+
+    @property
+    def _drawn(self) -> list[Column]:
+        """Of the columns those that are in view: the first two, and as many of the others as bring that of the cursor into it."""
+        columns, cursor = self.columns, self.column
+        left = _FIXED
+        while columns.index(cursor) > left and GUTTER + sum(
+            column.width + 1 for column in (*columns[:_FIXED], *columns[left : columns.index(cursor) + 1])
+        ) > max(self.size.width, 1):
+            left += 1
+        return [*columns[:_FIXED], *columns[left:]]
 
     @property
     def column(self) -> Column:
@@ -284,9 +297,9 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """On a heading: sorts by it; on a stream: selects, the second time opens."""
         left, chosen = GUTTER, None
-        for number, column in enumerate(self.columns):
+        for column in self._drawn:
             if left <= event.x < left + column.width:
-                chosen = number
+                chosen = self.columns.index(column)
             left += column.width + 1
         if event.y == 0:
             if chosen is not None:
@@ -315,7 +328,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
         heading = base + self.get_component_rich_style("streams--heading", partial=True)
         if y == 0:
             pieces: list[Piece] = [(" " * GUTTER, heading)]
-            for column in self.columns:
+            for column in self._drawn:
                 mark = ("↓" if self._is_down else "↑") if self._sorted is not None and column.name == self._sorted.name else ""
                 text = clip(f"{column.title}{mark}", column.width)
                 style = heading + Style(bold=True, underline=column == self.column)
@@ -337,7 +350,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
         if severity is not None:
             sign = style + Style(color=self.get_component_rich_style(f"streams--{severity}", partial=True).color, bold=True)
         pieces: list[Piece] = [(self._glyphs.cursor if is_here else " ", style), (f"{self._glyphs.of(severity)} ", sign)]
-        for column in self.columns:
+        for column in self._drawn:
             own = style
             if is_here and column == self.column:
                 own = style + self.get_component_rich_style("streams--cell", partial=True)

@@ -17,6 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import escape
+from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tables.records import Records
 from dcpinspect.tui.strips import Piece, strip
@@ -61,7 +62,7 @@ class Cells:
         """Of each vbucket's items in snapshots, how many of a hundred came from disk."""
         if self._snapshots is None or not len(self._snapshots):
             return np.zeros(self.count, np.int64)
-        vbucket, items = (np.array(self._snapshots.values(name), np.int64) for name in ("vbucket", "items"))
+        vbucket, items = (_whole(self._snapshots, name) for name in ("vbucket", "items"))
         disk = np.zeros(len(vbucket), np.bool_)
         disk[self._snapshots.rows_with("type", "disk")] = True
         total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
@@ -78,6 +79,12 @@ class Cells:
     def is_rolled_back(self, number: int) -> bool:
         """Whether its newest stream was."""
         return any(row["verdict"] == "rolled-back" for row in self.by_number.get(number, ()))
+
+
+def _whole(records: Records, name: str) -> npt.NDArray[np.int64]:
+    """A column of numbers, of which none is missing."""
+    column = records.columns[name]
+    return column.values.astype(np.int64) if isinstance(column, Numbers) else np.array(records.values(name), np.int64)
 
 
 def _rows(records: Records) -> list[dict[str, Any]]:

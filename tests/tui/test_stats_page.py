@@ -15,7 +15,7 @@ def of(sample: str) -> tuple[Charts, list[Row], int]:
     with Reading([str(SAMPLES / sample)], track=True) as reading:
         for batch in reading:
             statistics.feed(batch)
-        return statistics.charts(reading), statistics.rows(reading), reading.first_time_ns or 0
+        return statistics.charts(reading.tables), statistics.rows(reading), reading.first_time_ns or 0
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 297])

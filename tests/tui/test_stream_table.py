@@ -48,8 +48,8 @@ def test_streams_are_sorted_by_any_column_both_ways_and_not_at_all() -> None:
 def test_a_click_on_a_heading_sorts_and_on_a_stream_selects_then_opens() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, *TABLE)
-        await pilot.click("#streams", offset=(3 + 5 + 2, 0))
-        await pilot.click("#streams", offset=(3 + 5 + 2, 0))
+        await pilot.click("#streams", offset=(3 + 5 + 1, 0))
+        await pilot.click("#streams", offset=(3 + 5 + 1, 0))
         await settled(app, pilot)
         assert shown(app, "vbucket") == sorted(shown(app, "vbucket"), reverse=True)
         await pilot.click("#streams", offset=(20, 3))
@@ -156,3 +156,16 @@ def test_the_stream_of_the_cursor_is_told_in_words(sample: str) -> None:
             await press(app, pilot, "right_square_bracket")
 
     play(sample, scene, NARROW)
+
+
+def test_where_there_is_little_room_the_column_of_the_cursor_comes_into_view() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *TABLE)
+        assert "ended" not in screen(app).splitlines()[1]
+        await to_column(app, pilot, "end_reason")
+        heading, first = screen(app).splitlines()[1:3]
+        assert heading.split()[:2] == ["con", "vb"]
+        assert "ended" in heading
+        assert "connection-closed" in first
+
+    play("rollback.pcap", scene, (60, 15))
