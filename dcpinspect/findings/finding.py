@@ -86,12 +86,18 @@ class Finding:
         return f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}, {connections}"
 
 
+MOST_RANGES = 12
+"""Ranges that a sentence names; all numbers are in the finding's own lists."""
+
+
 def ranges(numbers: Iterable[int]) -> str:
-    """Sorted numbers as 1, 5–9."""
+    """Sorted numbers as 1, 5–9, and how many there are beyond the first ranges."""
     out: list[list[int]] = []
     for number in numbers:
         if out and number == out[-1][1] + 1:
             out[-1][1] = number
         else:
             out.append([number, number])
-    return ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in out)
+    more = sum(high - low + 1 for low, high in out[MOST_RANGES:])
+    shown = ", ".join(str(low) if low == high else f"{low}–{high}" for low, high in out[:MOST_RANGES])
+    return f"{shown} and {more} more" if more else shown

@@ -47,7 +47,8 @@ RULES = (
         "noop",
         "warning",
         "noops are on, their interval is known, and the producer sends nothing for more than two of them",
-        "within 2 s; while a noop waits for its answer; at the end of the capture; after a hole of the producer",
+        "within 2 s; while a noop waits for its answer, or got one with another opaque; at the end of the capture; after a hole of the"
+        " producer",
         "treat the connection as dead: close it and connect again",
     ),
 )
@@ -134,7 +135,7 @@ def _silences(context: Context, link: Link, kept: Kept, peer: list[int], *, is_w
     silence = until - max(peer[n.P_HEARD + s.AT_TIME], peer[n.P_ANSWER_TIME])
     is_heard = bool(peer[n.P_HEARD]) and peer[n.P_HEARD] >= peer[n.P_SINCE] and not peer[n.P_UNSEEN]
     is_read = is_whole and link.lost_at_end[peer[n.P_PRODUCER]] is None
-    if is_read and is_heard and not peer[n.P_OPEN] and silence > peer[n.P_SILENCE]:
+    if is_read and is_heard and not peer[n.P_OPEN] and not peer[n.P_IS_WAITING] and silence > peer[n.P_SILENCE]:
         message = f"nothing for {duration(silence / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, [context.said(link.number, peer[n.P_HEARD :])], 1, until)
     told = kept.silences.told

@@ -62,7 +62,7 @@ def _of_client(context: Context, connections: list[int]) -> Iterator[Occurrence]
     number, listing = max(listings, key=lambda one: one[1].at.time_ns)
     request = context.request(last)
     places = (context.said(number, listing.at), *([request] if request is not None else []))
-    yield Occurrence("vbuckets-not-requested", "note", message, number, places)
+    yield Occurrence("vbuckets-not-requested", "note", message, number, places, vbuckets=tuple(missing))
 
 
 def _of_host(context: Context, connections: list[int]) -> list[int]:

@@ -18,6 +18,7 @@ from dcpinspect.streams.lookup import (
     leave,
     losses_of,
     note,
+    note_sid,
     open_stream,
     route,
 )
@@ -94,10 +95,7 @@ def on_request(
         st = open_stream(k, i, messages, keys, connections, streams, counts)
         streams[st, s.S_ASKED_BEFORE] = keys[k, s.K_PENDING]
         keys[k, s.K_PENDING] = st
-        if messages[s.M_SID, i] >= 0:
-            plain = key_of(c, messages[s.M_VBUCKET, i], -1, seed, slots, keys, counts)
-            streams[st, s.S_WITH_SID_BEFORE] = keys[plain, s.K_WITH_SID]
-            keys[plain, s.K_WITH_SID] = st
+        note_sid(st, i, seed, messages, slots, keys, streams, counts)
         if late:
             streams[st, s.S_LOSSES] = -1  # its answer may have been lost
     if is_cut:

@@ -157,9 +157,19 @@ def key_of_message(i: int, seed: int, messages: Ints, connections: Ints, slots: 
                 found = st
                 count += 1
             st = streams[st, s.S_WITH_SID_BEFORE]
-        if count == 1 and st < 0 and not has_doubt(found, connections, streams):
-            return find_key(c, vbucket, streams[found, s.S_SID], seed, slots, keys)
+        if count == 1 and st < 0:
+            messages[s.M_SID, i] = streams[found, s.S_SID]
+            return find_key(c, vbucket, messages[s.M_SID, i], seed, slots, keys)
     return k
+
+
+@inline
+def note_sid(st: int, i: int, seed: int, messages: Ints, slots: Ints, keys: Ints, streams: Ints, counts: Ints) -> None:
+    """Stream ``st``, which message ``i`` opened, is found by its vbucket alone, too, if it has a stream-id."""
+    if messages[s.M_SID, i] >= 0:
+        plain = key_of(messages[s.M_CONNECTION, i], messages[s.M_VBUCKET, i], -1, seed, slots, keys, counts)
+        streams[st, s.S_WITH_SID_BEFORE] = keys[plain, s.K_WITH_SID]
+        keys[plain, s.K_WITH_SID] = st
 
 
 @inline
@@ -303,6 +313,7 @@ def route(
     k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
     leave(k, keys, connections, streams, snapshots)
     st = open_stream(k, i, messages, keys, connections, streams, counts)
+    note_sid(st, i, seed, messages, slots, keys, streams, counts)
     streams[st, s.S_STATE] = w.STREAMING
     streams[st, s.S_SUSPENDED] = 1
     keys[k, s.K_LIVE] = st

@@ -43,14 +43,16 @@ OTHER, NOOP, ANSWER, LOST = range(4)
 
 (
     P_PRODUCER, P_LIMIT, P_SILENCE, P_SINCE, P_SLOWEST, P_TOLERANCE, P_UNSEEN, P_OPEN_OPAQUE, P_OLDER_OPAQUE, P_IS_DOUBLE,
-    P_CONSUMER_TIME, P_ANSWER_TIME, P_OPEN, _, _, _, P_OLDER, _, _, _, P_HEARD, _, _, _, P_VAGUE, _, _, _, P_VAGUE_OPAQUE, PEER,
-) = range(30)  # fmt: skip
+    P_CONSUMER_TIME, P_ANSWER_TIME, P_OPEN, _, _, _, P_OLDER, _, _, _, P_HEARD, _, _, _, P_VAGUE, _, _, _, P_VAGUE_OPAQUE, P_IS_WAITING,
+    PEER,
+) = range(31)  # fmt: skip
 """P_LIMIT: longest time that an answer may take; P_SILENCE: longest time that the producer may say nothing, from row P_SINCE on.
 P_SLOWEST: longest time that an answer to a noop took; P_TOLERANCE: that any answer took. P_UNSEEN: so many answers may still come to noops
 that were not captured, or are no longer known. P_CONSUMER_TIME: of the consumer's latest message; P_ANSWER_TIME: of its latest answer.
 Places, whose row is 0 where there is none: P_OPEN, the noop under way; P_OLDER, one before it that has no answer; P_HEARD, the producer's
 latest message; P_VAGUE, an answer with another opaque, either to the older of the noops or to one that nobody has seen. P_IS_DOUBLE: the
-noop under way was sent while P_OLDER waited, and nothing has excused it."""
+noop under way was sent while P_OLDER waited, and nothing has excused it. P_IS_WAITING: the last noop got an answer with another opaque, so
+that the producer still waits, and sends no other."""
 
 T_CODE, T_CONNECTION, T_TIME, T_A, T_B, T_PLACE, _, _, _, T_OTHER, _, _, _, EVENT = range(14)
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
@@ -105,6 +107,7 @@ def tell_vague(c: int, at: int, asked: int, i: int, peers: Ints, said: Ints, eve
 def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     """The producer asks."""
     c, time_ns = said[D_CONNECTION, i], said[D_PLACE + s.AT_TIME, i]
+    peers[c, P_IS_WAITING] = 0
     if peers[c, P_CONSUMER_TIME] > time_ns:  # a gap before it held it back: its answer may have been read already
         forget_open(c, peers)
         peers[c, P_UNSEEN] = max(peers[c, P_UNSEEN], 1)
@@ -162,6 +165,7 @@ def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
             return count
     waited = time_ns - peers[c, at + s.AT_TIME]
     asked = peers[c, P_OLDER_OPAQUE] if at == P_OLDER else peers[c, P_OPEN_OPAQUE]
+    peers[c, P_IS_WAITING] = 1 if is_wrong else 0
     if is_wrong:
         count = tell(OPAQUE, c, waited, asked, opaque, peers, at, said, i, -1, events, count)
     elif waited > patience(c, peers):
@@ -200,7 +204,9 @@ def follow_noops(start: int, said: Ints, peers: Ints, events: Ints, counts: Ints
         if is_producer:
             heard = max(peers[c, P_HEARD + s.AT_TIME], peers[c, P_ANSWER_TIME])
             is_timed = peers[c, P_HEARD] >= peers[c, P_SINCE] and peers[c, P_HEARD] and not said[D_IS_LONG, i]
-            is_waiting = peers[c, P_OPEN] or peers[c, P_UNSEEN]  # for the answer to a noop, which may not have been captured
+            is_waiting = (
+                peers[c, P_OPEN] or peers[c, P_UNSEEN] or peers[c, P_IS_WAITING]
+            )  # for the answer to a noop, which may not have been captured
             if is_timed and time_ns - heard > peers[c, P_SILENCE] and not is_waiting:
                 count = tell(SILENT, c, time_ns - heard, 0, 0, peers, P_HEARD, said, i, -1, events, count)
             for part in range(s.PLACE):

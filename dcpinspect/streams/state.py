@@ -76,7 +76,7 @@ latest capture time of a message, by direction. C_MET: it was met."""
 
 K_CONNECTION, K_VBUCKET, K_SID, K_LIVE, K_PENDING, K_COUNT, K_WITH_SID, KEY = range(8)
 """K_LIVE: stream that messages belong to, or -1. K_PENDING: newest stream whose request has no answer yet, or -1. K_WITH_SID: of a key
-without a stream-id, the newest stream of its vbucket that was asked for with one, or -1."""
+without a stream-id, the newest stream of its vbucket that has one, or -1."""
 
 # -- streams, in order of their opening ----------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message 
 S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost may have begun an out-of-order snapshot. S_WHOLE: nothing
 of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from disk. S_ACKNOWLEDGED: seqno up to which a replica has said
 to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the request before this one of the same key that had no answer by
-then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket that was asked for with a stream-id, or -1. S_BEGUN_ROW: of the
+then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket that has a stream-id, or -1. S_BEGUN_ROW: of the
 message that brought the stream here first; its request may have been read later."""
 
 CUT_VALUE = -2

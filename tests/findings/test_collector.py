@@ -72,6 +72,8 @@ def test_a_copy_goes_on_by_itself() -> None:
 def test_lengths_of_time_and_ranges() -> None:
     assert [duration(seconds) for seconds in (5e-6, 0.25, 9.31, 600, 9000)] == ["5 us", "250 ms", "9.3 s", "10 min", "2.5 h"]
     assert ranges([1, 2, 3, 5, 9, 10]) == "1–3, 5, 9–10"
+    assert ranges(range(0, 24, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22"
+    assert ranges([*range(0, 24, 2), 30, 31, 40]) == "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 3 more"
 
 
 def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> None:

@@ -227,6 +227,21 @@ def test_an_event_with_a_stream_id_too_many_or_too_few_is_still_of_its_stream(is
     assert [(one.rule, one.count) for one in found] == [("sid-missing" if is_on else "sid-unexpected", 1)]
 
 
+def test_where_the_request_was_not_captured_an_event_without_its_stream_id_is_still_of_the_stream() -> None:
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, value={"sid": 3})
+    talk.begin()
+    stream.snapshot(0, 4, "memory")
+    for seqno in (1, 2, 3):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.sid = 0
+    stream.mutation(4, "d")
+    stream.sid = 3
+    stream.end("state-changed")
+    talk.stream(7, start=4, snapshot=(4, 4), value={"sid": 3})
+    assert [one for one in findings(talk) if one.severity != "note"] == []
+
+
 def test_an_event_without_stream_id_that_may_be_of_two_streams_is_of_none() -> None:
     talk = opened(enable_stream_id="true")
     for sid in (3, 4):

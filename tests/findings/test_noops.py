@@ -364,6 +364,25 @@ def test_a_producer_that_was_silent_for_a_time() -> None:
     assert len(found.places) == 2
 
 
+@pytest.mark.parametrize("ends", ["open", "closed", "goes on"])
+def test_a_producer_still_waits_after_an_answer_with_another_opaque(ends: str) -> None:
+    talk = nooping("20")
+    talk.noop()
+    talk.wait(20)
+    ask(talk, 0x81969800)
+    answer(talk, 0x00989681)
+    talk.wait(120)
+    if ends == "closed":
+        talk.close("server")
+    else:
+        go_on(talk)
+    assert told(talk) == [("noop-opaque", "warning")]
+    if ends == "goes on":
+        talk.noop()
+        go_on(talk, 50)
+        assert told(talk) == [("noop-opaque", "warning"), ("silent-connection", "warning")]
+
+
 @pytest.mark.parametrize(
     "controls",
     [{"enable_noop": "true"}, {"set_noop_interval": "20"}, {"enable_noop": "false", "set_noop_interval": "20"}],

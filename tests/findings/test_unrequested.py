@@ -40,7 +40,17 @@ def test_active_vbuckets_that_are_not_requested() -> None:
     (message,) = found(goes_on(talk))
     assert message.startswith("1 of 4 vbuckets requested; missing: 4, 6, 9 on ")
     (whole,) = findings(talk, rules=IDS)
-    assert (whole.severity, [place.direction for place in whole.places]) == ("note", ["s2c", "c2s"])
+    assert (whole.severity, whole.vbuckets, [place.direction for place in whole.places]) == ("note", (4, 6, 9), ["s2c", "c2s"])
+
+
+def test_a_sentence_names_the_first_of_many_ranges_and_the_finding_all() -> None:
+    talk = opened()
+    listed(talk, range(1024))
+    for vbucket in range(0, 1024, 3):
+        talk.stream(vbucket)
+    (whole,) = findings(goes_on(talk), rules=IDS)
+    assert whole.message.startswith("342 of 1024 vbuckets requested; missing: 1–2, 4–5, ")
+    assert (len(whole.message) < 200, len(whole.vbuckets)) == (True, 682)
 
 
 def test_vbuckets_of_a_cluster_map_that_are_not_requested() -> None:

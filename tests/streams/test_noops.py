@@ -97,6 +97,7 @@ def test_what_is_noticed_is_kept_however_much_there_is_room_for(sizes: tuple[int
         talk.wait(7)
         talk.send("server", encode("dcp_noop", opaque=opaque))
         talk.answer("dcp_noop", opaque + 100, by="client")
+        talk.noop()
     whole = followed(talk, sizes=sizes).kept
     assert (whole[1].silences.count, whole[1].opaques.count) == (10, 10)
     monkeypatch.setattr(n, "_EVENTS", n.ROOM)
