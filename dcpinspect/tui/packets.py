@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
@@ -28,6 +30,8 @@ from dcpinspect.tui.view import Host, View
 
 REST = 0.04
 """Seconds that the cursor rests on a row before it is taken apart."""
+FOLLOWED = 0.5
+"""Seconds between two rows that are taken apart while the cursor follows what comes."""
 
 
 class PacketsView(View):
@@ -50,6 +54,7 @@ class PacketsView(View):
         self._heading, self._title = Line(id="list-heading"), Line(id="message-title")
         self._count = ""
         self._rest: Timer | None = None
+        self._taken_apart = 0.0
         self.wanted_field = ""
         """Name of the field to select in the next message that is shown."""
 
@@ -102,7 +107,8 @@ class PacketsView(View):
     def _moved(self) -> None:
         if self._rest is not None:
             self._rest.stop()
-        self._rest = self.set_timer(REST, self.take_apart)
+        due = self._taken_apart + FOLLOWED - time.monotonic() if self.list.follow else 0
+        self._rest = self.set_timer(max(REST, due), self.take_apart)
         self.head()
 
     @property
@@ -112,7 +118,7 @@ class PacketsView(View):
 
     def take_apart(self) -> None:
         """Shows the fields and bytes of the row under the cursor."""
-        self._rest = None
+        self._rest, self._taken_apart = None, time.monotonic()
         row = self.list.row
         message: Message | None = None
         links: dict[str, Link] = {}

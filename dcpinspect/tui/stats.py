@@ -40,6 +40,10 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         self._results = results
         self._draw()
 
+    def arrive(self) -> None:
+        """The view is shown."""
+        self._draw()
+
     def on_resize(self) -> None:
         """Lines are as wide as the view."""
         self._draw()
@@ -47,10 +51,12 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
-        if self.is_mounted:
-            self._draw()
+        self._draw()
 
     def _draw(self) -> None:
+        """Only what is shown, so that following a capture costs nothing here."""
+        if not self.is_mounted or not self.display:
+            return
         first_ns = self.host.inspection.reading.first_time_ns or 0
         colour = self.get_component_rich_style("stats--chart", partial=True)
         text = Text(no_wrap=True)

@@ -30,6 +30,7 @@ class VbucketsView(View):
         self.table = StreamTable(glyphs, id="streams")
         self._about, self._legend = Static(id="grid-about-text"), Static(id="grid-legend")
         self._stream_about = Static(id="stream-about")
+        self._is_old = True
 
     def compose(self) -> ComposeResult:
         """The parts."""
@@ -53,10 +54,21 @@ class VbucketsView(View):
         return self.table if self.is_table else self.grid
 
     def take_up(self, results: Results) -> None:
-        """What is known by now."""
-        self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"))
-        if self.is_table:
-            self.table.show(results.records.get("streams"), results.findings)
+        """What is known by now, once the view is shown: following a capture costs nothing here until then."""
+        del results
+        self._is_old = True
+        if self.display:
+            self.arrive()
+
+    def arrive(self) -> None:
+        """What is known by now, and of the vbucket under the cursor."""
+        if self._is_old:
+            self._is_old = False
+            results = self.host.inspection.results
+            self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"))
+            if self.is_table:
+                self.table.show(results.records.get("streams"), results.findings)
+        self._tell()
 
     @on(StreamTable.Moved)
     def _stream_moved(self) -> None:
@@ -77,7 +89,7 @@ class VbucketsView(View):
         self.keyboard.focus()
 
     @on(VbucketGrid.Moved)
-    def arrive(self) -> None:
+    def _tell(self) -> None:
         """What is known of the vbucket under the cursor."""
         number = self.grid.vbucket
         self._about.update(vbucket_grid.about(number, self.grid.cells.by_number.get(number, ())))
@@ -152,7 +164,7 @@ class VbucketsView(View):
             self.table.sort()
         else:
             self.grid.next_measure()
-            self.arrive()
+            self._tell()
 
     def action_by_this(self, how: str = "") -> None:
         """The messages of the vbucket under the cursor; in the table only streams like this one in the cursor's column, or only others."""

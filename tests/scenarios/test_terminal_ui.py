@@ -55,7 +55,7 @@ def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Pa
         terminal.press("q")
         terminal.wait("161 messages are in no file")
         terminal.press("Escape")
-        terminal.wait("1 Packets")
+        terminal.wait_without("are in no file")  # a key right behind it would be taken for one with Alt
         terminal.press("4")
         terminal.wait("Found when")
         terminal.press("q")
@@ -68,7 +68,7 @@ def test_a_pipe_is_looked_through_while_it_is_open_and_leaving_asks(tmp_path: Pa
 def test_a_fault_gives_the_terminal_back_and_names_a_log(tmp_path: Path) -> None:
     broken = tmp_path / "sitecustomize.py"
     broken.write_text(
-        "import dcpinspect.tui.stats as s\ndef fail(*_, **__): raise RuntimeError('sec' + 'ret')\ns.StatsView.show = fail\n", "utf-8"
+        "import dcpinspect.tui.stats as s\ndef fail(*_, **__): raise RuntimeError('sec' + 'ret')\ns.StatsView.take_up = fail\n", "utf-8"
     )
     with shell(tmp_path) as terminal:
         typed(terminal, [ROLLBACK], before=f"TMPDIR={tmp_path} PYTHONPATH={tmp_path} ", behind="; echo left with $?")

@@ -54,7 +54,7 @@ def test_arrows_and_clicks_move_the_cursor() -> None:
 
 def test_shares_from_disk_and_silence_are_those_of_the_tables() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        del pilot
+        await press(app, pilot, "2")
         records = app.inspection.results.records
         disk, silent = app.grid.cells.values("from disk"), app.grid.cells.values("silent for")
         rows = list(zip(*(records["snapshots"].values(name) for name in ("vbucket", "type", "items")), strict=True))

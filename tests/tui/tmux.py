@@ -46,6 +46,13 @@ class Terminal:
             time.sleep(0.05)
         return seen
 
+    def wait_without(self, text: str) -> None:
+        """Waits until something is not seen any more."""
+        end = time.monotonic() + _PATIENCE_S
+        while text in (seen := self.text):
+            assert time.monotonic() < end, f"{text} never went; there is\n{seen}"
+            time.sleep(0.05)
+
 
 @contextmanager
 def shell(folder: Path, size: tuple[int, int] = (120, 36)) -> Iterator[Terminal]:
