@@ -84,6 +84,11 @@ def on_request(
         connections[c, s.C_ORPHANS] += 1  # for all that is known, the stream of an id that nobody was seen to ask for
     k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
     late = is_late(i, messages, connections)
+    if late and losses_of(c, connections) > 0:
+        q = question_before_answer(i, k, messages, keys, streams, questions, counts)
+        if q >= 0:
+            ask_instead(q, i, k, messages, extras, keys, connections, streams, questions, counts)
+            return
     r = find_orphan(i, messages, orphans) if late else -1
     st = -1
     if late and (r < 0 or orphans[r, s.R_STATUS] == SUCCESS):
@@ -123,6 +128,59 @@ def on_request(
             streams[st, s.S_POSITION_LOSSES] = -1
             if losses_of(c, connections):
                 streams[st, s.S_LOSSES] = -1  # since the answer, perhaps
+
+
+@inline
+def question_before_answer(i: int, k: int, messages: Ints, keys: Ints, streams: Ints, questions: Ints, counts: Ints) -> int:
+    """The question before the late request ``i``, of its key and opaque, that was given an answer from after ``i``; or -1.
+
+    Who asks again under an opaque has had its answer, so that one was lost, and this one is to ``i``.
+    """
+    time_ns = messages[s.M_PLACE + s.AT_TIME, i]
+    for back in range(1, BACK + 1):
+        q = counts[s.N_QUESTIONS] - back
+        if q < 0:
+            break
+        st = questions[q, s.Q_STREAM]
+        is_same = streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i] and streams[st, s.S_CONNECTION] == keys[k, s.K_CONNECTION]
+        if is_same and streams[st, s.S_VBUCKET] == keys[k, s.K_VBUCKET] and streams[st, s.S_SID] == keys[k, s.K_SID]:
+            is_answered = streams[st, s.S_ANSWERED + s.AT_ROW] > 0 and streams[st, s.S_ANSWERED + s.AT_TIME] > time_ns
+            return int(q) if is_answered and streams[st, s.S_OPENED + s.AT_TIME] < time_ns else -1
+    return -1
+
+
+@inline
+def ask_instead(
+    q: int,
+    i: int,
+    k: int,
+    messages: Ints,
+    extras: Ints,
+    keys: Ints,
+    connections: Ints,
+    streams: Ints,
+    questions: Ints,
+    counts: Ints,
+) -> None:
+    """Request ``i`` takes the place of question ``q``, which becomes a stream of its own that nobody knows the answer of."""
+    old = questions[q, s.Q_STREAM]
+    st = open_stream(k, i, messages, keys, connections, streams, counts)
+    streams[st, s.S_STATE] = w.REQUESTED
+    streams[st, s.S_LOSSES] = -1
+    for part in range(8):
+        streams[st, s.S_START + part] = streams[old, s.S_START + part]
+        streams[old, s.S_START + part] = extras[messages[s.M_EXTRA, i], part]
+    for part in range(s.PLACE):
+        streams[st, s.S_OPENED + part] = streams[old, s.S_OPENED + part]
+        streams[st, s.S_LATEST + part] = streams[old, s.S_OPENED + part]
+    copy_place(messages, i, streams, old, s.S_OPENED)
+    if streams[old, s.S_HAS_POSITION] and streams[old, s.S_POSITION_BY] == s.BY_START:
+        streams[old, s.S_POSITION] = streams[old, s.S_START]
+    questions[q, s.Q_STREAM] = st
+    q = counts[s.N_QUESTIONS]
+    counts[s.N_QUESTIONS] = q + 1
+    questions[q, s.Q_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+    questions[q, s.Q_STREAM] = old
 
 
 @inline

@@ -99,6 +99,10 @@ def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, s
     for column in range(s.STREAM):
         streams[st, column] = 0
     keys[k, s.K_COUNT] += 1
+    if connections[c, s.C_STREAMS] and connections[c, s.C_OPAQUE] == messages[s.M_OPAQUE, i] and connections[c, s.C_OPAQUE_KEY] != k:
+        connections[c, s.C_SHARES_OPAQUES] = 1
+    connections[c, s.C_OPAQUE] = messages[s.M_OPAQUE, i]
+    connections[c, s.C_OPAQUE_KEY] = k
     connections[c, s.C_STREAMS] += 1
     streams[st, s.S_CONNECTION] = c
     streams[st, s.S_VBUCKET] = keys[k, s.K_VBUCKET]
@@ -224,9 +228,12 @@ def is_asked_once(st: int, orphans: Ints, streams: Ints) -> bool:
 def may_begin(st: int, i: int, kind: int, extras: Ints, messages: Ints, connections: Ints, streams: Ints) -> bool:
     """Whether message ``i`` may be the first of the stream after ``st``.
 
-    The first is no event, unless what comes before it was lost; and no marker beyond the position that was resumed from.
+    The first is no event, unless what comes before it was lost; and where an opaque tells no stream from another, no marker beyond the
+    position that was resumed from.
     """
     if kind == s.MARKER:
+        if connections[streams[st, s.S_CONNECTION], s.C_SHARES_OPAQUES] == 0:
+            return True
         is_at_start = streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_POSITION_BY] == s.BY_START
         return bool(is_at_start or extras[messages[s.M_EXTRA, i], s.X_START] <= streams[st, s.S_POSITION])
     is_lost = streams[st, s.S_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)

@@ -139,6 +139,8 @@ def on_seqno(
     is_advanced = kind == s.SEQNO_ADVANCED
     n = streams[st, s.S_IN_OSO]
     if n >= 0:
+        if streams[st, s.S_SEEN] > 0:
+            streams[st, s.S_FIRST] = min(streams[st, s.S_FIRST], seqno)
         see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
         in_oso(n, i, kind, messages, snapshots, seqnos, counts)
         return

@@ -62,15 +62,16 @@ _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARE
 (
     C_KNOWN, C_PRODUCER, C_LOSSES, _, C_LAST_LOSS, _, C_LAST_ROW, _, C_LAST_FRAME, _, C_ORPHANS,
     C_END_ON_CLOSE, C_OSO, C_HISTORY, C_WINDOW, C_WINDOW_LOSSES, _, C_COUNTED, C_ACKED, C_IS_BASED, C_SLOWEST, C_STREAMS, C_CLOSED_TIME,
-    C_MARKERS_ACKED,
+    C_MARKERS_ACKED, C_OPAQUE, C_OPAQUE_KEY, C_SHARES_OPAQUES,
     C_NOOPS, C_NOOPS_ANSWERED, C_NOOP_ROW, C_NOOP_TIME, C_NOOP_SLOWEST, C_PRODUCER_TIME, C_TIME, _, C_MET, CONNECTION,
-) = range(34)  # fmt: skip
+) = range(37)  # fmt: skip
 """C_KNOWN: seen from its handshake on. C_PRODUCER: direction of the producer's messages, or -1. C_LOSSES, C_LAST_LOSS, C_LAST_ROW,
 C_LAST_FRAME: by direction. C_ORPHANS: accepted stream requests that were not captured. C_END_ON_CLOSE, C_OSO, C_HISTORY: 1 on, 0 off, -1
 unknown. C_WINDOW: bytes, 0 for off, -1 for unknown; C_WINDOW_LOSSES: losses of each direction by then. C_IS_BASED: C_COUNTED and C_ACKED
 have all since the window was granted. C_SLOWEST: longest answer time of a stream request so far. C_CLOSED_TIME: of the latest answer to a
 close that was not captured. C_NOOP_ROW: of the noop under way. C_NOOP_SLOWEST: longest time that a noop waited for its answer. C_TIME:
-latest capture time of a message, by direction. C_MET: it was met."""
+latest capture time of a message, by direction. C_MET: it was met. C_OPAQUE, C_OPAQUE_KEY: of its newest stream; C_SHARES_OPAQUES: two
+streams one after the other had the same opaque and different keys."""
 
 # -- keys: (connection, vbucket, stream-id) ----------------------------------------------------------------------------------------------
 

@@ -316,3 +316,43 @@ def test_a_marker_that_ends_where_the_stream_begins_is_of_another_one_if_somethi
     seen = tables(talk)
     assert seen.anomalies == []
     assert [(record["requested_start"], record["items"]) for record in seen.streams] == [(48, 0), (None, 1)]
+
+
+def reopened(vbucket: int, opaque: int, *, others: int) -> list[tuple[int | None, int]]:
+    """A stream that goes on, and after a hole in which its request was lost, another one from further on, under the same opaque."""
+    talk = opened()
+    for other in range(others):
+        talk.stream(100 + other, opaque=opaque)
+    stream = talk.stream(vbucket, opaque=opaque)
+    stream.snapshot(0, 4, "memory", "checkpoint")
+    stream.mutation(4, "a")
+    with talk.lost():
+        stream.close()
+        again = talk.stream_request(vbucket, opaque, start=9)
+    talk.stream_answer(again)
+    again.snapshot(9, 12, "memory", "checkpoint")
+    again.mutation(12, "b")
+    return [(one["requested_start"], one["items"]) for one in tables(talk).streams if one["vbucket"] == vbucket]
+
+
+def test_an_accepted_request_that_was_lost_begins_another_stream_wherever_it_starts() -> None:
+    assert reopened(7, 70, others=0) == [(0, 1), (None, 1)]
+
+
+def test_where_streams_share_an_opaque_it_may_have_been_for_any_of_them() -> None:
+    assert reopened(7, 70, others=2) == [(0, 2)]
+
+
+def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() -> None:
+    talk = opened()
+    with talk.lost():
+        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
+    asked = talk.stream_request(7, 9, start=2)
+    with talk.lost():
+        talk.stream_answer(asked)
+    stream = talk.stream(7, start=5, opaque=9)
+    stream.snapshot(5, 6, "memory")
+    stream.mutation(6, "k")
+    for _ in range(4):
+        talk.noop()
+    assert sorted(late(talk), key=str) == [(2, "unknown", 0, "unknown-capture"), (5, "accepted", 1, "caught-up")]

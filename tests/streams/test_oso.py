@@ -108,3 +108,13 @@ def test_what_came_before_the_end_of_a_snapshot_whose_start_was_lost_neither() -
     stream.end("too-slow")
     talk.stream(7, start=9, uuid=0xD0C5_0000_0000_0001)
     assert "resumed" not in [gap["cause"] for gap in tables(talk).gaps]
+
+
+def test_the_first_seqno_of_a_stream_is_the_least_that_came_out_of_order() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    for seqno in (4, 1, 3):
+        stream.mutation(seqno, f"k{seqno}")
+    (record,) = tables(talk).streams
+    assert (record["items"], record["first_seqno"], record["last_seqno"]) == (3, 1, 4)
