@@ -50,6 +50,8 @@ class Acknowledged:
     def __init__(self) -> None:
         self._answers: dict[int, Place | None] = {}
         """By row of the marker."""
+        self._unasked: dict[int, int] = {}
+        """By connection, when the latest answer came of whose marker nothing had been read: a hole may have held it back."""
 
     def take(self, batch: MessageBatch) -> None:
         """The next messages."""
@@ -63,6 +65,8 @@ class Acknowledged:
             row = batch.request_row.at(index)
             if row in self._answers:
                 self._answers[row] = place_of(batch, index)
+            elif row is None:
+                self._unasked[int(batch.connection[index])] = int(batch.time_ns[index])
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
 
@@ -73,6 +77,7 @@ class Acknowledged:
         for part, of in zip(parts, connections, strict=True):
             for row, answer in part._answers.items():
                 whole._answers[row] = None if answer is None else renumbered_place(answer, of)
+            whole._unasked |= {int(of[number]): time_ns for number, time_ns in part._unasked.items()}
         whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
         return whole
 
@@ -96,7 +101,8 @@ class Acknowledged:
             marker = context.marker(number)
             if answer is None:
                 waited = (link.closed_ns if link.closed else link.last_ns) - reached
-                if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream[s.S_CLOSED_ROW] < 0:
+                was_answered = self._unasked.get(link.number, 0) > marker.time_ns
+                if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream[s.S_CLOSED_ROW] < 0 and not was_answered:
                     message = f"snapshot {start}–{end} was to be acknowledged, and was not for {waited / 1e9:.1f} s"
                     yield _of("ack-missing", "warning", message, stream, (marker,), (start, end))
             elif answer.time_ns + slowest < reached:

@@ -212,7 +212,10 @@ def asked_before(pending: int, i: int, messages: Ints, streams: Ints) -> int:
 
 @inline
 def is_asked_once(st: int, orphans: Ints, streams: Ints) -> bool:
-    """Whether no more than one answer without a request has come since that of stream ``st``: a second one is to one that was lost."""
+    """Whether no more than one answer without a request has come since that of stream ``st``: a second one is to one that was lost.
+
+    One that grants nothing may be its own, and then what follows is another's.
+    """
     answers = 0
     for r in range(len(orphans)):
         if (
@@ -220,7 +223,7 @@ def is_asked_once(st: int, orphans: Ints, streams: Ints) -> bool:
             and orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]
             and orphans[r, s.R_PLACE + s.AT_TIME] >= streams[st, s.S_OPENED + s.AT_TIME]
         ):
-            answers += 1
+            answers += 1 if orphans[r, s.R_STATUS] == 0 else 2
     return answers <= 1
 
 

@@ -54,7 +54,11 @@ def leave_snapshot(
     snapshots[n, s.N_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
     if snapshots[n, s.N_STATE] != w.OPEN:
         return
-    if snapshots[n, s.N_TAINTED] or streams[st, s.S_SUSPENDED] or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT:
+    # what came last in it is known if nothing has been lost since, whatever was before
+    is_sure = streams[st, s.S_POSITION_IN] == n and streams[st, s.S_POSITION_LOSSES] == losses_of(streams[st, s.S_CONNECTION], connections)
+    is_sure = is_sure and streams[st, s.S_POSITION_BY] != s.BY_START and snapshots[n, s.N_SEEN] > 0
+    is_tainted = snapshots[n, s.N_TAINTED] or streams[st, s.S_SUSPENDED]
+    if (is_tainted and not is_sure) or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT:
         snapshots[n, s.N_STATE] = w.NOT_KNOWN
     elif promised:
         snapshots[n, s.N_STATE] = w.INCOMPLETE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.findings.acknowledged import RULES
+from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings
 from tests.peers.script import Stream
 from tests.streams.told import Told, opened
@@ -61,6 +62,18 @@ def test_an_acknowledgement_in_a_hole_accuses_nobody() -> None:
     talk, stream = snapshot("ack")
     with talk.lost():
         stream.snapshot_received()
+    goes_on(talk)
+    assert found(talk) == []
+
+
+def test_an_acknowledgement_that_is_read_before_its_marker_is_one() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    with talk.lost():
+        talk.send("server", encode("dcp_noop", opaque=1))  # what the server says after it waits for what may still fill the hole
+    stream.snapshot(0, 3, "memory", "ack")
+    stream.mutation(3, "k")
+    stream.snapshot_received()
     goes_on(talk)
     assert found(talk) == []
 

@@ -356,3 +356,18 @@ def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() ->
     for _ in range(4):
         talk.noop()
     assert sorted(late(talk), key=str) == [(2, "unknown", 0, "unknown-capture"), (5, "accepted", 1, "caught-up")]
+
+
+def test_a_refusal_that_may_be_its_own_gives_a_request_no_stream() -> None:
+    talk = opened()
+    asked = talk.stream_request(7, 9, start=3)
+    with talk.lost():
+        talk.stream_answer(asked)
+        talk.ask("get_all_vb_seqnos", {"seqnos": []})
+    again = talk.stream_request(7, 9, start=11)
+    talk.stream_answer(again, rollback=0)
+    with talk.lost():
+        stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 8, "memory")
+    stream.mutation(4, "k")
+    assert tables(talk).anomalies == []

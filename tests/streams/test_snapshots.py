@@ -229,3 +229,19 @@ def test_what_newer_markers_say_is_in_the_table() -> None:
     found = last_of(talk)
     assert {key: found[key] for key in seqnos} == seqnos
     assert (found["layout"], found["index"], found["start_seqno"], found["end_seqno"]) == ("v2.2", 1, 0, 9)
+
+
+@pytest.mark.parametrize(("lost", "state"), [(1, "incomplete"), (3, "unknown")])
+def test_what_came_last_in_a_snapshot_is_known_if_nothing_was_lost_after_it(lost: int, state: str) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 5, "memory", "checkpoint")
+    for seqno in (1, 2, 3):
+        if seqno == lost:
+            with talk.lost():
+                stream.mutation(seqno, f"k{seqno}")
+        else:
+            stream.mutation(seqno, f"k{seqno}")
+    stream.snapshot(6, 9, "memory", "checkpoint")
+    stream.mutation(9, "z")
+    assert tables(talk).snapshots[0]["state"] == state
