@@ -132,6 +132,15 @@ def test_what_a_capture_lacks_makes_nothing_wrong_and_accuses_nobody(damage: str
         ("snaplen", 72),
         ("snaplen", 78),
         ("snaplen", 81),
+        ("snaplen", 64),
+        ("snaplen", 248),
+        ("lossy", 50),
+        ("lossy", 66),
+        ("lossy", 201),
+        ("lossy", 1275),
+        ("lossy", 1279),
+        ("one-sided", 169),
+        ("begun", 159),
     ],
 )
 def test_what_was_misread_once_is_not_again(damage: str, seed: int) -> None:
