@@ -29,13 +29,28 @@ def summary_lines(record: Mapping[str, Any]) -> Iterator[str]:
 
 def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     """An output, from what is known of it."""
-    yield f"{record['runs']:,} runs, the newest by dcpinspect {escape(record['program'])}"
+    yield f"{record['runs']:,} run{'' if record['runs'] == 1 else 's'}, the newest by dcpinspect {escape(record['program'])}"
     yield "captures: " + (", ".join(f"{count:,} {state}" for state, count in record["captures"].items() if count) or "none")
     for one in record["points"][:MAX_LINES]:
         times = f", {one['first_time']} to {one['last_time']}" if one["first_time"] else ""
         yield f"  {escape(one['point'])}: {_captures(one['captures'])}, {_bytes(one['bytes'])}, {one['packets']:,} packets{times}"
     if len(record["points"]) > MAX_LINES:
         yield f"  and {len(record['points']) - MAX_LINES:,} more points; the table captures has all"
+    if record["consumers"]:
+        yield "consumers, over all connections, nodes and captures:"
+    for one in record["consumers"][:MAX_LINES]:
+        count, servers = len(one["connections"]), ", ".join(one["servers"][:4]) + (", …" if len(one["servers"]) > 4 else "")
+        asked = f"{one['vbuckets']:,} vbucket{'' if one['vbuckets'] == 1 else 's'}"
+        yield f"  {escape(one['client'])}: {asked} over {count:,} connection{'' if count == 1 else 's'} to {servers}"
+    if len(record["consumers"]) > MAX_LINES:
+        yield f"  and {len(record['consumers']) - MAX_LINES:,} more; the table vbuckets has all"
+    if record["findings"]:
+        yield "findings by cause:"
+    for one in record["findings"][:MAX_LINES]:
+        cause = f" ({one['cause']})" if one["cause"] else ""
+        yield f"  {one['severity']} {one['rule']}{cause}: {one['findings']:,}, {one['count']:,} times in all"
+    if len(record["findings"]) > MAX_LINES:
+        yield f"  and {len(record['findings']) - MAX_LINES:,} more kinds; 'dcpinspect pipeline check' has all"
     yield from _tables(record["tables"])
     for one in record["problems"][:MAX_LINES]:
         place = "" if one["offset"] is None else f", offset {one['offset']}"

@@ -1,9 +1,13 @@
-"""What there is in an output: captures, points, connections, tables."""
+"""What there is in an output: captures, points, consumers over all of their connections, findings by cause, tables."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import pyarrow.parquet as pq
+
+from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.outputs import problems, rows_of, state_of
 from dcpinspect.tables.records import time_text
@@ -37,6 +41,64 @@ def pipeline_info(manifest: Manifest) -> dict[str, Any]:
         "options": dict(manifest.options),
         "captures": {state: states.count(state) for state in ("ok", "damaged", "bad", "continued")},
         "points": points,
+        "consumers": _consumers(manifest),
+        "findings": _findings(manifest),
         "tables": dict(rows_of(manifest)),
         "problems": list(problems(manifest)),
     }
+
+
+def _rows(manifest: Manifest, table: str, columns: list[str]) -> list[dict[str, Any]]:
+    return [row for path in manifest.files(table) for row in pq.read_table(path, columns=columns).to_pylist()]
+
+
+def _consumers(manifest: Manifest) -> list[dict[str, Any]]:
+    """Each client over all its connections, nodes and captures: where it connected to, when, and how many vbuckets it asked for.
+
+    Clients are told apart as in the table of vbuckets: by their address, and their DCP name up to the first colon.
+    """
+    asked: Counter[str] = Counter()
+    verdicts: dict[str, Counter[str]] = {}
+    for row in _rows(manifest, "vbuckets", ["client", "vbucket", "verdict"]):
+        asked[row["client"]] += 1
+        verdicts.setdefault(row["client"], Counter())[row["verdict"]] += 1
+    found: dict[str, list[dict[str, Any]]] = {}
+    columns = ["connection", "client", "server", "name", "agent", "first_time_ns", "last_time_ns"]
+    for row in _rows(manifest, "connections", columns):
+        host, name = row["client"].rpartition(":")[0], row["name"]
+        named = f"{host} {name.partition(':')[0]}" if name else f"{host} {row['agent'] or ''}".rstrip()
+        client = named if named in asked else f"{host} connection {row['connection']}?"
+        if row["connection"] is not None:
+            found.setdefault(client if client in asked else named, []).append(row)
+    return [
+        {
+            "client": client,
+            "vbuckets": asked[client],
+            "verdicts": dict(verdicts.get(client, Counter()).most_common()),
+            "connections": [row["connection"] for row in rows],
+            "servers": list(dict.fromkeys(row["server"] for row in sorted(rows, key=lambda row: row["first_time_ns"]))),
+            "first_time": time_text(min(row["first_time_ns"] for row in rows)),
+            "last_time": time_text(max(row["last_time_ns"] for row in rows)),
+        }
+        for client, rows in sorted(found.items(), key=lambda item: (-asked[item[0]], item[0]))
+    ]
+
+
+def _findings(manifest: Manifest) -> list[dict[str, Any]]:
+    """Findings by rule and cause, worst first, then by how many there are."""
+    groups: dict[tuple[str, str, str | None], list[dict[str, Any]]] = {}
+    for row in _rows(manifest, "findings", ["severity", "rule", "cause", "count", "connections", "vbuckets"]):
+        groups.setdefault((row["severity"], row["rule"], row["cause"]), []).append(row)
+    found = [
+        {
+            "severity": severity,
+            "rule": rule,
+            "cause": cause,
+            "findings": len(rows),
+            "count": sum(row["count"] for row in rows),
+            "connections": len({connection for row in rows for connection in row["connections"]}),
+            "vbuckets": len({vbucket for row in rows for vbucket in row["vbuckets"]}),
+        }
+        for (severity, rule, cause), rows in groups.items()
+    ]
+    return sorted(found, key=lambda one: (SEVERITIES.index(one["severity"]), -one["findings"], one["rule"], one["cause"] or ""))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -150,7 +151,33 @@ def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.requires("java")
+def test_executors_of_their_own_get_the_package_shipped(tmp_path: Path) -> None:
+    """Their Python has the libraries, and no dcpinspect but that of the archive."""
+    package = Path(shutil.make_archive(str(tmp_path / "dcpinspect"), "zip", ROOT, "dcpinspect"))
+    libraries = Path(pyspark_folder()).parent
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n'
+    )  # -S: nor what is installed for editing
+    python.chmod(0o755)
+    lacks = subprocess.run([python, "-c", "import dcpinspect"], capture_output=True, cwd=tmp_path, check=False, text=True)
+    assert "No module named 'dcpinspect'" in lacks.stderr
+    settings = {"spark.files": package, "spark.submit.pyFiles": package, "spark.executor.cores": 1}
+    command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(SAMPLES / "tour.pcapng"), "-o", str(tmp_path / "out")]
+    command += ["--master", "local-cluster[2,1,1024]", "--json", *(f"--conf={name}={value}" for name, value in settings.items())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYSPARK_PYTHON": str(python)})
+    assert (done.returncode, done.stderr) == (0, "")
+    equal(stored(tmp_path / "out", cut=False), told(SAMPLES / "tour.pcapng", cut=False))
+
+
+def pyspark_folder() -> str:
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return os.path.dirname(found.origin)
+
+
+@pytest.mark.spark
 def test_ctrl_c_ends_a_run_and_leaves_what_was_there(tmp_path: Path) -> None:
     ran(tmp_path / "out", SAMPLES / "rollback.pcap")
     before = stored(tmp_path / "out", cut=True)

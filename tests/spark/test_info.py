@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
+from dcpinspect.reading import Reading
 from dcpinspect.spark.info import pipeline_info
 from dcpinspect.spark.manifest import Manifest
 from tests.spark.outputs import ran
@@ -21,3 +23,22 @@ def test_an_output_says_what_is_in_it(tmp_path: Path) -> None:
     assert samples["first_time"] < samples["last_time"]
     assert bad == {"point": "bad", "captures": 0, "bytes": 0, "packets": 0, "first_time": None, "last_time": None}
     assert [one["severity"] for one in found["problems"]] == ["error"]
+
+
+def test_consumers_are_followed_over_connections_and_findings_are_put_together(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "loop.pcap")
+    found = pipeline_info(Manifest.newest(tmp_path / "out"))
+    with Reading([str(SAMPLES / "loop.pcap")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        tables = reading.by_name()
+        findings = reading.findings()
+    clients = tables["vbuckets"].values("client")
+    assert {one["client"]: one["vbuckets"] for one in found["consumers"] if one["vbuckets"]} == Counter(clients)
+    numbers = [number for one in found["consumers"] for number in one["connections"]]
+    assert sorted(numbers) == tables["connections"].values("connection")
+    assert max(len(one["connections"]) for one in found["consumers"]) > 1
+    kinds = Counter((one.severity, one.rule, one.cause) for one in findings)
+    assert {(one["severity"], one["rule"], one["cause"]): one["findings"] for one in found["findings"]} == kinds
+    assert sum(one["count"] for one in found["findings"]) == sum(one.count for one in findings)
