@@ -185,7 +185,7 @@ def test_ctrl_c_ends_a_run_and_leaves_what_was_there(tmp_path: Path) -> None:
     for number, file in enumerate(files):
         Path(file).write_bytes(Path(file).read_bytes()[: -number - 1])  # none is a copy of another
     command = [sys.executable, "-m", "dcpinspect", "pipeline", "run", str(tmp_path), "-o", str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0) as process:
         deadline = time.monotonic() + 120
         while not list((tmp_path / "out" / "raw").glob("batch=2*")) and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.05)
