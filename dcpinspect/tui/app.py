@@ -32,7 +32,7 @@ from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.filtering import oddity
 from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.history import History
-from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.inspection import Inspection, Results, give_back
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.packets import PacketsView
@@ -85,6 +85,7 @@ class InspectApp(App[None]):
         self._loader = threading.Thread(target=inspection.load, args=(lambda: None,), name="load", daemon=True)
         self._shown_rows = 0
         self._shown_results: Results | None = None
+        self._has_given_back = False
         self._said = ""
         self._notices = 0
         self.crash: Exception | None = None
@@ -151,6 +152,9 @@ class InspectApp(App[None]):
             self._shown_results = self.inspection.results
             for view in self.views:
                 view.take_up(self._shown_results)
+        elif self.inspection.state != "reading" and not self._has_given_back:
+            self._has_given_back = True
+            give_back()  # only now does nothing hold the results before the last
         if len(self.inspection.notices) > self._notices:
             self._notices = len(self.inspection.notices)
             self.say(self.inspection.notices[-1])

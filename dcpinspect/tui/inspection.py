@@ -169,7 +169,6 @@ class Inspection:
                 self._work_out(is_whole=is_whole)
             if is_whole and not self.store.rows:
                 self.nothing = nothing_found(self.reading)
-            _give_back()
             self.state = "done" if is_whole else "stopped"
         except DcpInspectError as error:
             self.error, self.state = str(error), "failed"
@@ -202,7 +201,7 @@ class Inspection:
         )
 
 
-def _give_back() -> None:
+def give_back() -> None:
     """Gives what reading has freed back to the system: a third of all memory at ten million messages. Only glibc has a call for it."""
     import ctypes  # deferred: once, at the end
 
