@@ -93,6 +93,15 @@ def analyse(work: Work) -> Analysed:
     return Analysed(tuple(files.paths), files.rows)
 
 
+def nothing(files: Sequence[str]) -> Part:
+    """The part of captures in which there is nothing of the protocol."""
+    with Work("", files, ()).reading() as reading:
+        reading.check(RULES)
+        for _ in reading:
+            pass
+    return Part.of(reading)
+
+
 def ids(reading: Reading) -> Column:
     """By number of a connection: its id, which is the number over all captures of its first packet."""
     return np.concatenate(([0], reading.engine.transport.opened_by))

@@ -99,7 +99,7 @@ def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Part]]) 
     count = 1 + max((link.number for link in everything.links), default=0)
     ids, points, first, last = (np.zeros(count, np.int64) for _ in range(4))
     names = list(dict.fromkeys(one.point for one, _ in parts))
-    for (one, part), numbers in zip(parts, everything.numbers, strict=True):
+    for (one, part), numbers in zip(parts, everything.numbers, strict=False):  # without parts, one of nothing stands for them
         chosen = numbers[1:] < count
         ids[numbers[1:][chosen]] = part.opened_by[chosen]
         points[numbers[1:][chosen]] = names.index(one.point)

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from dcpinspect import __version__
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark import plan
@@ -24,7 +23,7 @@ from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.scan import Report, scan
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
-from dcpinspect.spark.whole import Whole, ports, whole
+from dcpinspect.spark.whole import Whole, ports, program, whole
 from dcpinspect.streams.elsewhere import Shown, Wanted
 
 SUMMARY = "dcpinspect.pipeline_run/1"
@@ -123,7 +122,7 @@ class _Run:
             found, points = units_of(paths, manifest.options["capture_point"], manifest.points)
             new = plan.new_units(manifest, found)
             self.summary.known = len(found) - len(new)
-            is_stale = bool(manifest.number) and manifest.program != __version__
+            is_stale = bool(manifest.number) and manifest.program != program()
             if not new and not is_stale and manifest.number:
                 self.summary.batch, self.summary.kept_parts = manifest.number, len(manifest.parts)
                 self.summary.rows = dict(rows_of(manifest))
@@ -132,7 +131,7 @@ class _Run:
             start = time.monotonic()
             with tasks_of() as tasks:
                 self._took("start", start)
-                self._work(tasks, replace(manifest, points=points, program=__version__), new, is_stale=is_stale)
+                self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale)
         return self.summary
 
     def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool) -> None:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+import dcpinspect
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import Merged, Part, merged
-from dcpinspect.spark.analysis import Look, Work, look
+from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.streams.elsewhere import Shown, Wanted
 
+_APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
+"""Packages that no part depends on."""
 KEYS = pa.schema([pa.field("key", pa.binary())])
 """Of the file beside a part that has the groups in it."""
 
@@ -42,6 +47,17 @@ class Whole:
         return [Look(work, wanted, numbers) for work, numbers in works if np.isin(wanted.connections, numbers).any()]
 
 
+@cache
+def program() -> str:
+    """The version of what makes parts and puts them together: parts of different versions do not fit."""
+    digest = hashlib.blake2b(digest_size=6)
+    folder = Path(dcpinspect.__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        if path.relative_to(folder).parts[0] not in _APART:
+            digest.update(path.read_bytes())
+    return f"{dcpinspect.__version__} {digest.hexdigest()}"
+
+
 def names_of(units: Sequence[Read]) -> list[str]:
     """The captures by number, as tables call them."""
     return [escape(one.unit.name) for one in units]
@@ -49,6 +65,9 @@ def names_of(units: Sequence[Read]) -> list[str]:
 
 def whole(manifest: Manifest) -> Whole:
     """All parts as one; their streams have not been compared. Raises UsageError for parts that are not there, or are none."""
+    if manifest.program != program():
+        what = f"{escape(str(manifest.out))}: was written by another version of dcpinspect ({escape(manifest.program)})"
+        raise UsageError(f"{what}; run the pipeline again, which takes its packets from there")
     left_out: Counter[str] = Counter()
     for number in manifest.counting:
         left_out.update(manifest.units[number].report.left_out)
@@ -56,7 +75,7 @@ def whole(manifest: Manifest) -> Whole:
     copied = [(one, _read(manifest.path(one.file))) for one in manifest.parts if one.is_copy]
     parts = [_read(manifest.path(one.file)) for one in kept]
     names = names_of(manifest.units)
-    together = merged(parts, names, left_out=left_out)
+    together = merged(parts or [nothing(names)], names, left_out=left_out)
     return Whole(manifest, kept, parts, together, merged([part for _, part in copied], names), copied)
 
 

@@ -6,6 +6,7 @@ import gzip
 import os
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.spark import bundles, plan, run, scan
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.whole import whole
 from tests.builders import Recorded
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
 from tests.spark.outputs import ran, stored, told
@@ -257,3 +259,25 @@ def test_points_are_never_mixed(tmp_path: Path) -> None:
     for part in manifest.parts:
         alone = told(tmp_path / part.point / "x.pcap", cut=False)
         assert part.is_copy or part.rows == len(alone["messages"])
+
+
+def test_captures_without_anything_of_the_protocol_make_empty_tables(tmp_path: Path) -> None:
+    (tmp_path / "ring").mkdir()
+    (tmp_path / "ring" / "a.pcap").write_bytes(b"garbage")
+    assert ran(tmp_path / "out", tmp_path / "ring").quarantined == 1
+    written(tmp_path / "ring" / "b.pcap", [])
+    done = ran(tmp_path / "out", tmp_path / "ring")
+    assert (done.captures, done.quarantined) == (1, 0)
+    assert {name: count for name, count in done.rows.items() if count} == {"captures": 2, "bad": 1}
+
+
+def test_another_version_reads_the_packets_that_were_kept_again(tmp_path: Path) -> None:
+    ran(tmp_path / "out", SAMPLES / "rollback.pcap")
+    before = stored(tmp_path / "out", cut=False)
+    manifest = Manifest.newest(tmp_path / "out")
+    replace(manifest, program="0.0").commit()
+    with pytest.raises(UsageError, match=r"was written by another version of dcpinspect \(0.0\); run the pipeline again"):
+        whole(Manifest.newest(tmp_path / "out"))
+    done = ran(tmp_path / "out", SAMPLES / "rollback.pcap")
+    assert (done.captures, done.known, done.parts) == (0, 1, 1)
+    equal(stored(tmp_path / "out", cut=False), before)
