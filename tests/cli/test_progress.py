@@ -99,3 +99,10 @@ def test_ctrl_c_takes_the_bar_away(slow: Path, tmp_path: Path) -> None:
     child.close()
     assert child.exitstatus == 130
     assert child.before.endswith(f"\x1b[2Kdcpinspect: interrupted; {path} has what was read until then\r\n".encode())
+
+
+def test_steps_that_somebody_else_counts_are_shown_by_what_they_are() -> None:
+    program = "from dcpinspect.cli.progress import Steps\nwith Steps() as steps: steps.show('reading', 1, 4); steps.show('following', 2, 3)"
+    printed = shown(f'{sys.executable} -c "{program}"')
+    assert re.search(rb"following .*2/3", printed)
+    assert shown(f'TERM=dumb {sys.executable} -c "{program}"') == b""
