@@ -230,7 +230,7 @@ class InspectApp(App[None]):
         if self.inspection.state == "reading":
             self.inspection.stop()
             self.say("stopping")
-        elif not (self.navigation.view.leave() or self.packets.leave()):
+        elif not self.navigation.view.leave():
             self.screen.maximized = None
 
     def action_go(self) -> None:

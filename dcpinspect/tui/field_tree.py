@@ -103,12 +103,13 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
                 self.move_to(entry.path)
                 return
 
-    def select_named(self, name: str) -> None:
-        """The cursor goes to the first field of that name, if there is one."""
+    def select_named(self, name: str) -> bool:
+        """The cursor goes to the first field of that name; whether there is one."""
         for entry in self._all():
             if entry.field is not None and entry.field.name == name:
                 self.select(entry.field)
-                return
+                return True
+        return False
 
     def field_at(self, offset: int) -> FieldValue | None:
         """The innermost field that holds a byte of the message."""

@@ -62,6 +62,7 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         self.evidence = 0
         """Which of the finding's messages ``]`` and ``[`` came to."""
         self._folded: set[Severity] = set()
+        self._hidden: set[str] = set()
         self._lines: list[_Line] = []
         self._at = 0
 
@@ -82,7 +83,7 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         self._lines = []
         for severity in SEVERITIES:
-            own = [number for number, one in enumerate(self.findings) if one.severity == severity]
+            own = [number for number, one in enumerate(self.findings) if one.severity == severity and one.rule not in self._hidden]
             if own:
                 self._lines.append(_Line(severity))
                 self._lines += [_Line(severity, number) for number in own if severity not in self._folded]
@@ -102,8 +103,22 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
     def select(self, finding: int) -> None:
         """The cursor goes to a finding."""
         self._folded.discard(self.findings[finding].severity)
+        self._hidden.discard(self.findings[finding].rule)
         self._arrange()
         self._move(next(place for place, line in enumerate(self._lines) if line.finding == finding))
+
+    def hide(self, rule: str) -> None:
+        """Hides all findings of a rule."""
+        self._hidden.add(rule)
+        self._arrange()
+        self._move(min(self._at, max(0, len(self._lines) - 1)))
+
+    def show_hidden(self) -> bool:
+        """Shows what was hidden; whether anything was."""
+        was_hidden = bool(self._hidden)
+        self._hidden.clear()
+        self._arrange()
+        return was_hidden
 
     def _move(self, place: int) -> None:
         self._at = place
@@ -184,6 +199,10 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         """One line of what is in view."""
         place = int(self.scroll_offset.y) + y
         base = self.rich_style
+        if self._hidden and place == len(self._lines):
+            hidden = sum(one.rule in self._hidden for one in self.findings)
+            words = f" {hidden:,} findings of {', '.join(sorted(self._hidden))} are hidden (Esc shows them)"
+            return strip([(words, base)], self.size.width, base)
         if not self._lines and y == 0:
             words = "nothing wrong was found" if self.is_final else "nothing was found yet"
             return strip([(f" {words}", base)], self.size.width, base)

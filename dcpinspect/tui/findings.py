@@ -33,6 +33,8 @@ class FindingsView(View):
         self.host = host
         self._glyphs = glyphs
         self.list = FindingList(glyphs, id="finding-list")
+        self.others: Sequence[int] = ()
+        """Numbers of all that was found of the message that one came from."""
         self._about = Static(id="finding-about-text")
 
     def compose(self) -> ComposeResult:
@@ -73,7 +75,7 @@ class FindingsView(View):
     def _opened(self, event: FindingList.Opened) -> None:
         one = self.list.findings[event.finding]
         if one.places:
-            self.host.to_row(one.places[min(self.list.evidence, len(one.places) - 1)].row, FIELDS.get(one.rule, ""))
+            self.host.to_row(one.places[min(self.list.evidence, len(one.places) - 1)].row, *FIELDS.get(one.rule, ()))
         else:
             self.host.say("this finding has no message of its own")
 
@@ -117,6 +119,23 @@ class FindingsView(View):
             offered.append(messages(f"the {len(rows):,} messages that show this one", inspection, lambda: rows))
         return offered
 
+    def action_finding(self) -> None:
+        """The next of what was found of the message that one came from."""
+        if self.list.finding in self.others and len(self.others) > 1:
+            self.list.select(self.others[(self.others.index(self.list.finding) + 1) % len(self.others)])
+        else:
+            self.host.say("nothing else was found of the message that you came from")
+
+    def action_by_this(self, how: str) -> None:
+        """Hides all findings of the rule."""
+        del how
+        if self.list.shown is not None:
+            self.list.hide(self.list.shown.rule)
+
+    def leave(self) -> bool:
+        """Shows what was hidden."""
+        return self.list.show_hidden()
+
     def action_copy(self) -> None:
         """All that is said of the finding."""
         self.host.copy(self._text().plain)
@@ -151,29 +170,33 @@ def about(one: Finding | None, glyphs: Glyphs, evidence: int) -> Text:
     return out
 
 
-FIELDS = {
-    "bad-stream-range": "start_seqno",
-    "seqno-not-increasing": "by_seqno",
-    "seqno-outside-snapshot": "by_seqno",
-    "seqno-below-request-start": "by_seqno",
-    "seqno-repeated-after-advanced": "by_seqno",
-    "event-before-marker": "by_seqno",
-    "rollback": "status",
-    "rollback-above-start": "rollback_seqno",
-    "stream-refused": "status",
-    "stream-end-reason": "end_reason",
-    "opaque-mismatch": "opaque",
-    "marker-range-inverted": "start_seqno",
-    "marker-overlap": "start_seqno",
-    "marker-behind": "end_seqno",
-    "undefined-datatype": "datatype",
-    "cas-zero": "cas",
-    "cas-regress": "cas",
-    "failover-log-order": "failover_log",
-    "control-rejected": "key",
-    "control-unknown-key": "key",
-    "json-bit-not-json": "value",
-    "bad-snappy": "value",
-    "bad-xattr-section": "value",
+FIELDS: dict[str, tuple[str, ...]] = {
+    "bad-stream-range": ("start_seqno",),
+    "seqno-not-increasing": ("by_seqno",),
+    "seqno-outside-snapshot": ("by_seqno",),
+    "seqno-below-request-start": ("by_seqno",),
+    "seqno-repeated-after-advanced": ("by_seqno",),
+    "event-before-marker": ("by_seqno",),
+    "rollback": ("status", "start_seqno"),
+    "rollback-loop": ("status", "start_seqno"),
+    "rollback-not-followed": ("status", "start_seqno"),
+    "unknown-vbucket-uuid": ("vbucket_uuid",),
+    "orphaned-vbucket": ("end_reason", "start_seqno"),
+    "rollback-above-start": ("rollback_seqno",),
+    "stream-refused": ("status",),
+    "stream-end-reason": ("end_reason",),
+    "opaque-mismatch": ("opaque",),
+    "marker-range-inverted": ("start_seqno",),
+    "marker-overlap": ("start_seqno",),
+    "marker-behind": ("end_seqno",),
+    "undefined-datatype": ("datatype",),
+    "cas-zero": ("cas",),
+    "cas-regress": ("cas",),
+    "failover-log-order": ("failover_log",),
+    "control-rejected": ("key",),
+    "control-unknown-key": ("key",),
+    "json-bit-not-json": ("value",),
+    "bad-snappy": ("value",),
+    "bad-xattr-section": ("value",),
 }
-"""The field of the offending message that a rule speaks of."""
+"""The field that a rule speaks of: of these the first that the message has."""

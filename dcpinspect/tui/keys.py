@@ -41,7 +41,7 @@ KEYS = (
     Key("right_square_bracket", "near(1)", "the next one", "]", views=_THINGS),
     Key("left_curly_bracket", "gap(-1)", "the gap before", "{", views=("timeline",)),
     Key("right_curly_bracket", "gap(1)", "the next gap", "}", "Gap", ("timeline",)),
-    Key("e", "finding", "the finding of this row", "e", "Finding", ("packets", "timeline", "vbuckets")),
+    Key("e", "finding", "what was found of the message; again: the next of it", "e", "Finding", _THINGS),
     Key("v", "vbucket", "the timeline of this row's vbucket", "v", "vBucket", _LISTS),
     Key(
         "equals_sign",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from textual.widgets import ContentSwitcher
@@ -116,8 +116,8 @@ class Navigation(ContentSwitcher):
                 timeline.tell(vbucket)
         self._switch(view)
 
-    def to_row(self, row: int, field: str = "") -> None:
-        """To a message, and to a field of it by name, whatever view is shown."""
+    def to_row(self, row: int, *fields: str) -> None:
+        """To a message, and to the first of these fields that it has, whatever view is shown."""
         store = self.inspection.store
         if not store.first_row <= row <= store.rows:
             self.say(f"there is no row {row:,}: rows are {store.first_row:,} to {store.rows:,}")
@@ -125,7 +125,7 @@ class Navigation(ContentSwitcher):
         self.leave()
         if self.current != "packets":
             self._switch("packets")
-        self.packets.go(row, field)
+        self.packets.go(row, *fields)
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning that the filter does not hide."""
@@ -144,11 +144,13 @@ class Navigation(ContentSwitcher):
         self._switch("timeline")
         self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno, stream)
 
-    def to_finding(self, number: int) -> None:
-        """To a finding."""
+    def to_finding(self, number: int, others: Sequence[int] = ()) -> None:
+        """To a finding, one of several of a message."""
         self.leave()
         self._switch("findings")
-        self.get_child_by_id("findings", FindingsView).list.select(number)
+        view = self.get_child_by_id("findings", FindingsView)
+        view.others = others
+        view.list.select(number)
 
     def to_filter(self, condition: str) -> None:
         """To the messages for which this is true."""

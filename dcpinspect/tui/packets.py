@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from rich.text import Text
 from textual import on, work
@@ -55,8 +56,8 @@ class PacketsView(View):
         self._count = ""
         self._rest: Timer | None = None
         self._taken_apart = 0.0
-        self.wanted_field = ""
-        """Name of the field to select in the next message that is shown."""
+        self.wanted_fields: Sequence[str] = ()
+        """Names of fields, of which the first there is is selected in the next message that is shown."""
 
     def compose(self) -> ComposeResult:
         """The parts."""
@@ -137,9 +138,8 @@ class PacketsView(View):
                 title += f" · {self._count}"
             if self.list.guest == row:
                 title += " · outside the filter"
-        if self.wanted_field:
-            self.fields.select_named(self.wanted_field)
-            self.wanted_field = ""
+        any(self.fields.select_named(name) for name in self.wanted_fields)
+        self.wanted_fields = ()
         self.bytes.light(self.fields.field)
         self._title.update(Text(f"── {title} "))
 
@@ -178,9 +178,9 @@ class PacketsView(View):
             self.list.jump_to(spot.row)
         self.list.focus()
 
-    def go(self, row: int, field: str = "") -> None:
-        """To a row, and to a field of it by name."""
-        self.wanted_field = field
+    def go(self, row: int, *fields: str) -> None:
+        """To a row, and to the first of these fields that it has."""
+        self.wanted_fields = fields
         if row == self.list.row:
             self.take_apart()
         self.list.jump_to(row)
@@ -303,7 +303,7 @@ class PacketsView(View):
         """What is found of the message."""
         numbers = self._inspection.results.of_row.get(self.list.row, ())
         if numbers:
-            self.host.to_finding(numbers[0])
+            self.host.to_finding(numbers[0], numbers)
         else:
             self.host.say("no finding here, n goes to the next")
 

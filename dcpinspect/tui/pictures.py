@@ -14,6 +14,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from dcpinspect.tui import walks
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import KEYS, VIEWS
@@ -96,6 +97,8 @@ def page() -> Iterator[str]:
     yield "and keys of this page are made from the program by `python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`."
     for scene in TOUR:
         yield from ("", f"## {scene.title}", "", scene.text, "", f"![{scene.title}](pictures/tui-{scene.name}.svg)")
+    yield ""
+    yield from walks.lines()
     yield from ("", "## Out of it", "")
     yield from OUT_OF_IT.splitlines()
     yield from ("", "## Keys", "", "| key | does | where |", "|---|---|---|")

@@ -29,8 +29,8 @@ class Host(Protocol):
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls something of the application from a thread that works behind it."""
 
-    def to_row(self, row: int, field: str = "") -> None:
-        """To a message, whatever view is shown."""
+    def to_row(self, row: int, *fields: str) -> None:
+        """To a message, and to the first of these fields that it has, whatever view is shown."""
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning."""
@@ -38,8 +38,8 @@ class Host(Protocol):
     def to_vbucket(self, vbucket: int, seqno: int | None = None, *, stream: tuple[int, int, int, int] | None = None) -> None:
         """To the timeline of a vbucket, and to a seqno or a stream (as in ``Spot``) of it."""
 
-    def to_finding(self, number: int) -> None:
-        """To a finding."""
+    def to_finding(self, number: int, others: Sequence[int] = ()) -> None:
+        """To a finding, one of several of a message."""
 
     def to_filter(self, condition: str) -> None:
         """To the messages for which this is true."""

@@ -42,5 +42,7 @@ def test_a_capture_that_is_none_is_said_before_the_screen_changes() -> None:
 def test_options_that_looking_has_no_use_for_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["live", "-i", "lo", "--tui", "-f", "csv"]) == 2
     assert capsys.readouterr().err == "dcpinspect: --format: --tui does not use it; leave one of them out\n"
+    assert main(["live", "-i", "lo", "--keep", "16"]) == 2
+    assert capsys.readouterr().err == "dcpinspect: --keep: is for --tui; messages that are printed are not kept\n"
     assert main(["live", "-i", "lo", "--tui"]) == 2
     assert "must be a terminal" in capsys.readouterr().err

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
+from dcpinspect.findings.checker import RULES
+from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.findings import about
+from dcpinspect.tui.findings import FIELDS, about
 from dcpinspect.tui.theme import UNICODE
-from tests.tui.screens import Keys, play, press
+from tests.tui.screens import Keys, play, press, screen, settled
 
 
 def test_evidence_is_walked_and_opened() -> None:
@@ -27,3 +31,52 @@ def test_all_there_is_to_say_is_said() -> None:
             assert all(f"row {place.row}, frame {place.frame}" in text for place in one.places)
 
     play("rollback.pcap", scene)
+
+
+def test_a_rule_is_hidden_and_shown_again() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "down", "exclamation_mark")
+        assert "3 findings of rollback are hidden (Esc shows them)" in screen(app)
+        assert "asked 60" not in screen(app)
+        await press(app, pilot, "escape")
+        assert "asked 60" in screen(app)
+        assert "are hidden" not in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        row, numbers = next((row, list(numbers)) for row, numbers in app.inspection.results.of_row.items() if len(numbers) > 1)
+        app.navigation.to_row(row)
+        await settled(app, pilot)
+        seen = []
+        for _ in range(len(numbers) + 1):
+            await press(app, pilot, "e")
+            seen.append(app.finding_list.finding)
+        assert seen == [*numbers, numbers[0]]
+        await press(app, pilot, "backspace")
+        assert app.packets.list.row == row
+
+    play("loop.pcap", scene)
+
+
+def test_a_finding_opens_at_the_field_that_it_speaks_of() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "down", "enter")
+        assert app.packets.field is not None
+        assert app.packets.field.name == "start_seqno"
+        await press(app, pilot, "backspace", "right_square_bracket", "enter")
+        assert app.packets.field.name == "status"
+
+    play("rollback.pcap", scene)
+
+
+NAMES = {"status", "opaque", "datatype", "cas", "key", "value", "failover_log"}
+"""Of fields that are no part of a layout of their own."""
+
+
+@pytest.mark.parametrize("rule", FIELDS)
+def test_every_field_that_a_rule_speaks_of_is_one(rule: str) -> None:
+    assert rule in RULES
+    assert set(FIELDS[rule]) <= {getattr(item, "name", "") for layout in LAYOUTS for item in (*layout.extras, *layout.value)} | NAMES

@@ -1,0 +1,99 @@
+"""From opening a capture to the cause of its trouble, key by key: a part of docs/tui.md, which a test plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Keys, and what is seen then."""
+
+    keys: Sequence[str]
+    """As Textual names them."""
+    typed: str
+    """The keys, for people."""
+    text: str
+    seen: Sequence[str]
+    """Words that are on the screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One capture, one question."""
+
+    capture: str
+    """Among the sample captures."""
+    question: str
+    steps: Sequence[Step]
+
+
+WALKS = (
+    Walk(
+        "rollback.pcap",
+        "After a failover, what does the client have to give back?",
+        (
+            Step(
+                ("4",),
+                "`4`",
+                "Three warnings, all `rollback`; the first is of vbucket 7.",
+                ("asked 60, told 50", "discard what is above 50"),
+            ),
+            Step(("enter",), "`Enter`", "The request, with its start seqno lit: it asks from 60.", ("row 99", "start seqno", "from 60")),
+            Step(("right_square_bracket",), "`]`", "The next message is the answer: back to 50.", ("row 100", "to 50")),
+            Step(
+                ("v",), "`v`", "On the timeline `R` stands where the server sent it back to; the next stream begins there.", ("vb 7", "R")
+            ),
+            Step(("backspace", "backspace"), "`Backspace` twice", "Back to the message, and to the finding.", ("row 99",)),
+        ),
+    ),
+    Walk(
+        "loop.pcap",
+        "Why does this client never get ahead?",
+        (
+            Step(
+                ("colon", *"rollback-loop", "enter"),
+                "`:` `rollback-loop` `Enter`",
+                "The rule that speaks of it: rolled back four times to 0, the same items sent again, and what to set on the connection.",
+                ("rolled back 4 times to 0", "max_marker_version"),
+            ),
+            Step(
+                ("v",),
+                "`v`",
+                "Each connection is rolled back to 0 (`R`), begins anew, and closes (`X`) before the disk snapshot 0–90 is through.",
+                ("vb 30", "rollback to 0", "0–90 cut disk", "connection closed"),
+            ),
+            Step(("e",), "`e`", "What was found of it.", ("rollback",)),
+        ),
+    ),
+    Walk(
+        "orphans.pcap",
+        "Some vbuckets went silent. Which, and who forgot them?",
+        (
+            Step(("2", "n"), "`2` `n`", "Among 1,024 cells the first with a warning is vbucket 42.", ("vb 42",)),
+            Step(
+                ("enter",),
+                "`Enter`",
+                "Its stream ended because the vbucket moved, and no other followed.",
+                ("state-changed", "never reopened"),
+            ),
+            Step(
+                ("e",),
+                "`e`",
+                "The finding: others were reopened at once, this one was not; the client lost the event.",
+                ("orphaned-vbucket",),
+            ),
+            Step(("n",), "`n`", "The next one it forgot: vbucket 45.", ("vb 45",)),
+        ),
+    ),
+)
+
+
+def lines() -> Iterator[str]:
+    """As Markdown."""
+    yield "## Finding the cause in three captures"
+    for walk in WALKS:
+        yield from ("", f"`dcpinspect sample_captures/{walk.capture}` - {walk.question}", "")
+        for number, step in enumerate(walk.steps, 1):
+            yield f"{number}. {step.typed}: {step.text}"
