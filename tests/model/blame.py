@@ -87,13 +87,13 @@ def unfounded(tape: Tape, found: Read, vanished: Collection[int] = ()) -> list[s
                 is_absence = bool(said) and said[0].connection in vanished
             if finding.rule == "flow-control-stall":
                 is_absence = bool(said) and said[0].connection in vanished
-            if not is_absence and not _is_accounted_for(tape, finding, said, answered):
+            if not is_absence and not _is_accounted_for(found, tape, finding, said, answered):
                 rows = [place.row for place in finding.places]
                 out.append(f"check {finding.rule}: {finding.severity} {finding.where}: {finding.message} rows={rows}")
     return out
 
 
-def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answered: Mapping[Said, Said | None]) -> bool:
+def _is_accounted_for(found: Read, tape: Tape, finding: Finding, said: Sequence[Said], answered: Mapping[Said, Said | None]) -> bool:
     """Whether one of the messages that a finding points at, or the answer to it, says what it says."""
     if finding.rule == "closed-before-stream-end":
         asked = {(one.connection, one.to_server) for one in said if one.name == "dcp_stream_req" and one.side == "request"}
@@ -106,7 +106,8 @@ def _is_accounted_for(tape: Tape, finding: Finding, said: Sequence[Said], answer
         told = ends if finding.cause == "stream-end" else told
         return any(Counter(one.parts["vbucket"] for one in told)[vbucket] >= 2 for vbucket in finding.vbuckets)
     if finding.rule == "missing-response":
-        return any(one in answered and answered[one] is None for one in said)
+        until_ns = max((one.said.time_ns for one in found.heard), default=0)
+        return any(one in answered and ((answer := answered[one]) is None or answer.time_ns > until_ns) for one in said)
     accounts = ACCOUNTS.get(finding.rule)
     return accounts is not None and any(accounts(one) for each in said for one in (each, answered.get(each)) if one is not None)
 
