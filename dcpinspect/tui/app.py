@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.text import Text
+from textual import events
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -39,11 +40,14 @@ from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import FORMS
 from dcpinspect.tui.stats import StatsView
 from dcpinspect.tui.timeline_view import TimelineView
+from dcpinspect.tui.type_ahead import TypeAhead
 from dcpinspect.tui.vbuckets import VbucketsView
 from dcpinspect.tui.view import View
 
 BEAT = 0.1
 """Seconds between two looks at what reading has brought."""
+TYPING = "typing"
+"""The workers that wait for keys."""
 
 
 class InspectApp(App[None]):
@@ -88,6 +92,7 @@ class InspectApp(App[None]):
         self._has_given_back = False
         self._said = ""
         self._notices = 0
+        self._type_ahead = TypeAhead(self, super().on_event)
         self.crash: Exception | None = None
         """The fault that ended the application."""
 
@@ -106,10 +111,25 @@ class InspectApp(App[None]):
     def on_mount(self) -> None:
         """Reading begins."""
         self._loader.start()
+        self.run_worker(self._listen(), group=TYPING)
         self.set_interval(BEAT, self.beat)
         self.draw_frame()
         if self._first_filter:
             self.bar.apply(self._first_filter)
+
+    async def on_event(self, event: events.Event) -> None:
+        """As Textual's, but keys wait for those before them."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            self._type_ahead.add(event)
+        else:
+            await super().on_event(event)
+
+    async def _listen(self) -> None:
+        """Hears keys until the application ends."""
+        try:
+            await self._type_ahead.run()
+        except Exception as error:
+            self._handle_exception(error)
 
     def _handle_exception(self, error: Exception) -> None:
         """A fault of ours is kept for who started the application, in place of Textual's pages about it, which hold what is on the wire."""
@@ -140,7 +160,8 @@ class InspectApp(App[None]):
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing runs behind that will change what is shown."""
-        return self.is_up_to_date and not self.packets.is_waiting and not any(not worker.is_finished for worker in self.workers)
+        is_idle = self._type_ahead.is_empty and not self.packets.is_waiting
+        return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if worker.group != TYPING)
 
     def beat(self) -> None:
         """Takes up what reading has brought since the last look."""

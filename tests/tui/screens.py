@@ -81,6 +81,13 @@ async def press(app: InspectApp, pilot: Keys, *keys: str) -> None:
         await settled(app, pilot)
 
 
+async def burst(app: InspectApp, pilot: Keys, *keys: str) -> None:
+    """Presses keys all at once, as a slow line or a program sends them."""
+    for key in keys:
+        app.post_message(events.Key(key, _character(key)))
+    await settled(app, pilot)
+
+
 def _character(key: str) -> str | None:
     """What a terminal sends with a key that Textual calls so."""
     try:
