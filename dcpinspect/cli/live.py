@@ -64,7 +64,7 @@ def live(
 def _explore(context: typer.Context, source: _Interfaces, *, port: list[str] | None, filter_: str | None, keep_mib: int) -> int:
     """The terminal UI of what comes; what was captured is said when it has ended."""
     if not is_terminal():
-        raise UsageError("--tui: standard input and output must be a terminal; without it the messages are printed")
+        raise UsageError("--tui: standard input, output and error must be a terminal; without it the messages are printed")
     extra_ports, find_ports = options.ports(port)
     notices: list[str] = []
     capture = source.capture(extra_ports, find_ports=find_ports, tell=notices.append)

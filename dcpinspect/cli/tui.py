@@ -40,7 +40,9 @@ def tui(
 ) -> int:
     """Look through captures in the terminal: messages and their bytes, every vbucket, timelines, findings."""
     if not is_terminal(with_keys=STDIN not in captures):
-        raise UsageError("tui: standard input and output must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong")
+        raise UsageError(
+            "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
+        )
     if len(captures) > 1 and (follow or STDIN in captures):
         what = STDIN if STDIN in captures else "--follow"
         raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
