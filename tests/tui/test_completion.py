@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
-from dcpinspect.reading import Reading
 from dcpinspect.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tui.completion import frequent_values, offer
-from tests.tui.screens import SAMPLES
 
 
 def frequent(column: str) -> Sequence[str]:
@@ -53,15 +51,6 @@ def test_what_is_being_typed_is_completed(typed: str, completed: str | None) -> 
 
 def test_every_column_has_a_word_about_it() -> None:
     assert all(one.doc for one in offer("", frequent).completions)
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    with Store() as kept:
-        with Reading([str(SAMPLES / "rollback.pcap")], keeper=kept) as reading:
-            for _ in kept.fill(reading):
-                pass
-        yield kept
 
 
 def test_the_capture_s_own_values_make_filters(store: Store) -> None:

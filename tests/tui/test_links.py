@@ -1,22 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from dcpinspect.reading import Reading
 from dcpinspect.store.store import Store
 from dcpinspect.tui.links import WORDS, links_of, target
-from tests.tui.screens import SAMPLES
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    with Store() as kept:
-        with Reading([str(SAMPLES / "rollback.pcap")], keeper=kept) as reading:
-            for _ in kept.fill(reading):
-                pass
-        yield kept
 
 
 def test_request_and_answer_lead_to_each_other(store: Store) -> None:

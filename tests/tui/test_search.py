@@ -1,25 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.reading import Reading
 from dcpinspect.store.store import Store
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.search import matcher, search
-from tests.tui.screens import SAMPLES, Keys, play, screen, settled
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[Store]:
-    with Store() as kept:
-        with Reading([str(SAMPLES / "rollback.pcap")], keeper=kept) as reading:
-            for _ in kept.fill(reading):
-                pass
-        yield kept
+from tests.tui.screens import Keys, play, screen, settled
 
 
 def whole(store: Store) -> RowIndex:
