@@ -89,13 +89,19 @@ class Acknowledged:
         is_complete = np.isin(snapshots[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED)) & (snapshots[:, s.N_TAINTED] == 0)
         is_asked = np.isin(snapshots[:, s.N_PLACE + s.AT_ROW], list(self._answers))
         cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
-        for number in np.flatnonzero(is_complete & is_asked).tolist():
+        before: dict[int, int] = {}
+        for number in np.flatnonzero(is_asked).tolist():
+            earlier, before[int(snapshots[number, s.N_STREAM])] = before.get(int(snapshots[number, s.N_STREAM])), number
+            if not is_complete[number]:
+                continue
             stream = context.streams[snapshots[number, s.N_STREAM]]
             link = context.by_number.get(int(stream[s.S_CONNECTION]))
             consumer = 1 - context.producer(int(stream[s.S_CONNECTION]))
             if link is None or not link.has_handshake or (link.number, consumer) in cut_off or context.known_until_ns(link, consumer) < ALL:
                 continue
             answer = self._answers[int(snapshots[number, s.N_PLACE + s.AT_ROW])]
+            if answer is None and earlier is not None and snapshots[earlier, s.N_STATE] == w.CONTINUED:
+                answer = self._answers[int(snapshots[earlier, s.N_PLACE + s.AT_ROW])]  # one acknowledges both
             reached, slowest = int(snapshots[number, s.N_REACHED_TIME]), int(context.tracker.state.connections[link.number, s.C_SLOWEST])
             start, end = plain(snapshots[number, s.N_START]), plain(snapshots[number, s.N_END])
             marker = context.marker(number)

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,16 @@ from dcpinspect.streams import words as w
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
 """Reasons of stream ends after which a client that goes on asks for the vbucket again."""
+
+
+class _Asked(NamedTuple):
+    """A stream that was asked for, or seen first, from then until then."""
+
+    row: int
+    time_ns: int
+    connection: int
+    until_ns: int
+    """Of its end or its connection's; 0 where it was not granted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +114,18 @@ class Clients:
         return {*self._of_name[owner.name], *self._nameless[owner.host]} if owner.is_named else set(self._of_host[owner.host])
 
     @cached_property
-    def _asked(self) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
-        """(row of the request or first message, its time, connection) by vbucket and stream-id."""
-        found: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-        wanted = [s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_ROW, s.S_OPENED + s.AT_TIME, s.S_CONNECTION]
-        for vbucket, sid, row, time_ns, connection in self._context.streams[:, wanted].tolist():
-            found[vbucket, sid].append((row, time_ns, connection))
+    def _asked(self) -> dict[tuple[int, int], list[_Asked]]:
+        """By vbucket and stream-id."""
+        found: dict[tuple[int, int], list[_Asked]] = defaultdict(list)
+        streams, by_number = self._context.streams, self._context.by_number
+        is_denied = np.isin(streams[:, s.S_ANSWER], (w.A_ROLLBACK, w.A_REFUSED))
+        is_finished = streams[:, s.S_FINISHED + s.AT_ROW] > 0
+        until = np.where(is_denied, 0, np.where(is_finished, streams[:, s.S_FINISHED + s.AT_TIME], s.GREATEST))
+        wanted = streams[:, [s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_ROW, s.S_OPENED + s.AT_TIME, s.S_CONNECTION]]
+        for (vbucket, sid, row, time_ns, connection), until_ns in zip(wanted.tolist(), until.tolist(), strict=True):
+            link = by_number.get(connection)
+            last_ns = min(until_ns, link.closed_ns) if link is not None and link.closed else until_ns
+            found[vbucket, sid].append(_Asked(row, time_ns, connection, last_ns))
         return found
 
     def may_have_asked(self, turn: Turn) -> bool:
@@ -117,9 +134,13 @@ class Clients:
             return True
         row = self._context.streams[turn.stream]
         connections = self.may_be(int(row[s.S_CONNECTION]))
-        asked = self._asked[int(row[s.S_VBUCKET]), int(row[s.S_SID])]
-        if any((when > turn.row or time_ns > turn.time_ns) and connection in connections for when, time_ns, connection in asked):
-            return True
+        for one in self._asked[int(row[s.S_VBUCKET]), int(row[s.S_SID])]:
+            if one.connection in connections:
+                is_after = one.row > turn.row or one.time_ns > turn.time_ns
+                # it had the vbucket from another node already
+                is_elsewhere = one.connection != row[s.S_CONNECTION] and not turn.is_rollback and one.until_ns > turn.time_ns
+                if is_after or is_elsewhere:
+                    return True
         return self.may_have_said(int(row[s.S_CONNECTION]), turn.time_ns, vbucket=int(row[s.S_VBUCKET]))
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:

@@ -101,7 +101,7 @@ def findings(context: Context) -> Iterator[Occurrence]:
 
 def _is_rollback(context: Context, number: int) -> bool:
     row = context.streams[number]
-    return bool(row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0)
+    return bool(row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0 and row[s.S_ROLLBACK] != s.UNREAD_SEQNO)
 
 
 def _ended_for_rollback(context: Context, number: int) -> bool:

@@ -371,7 +371,7 @@ def _failover_log(talk: Talk) -> Said:
         old, row = context.streams[before], context.streams[number]
         to = plain(old[s.S_ROLLBACK])
         is_answer = row[s.S_OPENED + s.AT_TIME] >= old[s.S_ANSWERED + s.AT_TIME]
-        is_told = old[s.S_ANSWER] == w.A_ROLLBACK and old[s.S_FORM] and to > 0 and is_answer
+        is_told = old[s.S_ANSWER] == w.A_ROLLBACK and old[s.S_FORM] and 0 < to < plain(s.UNREAD_SEQNO) and is_answer
         if not is_told or int(row[s.S_FLAGS]) & FROM_LATEST:
             continue
         places = [context.request(number), context.answer(before)]

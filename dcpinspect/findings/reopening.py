@@ -33,8 +33,8 @@ RULES = (
         "warning",
         "a stream ends and the client does not ask for the vbucket again, while it reopens others that ended, or (where the vbucket did not"
         " move) goes on with others; for 2 s, or ten times as long as it took before",
-        "the stream ended as was asked for, or for want of collections or privileges; the client is gone; it was reopened on another"
-        " connection; the request may be in what the capture lacks",
+        "the stream ended as was asked for, or for want of collections or privileges; the client is gone; it was reopened, or"
+        " open already, on another connection; the request may be in what the capture lacks",
         "the client lost the event: restart it, or make it reopen the vbucket",
         w.END_REASONS[2:7],
         ("Trendyol/go-dcp#151",),
@@ -74,9 +74,17 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     row = context.streams[turn.stream]
     if turn.is_rollback:
         to, told = plain(row[s.S_ROLLBACK]), (context.answer(turn.stream), context.request(turn.stream))
-        message = f"rollback to {to} never followed ({duration(waited / 1e9)})"
+        where = "" if row[s.S_ROLLBACK] == s.UNREAD_SEQNO else f" to {to}"
+        message = f"rollback{where} never followed ({duration(waited / 1e9)})"
         yield occurrence(
-            context, turn.stream, "rollback-not-followed", "warning", message, told, seqnos=(to,), shared="rollbacks never followed"
+            context,
+            turn.stream,
+            "rollback-not-followed",
+            "warning",
+            message,
+            told,
+            seqnos=(to,) if where else (),
+            shared="rollbacks never followed",
         )
         return
     others = [one for one in clients.turns[client] if not one.is_rollback and one.reaction_ns is not None]

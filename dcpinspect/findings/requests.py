@@ -246,6 +246,21 @@ def _is_open(context: Context, number: int) -> bool:
 
 
 def _rolled_back(context: Context, number: int) -> Occurrence:
+    row = context.streams[number]
+    if row[s.S_ROLLBACK] == s.UNREAD_SEQNO:
+        start = plain(row[s.S_START])
+        return occurrence(
+            context,
+            number,
+            "rollback",
+            "warning",
+            f"asked {start}, told to roll back: the capture lacks the seqno",
+            (context.request(number), context.answer(number)),
+            cause="unknown",
+            shared="rolled back",
+            next_="capture whole packets (tcpdump -s 0): the seqno is what the client has to go back to",
+            seqnos=(start,),
+        )
     found = context.rollbacks.of(number)
     start, to = found.asked.start, found.to
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
@@ -274,6 +289,10 @@ def _not_honoured(context: Context, clients: Clients, number: int, after: Sequen
     to, start = plain(row[s.S_ROLLBACK]), plain(other[s.S_START])
     if start <= to or other[s.S_UUID] != row[s.S_UUID] or int(other[s.S_FLAGS]) & FROM_LATEST:
         return None
+    links = context.by_number
+    own, another = int(row[s.S_CONNECTION]), int(other[s.S_CONNECTION])
+    if own != another and links[own].server != links[another].server and links[another].first_ns < told_ns:
+        return None  # what another node said on a connection of its own is not what this one was asked after
     if clients.may_have_said(int(row[s.S_CONNECTION]), told_ns, asked_ns, vbucket=int(row[s.S_VBUCKET])):
         return None
     places = (context.request(again), context.request(number), context.answer(number))

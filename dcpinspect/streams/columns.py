@@ -9,6 +9,7 @@ from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams.session import Conversation, failover_logs, readable, stream_request_values
 from dcpinspect.streams.words import SNAPSHOT_LAYOUTS
@@ -90,7 +91,7 @@ class MessageColumns:
         """Remembers the stream requests that nobody can read."""
         decoded = batch.decoded
         is_asked = (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
-        for row in np.flatnonzero(is_asked & (kind == 0)).tolist():
+        for row in np.flatnonzero(is_asked & ((kind == 0) | (kind == s.UNREADABLE_REQUEST))).tolist():
             session = self._conversation.of(int(batch.connection[row]))
             session.unread_requests.append((int(decoded.specific[row]), int(batch.time_ns[row])))
 
@@ -138,7 +139,7 @@ class MessageColumns:
 
     def _requests(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows, messages: Table) -> tuple[Table, Rows]:
         """Extras of stream requests."""
-        chosen = np.flatnonzero(kind == s.REQUEST)
+        chosen = np.flatnonzero((kind == s.REQUEST) | (kind == s.UNREADABLE_REQUEST))
         asked = rows[chosen]
         table = np.zeros((len(chosen), s.EXTRA), dtype=np.int64)
         if len(chosen):
@@ -154,6 +155,7 @@ class MessageColumns:
             table[:, s.X_FLAGS] = numbers["flags"].values[asked]
             table[:, s.X_FORM] = 1 + _UPR_REQUESTS[batch.decoded.layout[asked]]
             table[:, s.X_FILTER], messages[s.M_SID, at[chosen]] = stream_request_values(batch, asked, self._conversation)
+            table[kind[chosen] == s.UNREADABLE_REQUEST] = _UNREAD
         return table, at[chosen]
 
     def _answers(self, batch: MessageBatch, rows: Rows, kind: Rows, at: Rows) -> tuple[Table, Rows]:
@@ -164,7 +166,10 @@ class MessageColumns:
         if len(chosen):
             status = batch.decoded.specific[answered].astype(np.int64)
             table[:, s.X_STATUS] = status
-            table[:, s.X_ROLLBACK] = s.biased(_column(batch, "rollback_seqno", answered))
+            rollback = batch.decoded.numbers.get("rollback_seqno")
+            has_rollback = (status == Status.ROLLBACK) & readable(batch)[answered]
+            has_rollback &= False if rollback is None else _valid(rollback.valid, len(batch))[answered]
+            table[:, s.X_ROLLBACK] = np.where(has_rollback, s.biased(_column(batch, "rollback_seqno", answered)), s.UNREAD_SEQNO)
             table[:, s.X_REQUEST] = batch.request_row.values[answered]
             table[:, s.X_RTT] = np.where(batch.request_row.values[answered] >= 0, batch.rtt_ns.values[answered], 0)
             table[:, s.X_LOG] = -1
@@ -199,17 +204,22 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     needed = np.where(is_v2, batch.length[missing.row], extras_end)
     hit = np.unique(missing.row[missing.start < needed])
     headless = np.unique(missing.row[missing.start < framing_end])
-    headless = headless[kind[headless] >= s.END]
     hit = hit[kind[hit] > 0]
     kind[hit] = _UNREADABLE[kind[hit]]
+    is_producers = kind[headless] >= s.END
     kind[headless] = 0
-    return kind, headless
+    return kind, headless[is_producers]
 
 
 _SEQNO_KINDS = np.arange(s.EVENT, s.SEQNO_ADVANCED + 1)
 _UNREADABLE = np.where(np.arange(s.KINDS) >= s.END, s.UNREADABLE, 0)
 """What a message of each kind becomes where its extras cannot be read: 0 where nothing goes on without them."""
 _UNREADABLE[[s.ACK, s.UNREADABLE_ACK]] = s.UNREADABLE_ACK
+_UNREADABLE[[s.REQUEST, s.UNREADABLE_REQUEST]] = s.UNREADABLE_REQUEST
+_UNREAD = np.zeros(s.EXTRA, dtype=np.int64)
+_UNREAD[[s.X_START, s.X_END, s.X_SNAPSHOT_START, s.X_SNAPSHOT_END]] = s.LEAST
+_UNREAD[s.X_FILTER] = s.CUT_VALUE
+"""Extras of a request of which there is the header only."""
 _NEEDED = {
     "by_seqno": _SEQNO_KINDS,
     "start_seqno": np.array([s.REQUEST]),

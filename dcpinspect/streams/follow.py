@@ -21,6 +21,7 @@ from dcpinspect.streams.lookup import (
     note_sid,
     open_stream,
     route,
+    unanswered,
 )
 from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
 from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
@@ -176,6 +177,7 @@ def ask_instead(
     copy_place(messages, i, streams, old, s.S_OPENED)
     if streams[old, s.S_HAS_POSITION] and streams[old, s.S_POSITION_BY] == s.BY_START:
         streams[old, s.S_POSITION] = streams[old, s.S_START]
+        streams[old, s.S_HAS_POSITION] = 1 if streams[old, s.S_FORM] > 0 else 0
     questions[q, s.Q_STREAM] = st
     q = counts[s.N_QUESTIONS]
     counts[s.N_QUESTIONS] = q + 1
@@ -192,6 +194,7 @@ def implicit_stream(st: int, i: int, messages: Ints, streams: Ints) -> int:
             break
         if (
             streams[st, s.S_FORM] == 0
+            and streams[st, s.S_FILTER] != s.CUT_VALUE
             and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]
             and streams[st, s.S_LATEST + s.AT_TIME] > messages[s.M_PLACE + s.AT_TIME, i]
         ):
@@ -329,14 +332,18 @@ def take_answer(
     """What the answer of stream ``st`` makes of it; message ``i`` is the answer, or the request where that was read later."""
     c = streams[st, s.S_CONNECTION]
     status = streams[st, s.S_STATUS]
-    if keys[k, s.K_PENDING] == st:
+    was_newest = keys[k, s.K_PENDING] == st
+    if was_newest:
         keys[k, s.K_PENDING] = -1
     if status != SUCCESS:
+        if was_newest:
+            keys[k, s.K_PENDING] = unanswered(streams[st, s.S_ASKED_BEFORE], streams)
         streams[st, s.S_ANSWER] = w.A_ROLLBACK if status == ROLLBACK else w.A_REFUSED
         if streams[st, s.S_STATE] == w.REQUESTED:
             streams[st, s.S_STATE] = w.NOT_ACCEPTED
         rollback, start = streams[st, s.S_ROLLBACK], streams[st, s.S_START]
-        if status == ROLLBACK and rollback > start and streams[st, s.S_FLAGS] & FROM_LATEST == 0:
+        is_asked = streams[st, s.S_FORM] > 0 and streams[st, s.S_FLAGS] & FROM_LATEST == 0
+        if status == ROLLBACK and is_asked and start < rollback < s.UNREAD_SEQNO:
             note(w.ROLLBACK_ABOVE, i, st, rollback, start, messages, streams, anomalies, counts)
         return
     streams[st, s.S_ANSWER] = w.A_ACCEPTED
@@ -358,7 +365,9 @@ def take_answer(
 
 
 @inline
-def on_close(i: int, kind: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> None:
+def on_close(
+    i: int, kind: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints, snapshots: Ints
+) -> None:
     """The client closes a stream, or hears that it is closed."""
     c = messages[s.M_CONNECTION, i]
     if messages[s.M_VBUCKET, i] < 0 and messages[s.M_EXTRA, i] == SUCCESS:
@@ -384,6 +393,13 @@ def on_close(i: int, kind: int, seed: int, messages: Ints, connections: Ints, sl
             streams[st, s.S_LOSSES] = -1  # the answer may have passed already
         return
     is_good = messages[s.M_EXTRA, i] == SUCCESS and connections[c, s.C_END_ON_CLOSE] != 1
+    is_asked = pending >= 0 and streams[pending, s.S_STATE] == w.REQUESTED and streams[pending, s.S_CLOSED_ROW] >= 0
+    if is_asked and messages[s.M_EXTRA, i] == SUCCESS and has_doubt(pending, connections, streams):
+        # what is closed was open: its answer was lost
+        leave(k, keys, connections, streams, snapshots)
+        keys[k, s.K_LIVE], keys[k, s.K_PENDING] = pending, -1
+        accept(pending, i, messages, streams)
+        st = pending
     if st >= 0 and is_good and w.ACCEPTED <= streams[st, s.S_STATE] <= w.CLOSING:
         streams[st, s.S_STATE] = w.DRAINING
         streams[st, s.S_REASON] = 1
@@ -547,12 +563,12 @@ def follow_messages(
                 note(w.ROLE_VIOLATION, i, -1, kind, 0, messages, streams, anomalies, counts)
                 continue
         if kind < s.END:
-            if kind == s.REQUEST:
+            if kind == s.REQUEST or kind == s.UNREADABLE_REQUEST:
                 on_request(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, questions, orphans, counts)
             elif kind == s.ANSWER:
                 on_answer(i, seed, messages, extras, connections, slots, keys, streams, snapshots, anomalies, questions, orphans, counts)
             elif kind == s.CLOSE or kind == s.CLOSE_ANSWER:
-                on_close(i, kind, seed, messages, connections, slots, keys, streams)
+                on_close(i, kind, seed, messages, connections, slots, keys, streams, snapshots)
             elif kind == s.SEQNO_ACK:
                 on_seqno_ack(i, seed, messages, connections, slots, keys, streams, anomalies, counts)
             else:

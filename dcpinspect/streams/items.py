@@ -49,7 +49,7 @@ class VbucketItems:
         for connection in np.unique(batch.connection[own]).tolist():
             mine = batch.connection[own] == connection
             self.last_rows[connection] = int(batch.row[own[mine][-1]])
-            asked = np.flatnonzero(mine & (kind == s.REQUEST))
+            asked = np.flatnonzero(mine & ((kind == s.REQUEST) | (kind == s.UNREADABLE_REQUEST)))
             events = np.flatnonzero(mine & (kind >= s.EVENT) & (kind <= s.ABORT))
             before = self._requests.get(connection, 0)
             self._requests[connection] = before + len(asked)

@@ -263,6 +263,28 @@ def is_reopened(st: int, orphans: Ints, connections: Ints, streams: Ints, counts
 
 
 @inline
+def may_be_closed(st: int, connections: Ints, streams: Ints) -> bool:
+    """Whether stream ``st`` may be over, and the next of its opaque begun, in what was lost since its latest message.
+
+    The client closed it, or a stream that nobody knows.
+    """
+    c = streams[st, s.S_CONNECTION]
+    if streams[st, s.S_LOSSES] == losses_of(c, connections):
+        return False
+    return bool(streams[st, s.S_STATE] == w.CLOSING or connections[c, s.C_CLOSED_TIME] >= streams[st, s.S_LATEST + s.AT_TIME])
+
+
+@inline
+def unanswered(st: int, streams: Ints) -> int:
+    """The newest stream without an answer, of ``st`` and those whose requests were before it; or -1."""
+    for _ in range(BACK):
+        if st < 0 or streams[st, s.S_STATE] == w.REQUESTED:
+            break
+        st = streams[st, s.S_ASKED_BEFORE]
+    return int(st) if st >= 0 and streams[st, s.S_STATE] == w.REQUESTED else -1
+
+
+@inline
 def route(
     i: int,
     kind: int,
@@ -313,7 +335,11 @@ def route(
         is_other = may_begin(live, i, kind, extras, messages, connections, streams) and is_reopened(
             live, orphans, connections, streams, counts
         )
-        if not is_other and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots):
+        if (
+            not is_other
+            and not may_be_closed(live, connections, streams)
+            and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots)
+        ):
             return int(live)
     if not runs and not doubt:
         is_over = live >= 0
@@ -348,7 +374,7 @@ def accept(st: int, i: int, messages: Ints, streams: Ints) -> None:
     """Stream ``st`` is granted, as message ``i`` shows."""
     streams[st, s.S_STATE] = w.ACCEPTED if streams[st, s.S_CLOSED_ROW] < 0 else w.CLOSING
     streams[st, s.S_POSITION_LOSSES] = streams[st, s.S_LOSSES]  # of the time of the request
-    if streams[st, s.S_FLAGS] & FROM_LATEST == 0:
+    if streams[st, s.S_FORM] > 0 and streams[st, s.S_FLAGS] & FROM_LATEST == 0:
         streams[st, s.S_HAS_POSITION] = 1
         streams[st, s.S_POSITION] = streams[st, s.S_START]
         streams[st, s.S_POSITION_BY] = s.BY_START

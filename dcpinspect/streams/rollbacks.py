@@ -54,7 +54,8 @@ class Rollbacks:
     def __init__(self, streams: Table, snapshots: Table, logs: FailoverLogs, clients: Mapping[int, str]) -> None:
         """``clients``: the consumer of each connection."""
         self._streams, self._snapshots, self._logs = streams, snapshots, logs
-        rolled = np.flatnonzero((streams[:, s.S_ANSWER] == w.A_ROLLBACK) & (streams[:, s.S_FORM] > 0)).tolist()
+        is_known = (streams[:, s.S_FORM] > 0) & (streams[:, s.S_ROLLBACK] != s.UNREAD_SEQNO)
+        rolled = np.flatnonzero((streams[:, s.S_ANSWER] == w.A_ROLLBACK) & is_known).tolist()
         self._clients = clients
         vbuckets = set(streams[rolled, s.S_VBUCKET].tolist())
         self._purge: dict[_Place, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, inline
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import copy_place, find_key, has_doubt, is_late, losses_of, note
+from dcpinspect.streams.lookup import FROM_LATEST, copy_place, find_key, has_doubt, is_late, losses_of, note
 
 DISK, HISTORY = 0x02, 0x10
 
@@ -157,6 +157,9 @@ def on_seqno(
         n = -1
         has_range = False
     is_low = has_position and seqno <= position
+    # where a stream from latest began is known from its first marker, which may name the seqno that follows
+    is_from_latest = is_known and streams[st, s.S_FLAGS] & FROM_LATEST != 0
+    is_first_of_latest = is_from_latest and seqno == position and streams[st, s.S_POSITION_BY] == s.BY_START
     if is_low and suspended:
         streams[st, s.S_DISORDER] = 1
     if streams[st, s.S_DISORDER]:
@@ -172,6 +175,8 @@ def on_seqno(
         if fault < 0 and not is_advanced and seqno == position and streams[st, s.S_POSITION_BY] == s.BY_ADVANCED:
             note(w.REPEATED, i, st, seqno, position, messages, streams, anomalies, counts)
             streams[st, s.S_POSITION_BY] = s.BY_EVENT
+        elif fault < 0 and is_first_of_latest:
+            move(st, seqno, s.BY_EVENT, i, messages, connections, streams)
         elif fault < 0:
             fault = w.BELOW_START if streams[st, s.S_POSITION_BY] == s.BY_START else w.NOT_INCREASING
             note(fault, i, st, seqno, position, messages, streams, anomalies, counts)

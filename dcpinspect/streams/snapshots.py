@@ -67,6 +67,8 @@ def states(snapshots: Table, *, is_over: Mask, is_lost: Mask, is_replica: Mask, 
     unsure = is_lost[number] | (snapshots[:, s.N_TAINTED] != 0) | (snapshots[:, s.N_LAYOUT] == s.UPR_LAYOUT)
     found[runs & is_over[number]] = w.CUT
     found[runs & unsure] = w.NOT_KNOWN
+    # a marker that overlaps it may be among what was lost
+    found[(snapshots[:, s.N_TAINTED] != 0) & np.isin(found, (w.COMPLETE, w.COMPLETE_ADVANCED)) & is_replica[number]] = w.NOT_KNOWN
     overlapped = (found == w.INCOMPLETE) & (snapshots[:, s.N_OVERLAPPED] != 0)
     found[overlapped & ~is_known[number]] = w.NOT_KNOWN  # it may be a replica's
     found[overlapped & is_replica[number]] = w.CONTINUED

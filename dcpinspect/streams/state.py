@@ -42,16 +42,17 @@ IS_EVENT, IS_SUSPENDED, IS_WHOLE, IS_ASKED = (1 << bit for bit in range(4))
 lost, from its answer on; its request was captured."""
 
 (
-    LOST, FACT, CLOSE, CLOSE_ANSWER, ANSWER, NOOP_ANSWER, MARKER_ANSWER, REQUEST, CONTROL, ACK, UNREADABLE_ACK, SEQNO_ACK, NOOP, FLUSH,
-    END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE, UNREADABLE, KINDS,
-) = range(1, 29)  # fmt: skip
+    LOST, FACT, CLOSE, CLOSE_ANSWER, ANSWER, NOOP_ANSWER, MARKER_ANSWER, REQUEST, UNREADABLE_REQUEST, CONTROL, ACK, UNREADABLE_ACK,
+    SEQNO_ACK, NOOP, FLUSH, END, MARKER, EVENT, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, SEQNO_ADVANCED, OSO, CACHE, CACHE_END, SET_STATE,
+    UNREADABLE, KINDS,
+) = range(1, 30)  # fmt: skip
 """Kinds of messages. From REQUEST to SEQNO_ACK: what only consumers send; from NOOP on, what only producers send; from END on, what flow
-control counts. LOST is no message: bytes before the next one of its direction could not be read. UNREADABLE_ACK: of so many bytes that
-nobody knows how many."""
+control counts. LOST is no message: bytes before the next one of its direction could not be read. UNREADABLE_REQUEST: of which there is the
+header only. UNREADABLE_ACK: of so many bytes that nobody knows how many."""
 
 EXTRA = 10
 X_START, X_END, X_UUID, X_SNAPSHOT_START, X_SNAPSHOT_END, X_FLAGS, X_FORM, X_FILTER = range(8)
-"""Extras of a request. X_FORM: 1 as now, 2 the 40 bytes of UPR. X_FILTER: as S_FILTER."""
+"""Extras of a request. X_FORM: 1 as now, 2 the 40 bytes of UPR, 0 where nobody can read it. X_FILTER: as S_FILTER."""
 X_STATUS, X_ROLLBACK, X_LOG, X_REQUEST, X_RTT = range(5)
 """Extras of an answer. X_LOG: number of the failover log, or -1. X_REQUEST: row of the request, or -1."""
 _, _, X_TYPE, X_LAYOUT, X_MAX_VISIBLE, X_HIGH_COMPLETED, X_PURGE, X_HIGH_PREPARED, X_PRESENT = range(9)
@@ -94,16 +95,20 @@ without a stream-id, the newest stream of its vbucket that has one, or -1."""
 ) = range(75)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
-captured. S_FILTER: number of the parsed value of the request, -1 for none, or CUT_VALUE. S_SEEN: seqnos received. S_POSITION_BY: what
-gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message since could not be read (its row is S_UNREADABLE).
+captured or cannot be read. S_FILTER: number of the parsed value of the request, -1 for none, or CUT_VALUE. S_SEEN: seqnos received.
+S_POSITION_BY: what gave it. S_POSITION_LOSSES: the connection's losses by then, -1 where a message since could not be read (its row is
+S_UNREADABLE).
 S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost may have begun an out-of-order snapshot. S_WHOLE: nothing
 of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from disk. S_ACKNOWLEDGED: seqno up to which a replica has said
 to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the request before this one of the same key that had no answer by
 then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket that has a stream-id, or -1. S_BEGUN_ROW: of the
 message that brought the stream here first; its request may have been read later."""
 
+UNREAD_SEQNO = GREATEST
+"""S_ROLLBACK where the answer is there, but not its seqno."""
+
 CUT_VALUE = -2
-"""S_FILTER where the capture lacks part of the request's value: what it asks for, and the stream-id, nobody knows."""
+"""S_FILTER where the request is there, but not all of it can be read: what it asks for, and the stream-id, nobody knows."""
 
 BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 

@@ -80,7 +80,8 @@ def is_over(streams: Table, ends: Ends) -> Mask:
 def answers(streams: Table, ends: Ends) -> Table:
     """Number of the answer of every stream; a request without one is unanswered where nothing could hide it."""
     found = streams[:, s.S_ANSWER].copy()
-    waits = (streams[:, s.S_STATE] == w.REQUESTED) & (streams[:, s.S_FORM] > 0)
+    is_asked = (streams[:, s.S_FORM] > 0) | (streams[:, s.S_FILTER] == s.CUT_VALUE)
+    waits = (streams[:, s.S_STATE] == w.REQUESTED) & is_asked
     found[waits & ~ends.is_lost] = w.A_UNANSWERED
     return found
 
@@ -104,9 +105,8 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
     unmarked = (streams[:, s.S_FORM] == 0) & (streams[:, s.S_MARKERS] == 0)
     unknown = unmarked | unread | ends.is_lost | (state == w.LEFT) | (state == w.REQUESTED)
     quiet_since = np.maximum(streams[:, s.S_LATEST + s.AT_TIME], ends.high_time)
-    is_known = (
-        streams[:, s.S_HAS_POSITION] != 0
-    ) & ~ends.is_vague  # not from latest before the first marker: what the server had by then is not asked for
+    # not from latest before the first marker: what the server had by then is not asked for; nor where a marker may be lost
+    is_known = (streams[:, s.S_HAS_POSITION] != 0) & (streams[:, s.S_SUSPENDED] == 0) & ~ends.is_vague
     behind = is_known & (ends.high_seqno > streams[:, s.S_POSITION]) & (ends.now - quiet_since > np.maximum(PATIENCE_NS, 10 * ends.slowest))
     complete = (is_marked & np.isin(current[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED))) | (
         ~is_marked & (streams[:, s.S_MARKERS] > 0) & (streams[:, s.S_SUSPENDED] == 0)
@@ -167,7 +167,7 @@ def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, 
     flag_number = np.where(asked, flag_number.reshape(-1), -1)
     status = streams[:, s.S_STATUS]
     statuses, status_number = np.unique(status, return_inverse=True)
-    rolled = (streams[:, s.S_ANSWER] == w.A_ROLLBACK) & (streams[:, s.S_ANSWERED + s.AT_ROW] > 0)
+    rolled = (streams[:, s.S_ANSWER] == w.A_ROLLBACK) & (streams[:, s.S_ROLLBACK] != s.UNREAD_SEQNO)
     has_end = streams[:, s.S_FINISHED + s.AT_ROW] > 0
     has_seqno = streams[:, s.S_SEEN] > 0
     logs = streams[:, s.S_LOG]

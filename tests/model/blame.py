@@ -66,14 +66,16 @@ def answers(tape: Tape) -> dict[Said, Said | None]:
     return found
 
 
-def unfounded(tape: Tape, found: Read, vanished: Collection[int] = ()) -> list[str]:
+def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, is_whole: bool = False) -> list[str]:
     """Findings worse than a note for which nothing that was said accounts.
 
+    ``is_whole``: nothing is missing up to the end of the capture, so that what was not heard was not said by then.
     ``vanished``: connections whose end is missing without a trace; a reading sees ones on which nobody says anything any more.
     """
     by_row = {one.row: one.said for one in found.heard}
     until_ns = max((one.said.time_ns for one in found.heard), default=0)
     answered = answers(tape)
+    said_by_then = {one.said for one in found.heard} if is_whole else {one for one in tape.said if one.time_ns <= until_ns}
     out = []
     for finding in found.findings:
         if finding.severity != "note":
@@ -82,7 +84,7 @@ def unfounded(tape: Tape, found: Read, vanished: Collection[int] = ()) -> list[s
                 continue  # without a SYN, and too little of it read to know which connection of its addresses this is
             if not finding.places:  # of the connection
                 said = [one.said for one in found.heard if one.said.connection == found.connections[finding.connections[0] - 1]]
-            is_absence = finding.rule in COMES_NO_MORE and _is_absent(found, tape, said, finding, until_ns)
+            is_absence = finding.rule in COMES_NO_MORE and _is_absent(found, tape, said, finding, said_by_then)
             if finding.rule in ("silent-connection", "noop-unanswered") and len(finding.places) == 1:  # up to the end of the capture
                 is_absence = bool(said) and said[0].connection in vanished
             if finding.rule == "flow-control-stall":
@@ -112,8 +114,8 @@ def _is_accounted_for(found: Read, tape: Tape, finding: Finding, said: Sequence[
     return accounts is not None and any(accounts(one) for each in said for one in (each, answered.get(each)) if one is not None)
 
 
-def _is_absent(found: Read, tape: Tape, pointed: Sequence[Said], finding: Finding, until_ns: int) -> bool:
-    """Whether the client, or its server, had nothing more to say, until then, of the vbucket of what a finding points at first."""
+def _is_absent(found: Read, tape: Tape, pointed: Sequence[Said], finding: Finding, said_by_then: Collection[Said]) -> bool:
+    """Whether the client, or its server, had nothing more to say, by then, of the vbucket of what a finding points at first."""
     if not pointed or not finding.vbuckets:
         return False
     is_servers = finding.rule in ("stream-end-missing", "server-owes-seqno")
@@ -121,12 +123,16 @@ def _is_absent(found: Read, tape: Tape, pointed: Sequence[Said], finding: Findin
     offender = max(pointed, key=lambda one: one.time_ns) if is_servers else pointed[0]
     # and it may be told on a connection of another client
     connection = found.connections[finding.connections[0] - 1] if finding.connections else offender.connection
-    names = {one.connection: one.parts["key"].split(":")[0] for one in tape.said if one.name == "dcp_open" and one.side == "request"}
+    hosts = [one.client[0] for one in tape.opened]
+    opened = [one for one in tape.said if one.name == "dcp_open" and one.side == "request"]
+    names = {one.connection: (hosts[one.connection], one.parts["key"].split(":")[0]) for one in opened}
     own = names.get(offender.connection)
+    heard_ns = {one.said: one.time_ns for one in found.heard}
+    since_ns = heard_ns.get(offender, offender.time_ns)
     later = (
         one
-        for one in tape.said
-        if offender.time_ns < one.time_ns <= until_ns and (one.connection == connection if is_servers else names.get(one.connection) == own)
+        for one in said_by_then
+        if since_ns < heard_ns.get(one, one.time_ns) and (one.connection == connection if is_servers else names.get(one.connection) == own)
     )
     missing = COMES_NO_MORE[finding.rule]
     asked = {(one.name, one.parts.get("vbucket"), _sid(one)) for one in later if one.side == "request"}

@@ -190,7 +190,11 @@ class Claims:
         if record["convention"] != "unknown" and true["convention"] != record["convention"]:
             self._no(f"the convention is {true['convention']}", record)
         of_stream = self._alike[id(self._truth.stream_of[snapshot.row])]
-        inside = [seqno for one in of_stream[1:] for seqno in one.seqnos if (snapshot.start or 0) <= seqno <= (snapshot.end or seqno)]
+        others = [seqno for one in of_stream[1:] for seqno in one.seqnos]
+        # what a replica sent under a marker that overlaps it, and is missing
+        markers = {self._rows.get(one.said) for one in self._heard.values()}
+        others += [seqno for one in of_stream[0].snapshots if one.row > snapshot.row and one.row not in markers for seqno in one.seqnos]
+        inside = [seqno for seqno in others if (snapshot.start or 0) <= seqno <= (snapshot.end or seqno)]
         if record["items"] > true["items"] + len(inside):
             self._no(f"there were {true['items']} items", record)
         if nanoseconds(record["time"]) < true["time"]:

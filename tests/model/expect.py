@@ -436,9 +436,13 @@ class Tables:
             return
         snapshot = stream.current
         assert snapshot is not None
-        assert stream.last is not None
         snapshot.record["state"] = "complete-oso"
         inside = sorted(snapshot.seqnos)
+        if stream.last is None:  # from latest: where it began nobody said
+            stream.last = min(inside, default=None)
+        if stream.last is None:
+            stream.last = stream.advanced_in_oso
+            return
         for low, high in pairwise([stream.last, *inside]):
             if high > low + 1:
                 self._gap(stream, low, high, "oso", "oso", [snapshot.row, one.row])

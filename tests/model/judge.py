@@ -67,7 +67,7 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
     found = read(left, sizes, remembers=damage == "in pieces")
     if damage in COMPLETE:
         vanished = {one.connection for one in left.tape.entries if isinstance(one, Closed)} - left.ends.keys()
-        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, vanished)
+        return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, vanished, is_whole=True)
     heard = read(capture).heard
     rows: dict[Said, int] = {one.said: one.row for one in heard}
     return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found, left.cut_short)

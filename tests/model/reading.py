@@ -19,8 +19,8 @@ from tests.model.facts import End, Heard, Record
 from tests.model.packets import Laid
 from tests.model.tape import Said, Tape
 
-_FLAGS = 47
-"""Where the TCP flags are in a packet that ``damage.Talk`` wrote."""
+_SEQ, _FLAGS = 38, 47
+"""Where the sequence number and the TCP flags are in a packet that ``damage.Talk`` wrote."""
 
 
 @dataclass(slots=True)
@@ -45,8 +45,8 @@ class Capture:
         """How connections end, as far as these packets show it."""
         found: dict[int, End] = {}
         pairs: dict[object, int] = {}
-        for place in self.places:
-            packet, number = self.laid.packets[place], self.laid.connection_of[place]
+        for place, packet in zip(self.places, self.packets, strict=True):
+            number = self.laid.connection_of[place]
             flags = packet.data[_FLAGS]
             if flags & (FIN | RST) and number not in found:
                 found[number] = End("server" if packet.flow[2] else "client", packet.time_ns)
@@ -72,7 +72,7 @@ class Capture:
     @property
     def last_ns(self) -> dict[int, int]:
         """Time of the last packet of each connection."""
-        return {self.laid.connection_of[place]: self.laid.packets[place].time_ns for place in self.places}
+        return {self.laid.connection_of[place]: packet.time_ns for place, packet in zip(self.places, self.packets, strict=True)}
 
 
 @dataclass(slots=True)
@@ -155,16 +155,34 @@ def _recognised(capture: Capture, found: Sequence[_Found], known: Sequence[int])
         flow = known[message.connection - 1], message.direction
         alike = by_data[*flow, message.data]
         votes[flow].update(offset - message.offset for offset, time_ns in alike if 0 <= message.time_ns - time_ns < _LATEST_NS)
+    first = _first_offsets(capture)
     out = []
     for message in found:
         flow = known[message.connection - 1], message.direction
-        base = 0 if flow in started or not votes[flow] else votes[flow].most_common(1)[0][0]
+        base = 0 if flow in started or not votes[flow] else max(votes[flow], key=lambda one: (one == first.get(flow), votes[flow][one]))
         said = by_offset.get((*flow, base + message.offset))
         if said is None:
             continue
         assert not message.is_whole or message.data == said.data, f"row {message.row} is not {said}"
         out.append(Heard(said, message.row, message.time_ns, message.is_whole))
     return out
+
+
+def _first_offsets(capture: Capture) -> dict[tuple[int, int], int]:
+    """Where the first packet with bytes of each direction begins on the tape."""
+    begun: dict[tuple[int, int], int] = {}
+    found: dict[tuple[int, int], int] = {}
+    for number, packet in zip(capture.laid.connection_of, capture.laid.packets, strict=True):
+        begun.setdefault((number, packet.flow[2]), _seq(packet) + 1)  # the first one is its SYN
+    for place in capture.places:
+        packet, flow = capture.laid.packets[place], (capture.laid.connection_of[place], capture.laid.packets[place].flow[2])
+        if packet.size:
+            found.setdefault(flow, (_seq(packet) - begun[flow]) % 2**32)
+    return found
+
+
+def _seq(packet: Packet) -> int:
+    return int.from_bytes(packet.data[_SEQ : _SEQ + 4], "big")
 
 
 def _connections(engine: Engine, capture: Capture) -> list[int]:
@@ -233,6 +251,7 @@ def disordered(capture: Capture, rng: random.Random) -> Capture:
             order.append(place)
     for at in range(len(order) - 1):
         one, two = packets[order[at]], packets[order[at + 1]]
-        if rng.random() < 0.1 and one.flow == two.flow and one.size and two.size:
+        is_soon = two.time_ns - one.time_ns < _LATEST_NS
+        if rng.random() < 0.1 and is_soon and one.flow == two.flow and one.size and two.size:
             order[at], order[at + 1] = order[at + 1], order[at]
     return Capture(capture.tape, capture.laid, order)
