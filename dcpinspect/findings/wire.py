@@ -18,7 +18,7 @@ from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, bit_names
 from dcpinspect.protocol.flags import OPEN_FLAGS, SNAPSHOT_FLAGS, VBUCKET_STATES
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
-from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY
+from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
 from dcpinspect.protocol.layouts import DCP, LAYOUTS
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode
 from dcpinspect.protocol.statuses import Status
@@ -441,10 +441,19 @@ def _logs(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
 _LOGS = (Opcode.DCP_STREAM_REQ, Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
+def _may_hide_stream_id(batch: MessageBatch) -> Mask:
+    """Holes over the byte that would show a stream-id that the header does not count: where such a message's fields are, nobody knows."""
+    decoded, missing = batch.decoded, batch.missing
+    row = missing.row
+    is_flex = (decoded.magic[row] == Magic.FLEX_REQUEST) & (decoded.framing_size[row] == 0)
+    is_hit = (missing.start <= HEADER_SIZE) & (missing.end > HEADER_SIZE)
+    return np.asarray(is_flex & is_hit & np.isin(decoded.opcode[row], (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)), dtype=np.bool_)
+
+
 def _holed(batch: MessageBatch) -> Iterator[Candidates]:
     """Messages that the capture has in part: what their fields say, which nobody reads where bytes are missing."""
     found: dict[str, dict[int, str]] = {}
-    for row in np.unique(batch.missing.row).tolist():
+    for row in np.unique(batch.missing.row[~_may_hide_stream_id(batch)]).tolist():
         for problem in batch.annotate(row).problems:
             if problem.rule in IDS:
                 found.setdefault(problem.rule, {})[row] = problem.reason

@@ -13,6 +13,7 @@ from dcpinspect.streams.lookup import (
     find_key,
     has_doubt,
     is_late,
+    is_open,
     key_of,
     key_of_message,
     leave,
@@ -114,7 +115,7 @@ def on_request(
     questions[q, s.Q_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
     questions[q, s.Q_STREAM] = st
     if r >= 0:
-        orphans[r, s.R_CONNECTION] = -1
+        orphans[r, s.R_CONNECTION] = s.TAKEN
         copy_answer(st, r, orphans, streams)
         live = keys[k, s.K_LIVE]
         has_passed = live >= 0 and streams[live, s.S_LATEST + s.AT_TIME] > streams[st, s.S_ANSWERED + s.AT_TIME]
@@ -197,6 +198,7 @@ def implicit_stream(st: int, i: int, messages: Ints, streams: Ints) -> int:
             and streams[st, s.S_FILTER] != s.CUT_VALUE
             and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]
             and streams[st, s.S_LATEST + s.AT_TIME] > messages[s.M_PLACE + s.AT_TIME, i]
+            and not 0 < streams[st, s.S_FINISHED + s.AT_TIME] < messages[s.M_PLACE + s.AT_TIME, i]
         ):
             found = st
         st = streams[st, s.S_PREVIOUS]
@@ -307,9 +309,11 @@ def on_answer(
             connections[c, s.C_ORPHANS] += 1
         return
     connections[c, s.C_SLOWEST] = max(connections[c, s.C_SLOWEST], extras[x, s.X_RTT])
+    orphans[r, s.R_CONNECTION] = s.TAKEN
     if status == SUCCESS and streams[st, s.S_ORPHANS] < 0:
         connections[c, s.C_ORPHANS] += 1  # as above, from now on
-    orphans[r, s.R_CONNECTION] = -1
+        orphans[r, s.R_CONNECTION] = s.TAKEN - c
+        counts[s.N_ORPHANS] += 1
     copy_answer(st, r, orphans, streams)
     take_answer(st, k, i, messages, connections, keys, streams, snapshots, anomalies, counts)
     if streams[st, s.S_STATE] == w.ACCEPTED:
@@ -337,7 +341,8 @@ def take_answer(
         keys[k, s.K_PENDING] = -1
     if status != SUCCESS:
         if was_newest:
-            keys[k, s.K_PENDING] = unanswered(streams[st, s.S_ASKED_BEFORE], streams)
+            before = unanswered(streams[st, s.S_ASKED_BEFORE], streams)
+            keys[k, s.K_PENDING] = before if before > keys[k, s.K_LIVE] else -1
         streams[st, s.S_ANSWER] = w.A_ROLLBACK if status == ROLLBACK else w.A_REFUSED
         if streams[st, s.S_STATE] == w.REQUESTED:
             streams[st, s.S_STATE] = w.NOT_ACCEPTED
@@ -377,7 +382,10 @@ def on_close(
         return
     st, pending = keys[k, s.K_LIVE], keys[k, s.K_PENDING]
     if kind == s.CLOSE:
-        if pending >= 0 and streams[pending, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]:
+        opaque = messages[s.M_OPAQUE, i]
+        is_lives = st >= 0 and is_open(streams[st, s.S_STATE]) and streams[st, s.S_OPAQUE] == opaque
+        is_pendings = pending >= 0 and streams[pending, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]
+        if is_pendings and (streams[pending, s.S_OPAQUE] == opaque or not is_lives):
             st = pending
         for _ in range(BACK):
             if st < 0 or streams[st, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]:
@@ -389,6 +397,7 @@ def on_close(
             streams[st, s.S_STATE] = w.CLOSING
         if streams[st, s.S_CLOSED_ROW] < 0:
             streams[st, s.S_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+            streams[st, s.S_CLOSED_TIME] = messages[s.M_PLACE + s.AT_TIME, i]
         if is_late(i, messages, connections):
             streams[st, s.S_LOSSES] = -1  # the answer may have passed already
         return

@@ -144,7 +144,7 @@ def on_collection(
     if entries[h, H_SNAPSHOT] == OVER and messages[s.M_SEQNO, i] > entries[h, H_SEQNO]:
         tell(w.AFTER_COLLECTION_END, i, h, collection, entries[h, H_SEQNO], messages, entries, anomalies, counts)
     elif entries[h, H_SNAPSHOT] == NEW:
-        from_zero = streams[st, s.S_START] == s.LEAST and streams[st, s.S_FLAGS] & FROM_LATEST == 0
+        from_zero = streams[st, s.S_FORM] > 0 and streams[st, s.S_START] == s.LEAST and streams[st, s.S_FLAGS] & FROM_LATEST == 0
         # on disk a later end, behind this snapshot, may have taken the place of the beginning
         is_memory = n >= 0 and snapshots[n, s.N_FLAGS] & DISK == 0
         if from_zero and is_memory and remembers_all(st, streams, marks):
@@ -176,7 +176,9 @@ def on_completion(
     if not is_certain or n < 0 or snapshots[n, s.N_FLAGS] & (MEMORY | DISK) != MEMORY:
         return
     # what the client had before, and what came from disk, need not have shown the prepare
-    is_covered = prepared <= streams[st, s.S_START] or prepared <= snapshots[n, s.N_DISK_END] or prepared <= keyless
+    is_covered = (
+        streams[st, s.S_FORM] == 0 or prepared <= streams[st, s.S_START] or prepared <= snapshots[n, s.N_DISK_END] or prepared <= keyless
+    )
     if not is_covered and streams[st, s.S_FLAGS] & FROM_LATEST == 0 and remembers_all(st, streams, marks):
         tell(w.COMMIT_WITHOUT_PREPARE, i, -1, messages[s.M_SEQNO, i], prepared, messages, entries, anomalies, counts)
 

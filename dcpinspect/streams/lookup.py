@@ -255,23 +255,12 @@ def is_reopened(st: int, orphans: Ints, connections: Ints, streams: Ints, counts
         r = number % len(orphans)
         if orphans[r, s.R_PLACE + s.AT_ROW] < streams[st, s.S_LATEST + s.AT_ROW]:
             break
-        if orphans[r, s.R_CONNECTION] == c and orphans[r, s.R_STATUS] == 0:
+        is_any_sid = streams[st, s.S_SID] >= 0 and orphans[r, s.R_CONNECTION] == s.TAKEN - c
+        if (orphans[r, s.R_CONNECTION] == c or is_any_sid) and orphans[r, s.R_STATUS] == 0:
             left -= 1
             if orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]:
                 return True
     return False
-
-
-@inline
-def may_be_closed(st: int, connections: Ints, streams: Ints) -> bool:
-    """Whether stream ``st`` may be over, and the next of its opaque begun, in what was lost since its latest message.
-
-    The client closed it, or a stream that nobody knows.
-    """
-    c = streams[st, s.S_CONNECTION]
-    if streams[st, s.S_LOSSES] == losses_of(c, connections):
-        return False
-    return bool(streams[st, s.S_STATE] == w.CLOSING or connections[c, s.C_CLOSED_TIME] >= streams[st, s.S_LATEST + s.AT_TIME])
 
 
 @inline
@@ -282,6 +271,41 @@ def unanswered(st: int, streams: Ints) -> int:
             break
         st = streams[st, s.S_ASKED_BEFORE]
     return int(st) if st >= 0 and streams[st, s.S_STATE] == w.REQUESTED else -1
+
+
+@inline
+def may_be_asked(st: int, i: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> bool:
+    """Whether stream ``st`` may have been asked for again in what was lost before message ``i`` since its latest one.
+
+    A request for its vbucket, of its opaque and of a stream-id that nobody knows, has no answer.
+    """
+    c = streams[st, s.S_CONNECTION]
+    if streams[st, s.S_SID] < 0 or streams[st, s.S_LOSSES] == losses_of(c, connections):
+        return False
+    k = find_key(c, streams[st, s.S_VBUCKET], -1, seed, slots, keys)
+    asked = keys[k, s.K_PENDING] if k >= 0 else -1
+    for _ in range(BACK):
+        asked = unanswered(asked, streams)
+        if asked < 0 or streams[asked, s.S_OPENED + s.AT_TIME] < streams[st, s.S_LATEST + s.AT_TIME]:
+            break
+        is_before = streams[asked, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]
+        if is_before and streams[asked, s.S_OPAQUE] == streams[st, s.S_OPAQUE] and streams[asked, s.S_ORPHANS] < 0:
+            return True
+        asked = streams[asked, s.S_ASKED_BEFORE]
+    return False
+
+
+@inline
+def may_be_closed(st: int, i: int, messages: Ints, connections: Ints, streams: Ints) -> bool:
+    """Whether stream ``st`` may be over, and the next of its opaque begun, in what was lost before message ``i`` since its latest one.
+
+    The client closed it, or a stream that nobody knows.
+    """
+    c = streams[st, s.S_CONNECTION]
+    if streams[st, s.S_LOSSES] == losses_of(c, connections):
+        return False
+    is_closing = w.CLOSING <= streams[st, s.S_STATE] <= w.DRAINING and streams[st, s.S_CLOSED_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]
+    return bool(is_closing or connections[c, s.C_CLOSED_TIME] >= streams[st, s.S_LATEST + s.AT_TIME])
 
 
 @inline
@@ -337,7 +361,8 @@ def route(
         )
         if (
             not is_other
-            and not may_be_closed(live, connections, streams)
+            and not may_be_asked(live, i, seed, messages, connections, slots, keys, streams)
+            and not may_be_closed(live, i, messages, connections, streams)
             and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots)
         ):
             return int(live)

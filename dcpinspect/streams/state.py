@@ -91,8 +91,8 @@ without a stream-id, the newest stream of its vbucket that has one, or -1."""
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
     S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_WHOLE, S_DISK_END, S_ACKNOWLEDGED,
     S_ACKNOWLEDGED_AT, _, _, _, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, S_WITH_SID_BEFORE,
-    S_BEGUN_ROW, STREAM,
-) = range(75)  # fmt: skip
+    S_BEGUN_ROW, S_CLOSED_TIME, STREAM,
+) = range(76)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured or cannot be read. S_FILTER: number of the parsed value of the request, -1 for none, or CUT_VALUE. S_SEEN: seqnos received.
@@ -102,7 +102,8 @@ S_SUSPENDED: something was lost since the last marker. S_DISORDER: what was lost
 of it was lost, from its answer on. S_DISK_END: greatest end of a snapshot from disk. S_ACKNOWLEDGED: seqno up to which a replica has said
 to have all prepares; S_ACKNOWLEDGED_AT: where. S_ASKED_BEFORE: stream of the request before this one of the same key that had no answer by
 then, or -1. S_WITH_SID_BEFORE: stream before this one of the same vbucket that has a stream-id, or -1. S_BEGUN_ROW: of the
-message that brought the stream here first; its request may have been read later."""
+message that brought the stream here first; its request may have been read later. S_CLOSED_ROW, S_CLOSED_TIME: of the client's request to
+close it."""
 
 UNREAD_SEQNO = GREATEST
 """S_ROLLBACK where the answer is there, but not its seqno."""
@@ -159,7 +160,9 @@ Q_ROW, Q_STREAM, QUESTION = range(3)
 """Stream requests, in order of their rows, and the stream that each of them opened, or proved to have opened."""
 
 R_CONNECTION, R_OPAQUE, R_STATUS, R_ROLLBACK, R_LOG, R_PLACE, _, _, _, ORPHAN = range(10)
-"""An answer to a stream request that had not been read by then: requests may be held back by a gap before them."""
+"""An answer to a stream request that had not been read by then: requests may be held back by a gap before them. R_CONNECTION: TAKEN once
+it found its request; less the connection where the stream-id of that is not known."""
+TAKEN = -1
 ORPHANS = 2048
 """Such answers remembered, the latest ones."""
 

@@ -180,7 +180,8 @@ class Tracker:
         clients = {number: owner.name for number, owner in owners.items()}
         starved = {number: flow.is_full for number, flow in flows.items()}
         high_seqnos = _high_seqnos(sessions, clients)
-        ends = _with_high_seqnos(Ends.of(streams, state.connections, by_number, starved), streams, clients, high_seqnos)
+        ends = Ends.of(streams, state.connections, by_number, starved)
+        ends = _with_high_seqnos(ends, streams, clients, high_seqnos, _deaf_since(clients, state.connections, losses, by_number))
         vague = Vague(streams, state.connections, by_number, sessions, clients)
         extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
@@ -309,11 +310,27 @@ def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[
     return found
 
 
-def _with_high_seqnos(ends: Ends, streams: Table, clients: dict[int, str], high_seqnos: dict[tuple[str, int], HighSeqno]) -> Ends:
+def _deaf_since(clients: dict[int, str], connections: Table, losses: Table, links: Mapping[int, Link]) -> dict[str, int]:
+    """When something that each client was told last was not captured; nothing for those of whom all was."""
+    found: dict[str, int] = {}
+    told = losses[losses[:, s.L_DIRECTION] == connections[losses[:, s.L_CONNECTION], s.C_PRODUCER]]
+    for number, time_ns in told[:, [s.L_CONNECTION, s.L_AFTER_TIME]].tolist():
+        if number in clients:
+            found[clients[number]] = max(time_ns, found.get(clients[number], 0))
+    for number, client in clients.items():
+        if links[number].lost_at_end[max(0, int(connections[number, s.C_PRODUCER]))] is not None:
+            found[client] = s.GREATEST
+    return found
+
+
+def _with_high_seqnos(
+    ends: Ends, streams: Table, clients: dict[int, str], high_seqnos: dict[tuple[str, int], HighSeqno], deaf: dict[str, int]
+) -> Ends:
+    """``deaf``: until when each client may have been told of others: a rollback takes some back."""
     if high_seqnos:
         for row, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
             high = high_seqnos.get((clients.get(connection, ""), vbucket))
-            if high is not None:
+            if high is not None and high.at.time_ns > deaf.get(clients.get(connection, ""), 0):
                 ends.high_seqno[row] = high.seqno + s.LEAST
                 ends.high_time[row] = high.at.time_ns
     return ends

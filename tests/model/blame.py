@@ -66,10 +66,11 @@ def answers(tape: Tape) -> dict[Said, Said | None]:
     return found
 
 
-def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, is_whole: bool = False) -> list[str]:
+def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, torn: Collection[int] = (), is_whole: bool = False) -> list[str]:
     """Findings worse than a note for which nothing that was said accounts.
 
     ``is_whole``: nothing is missing up to the end of the capture, so that what was not heard was not said by then.
+    ``torn``: connections of the reading that are two on the tape, and nothing tells.
     ``vanished``: connections whose end is missing without a trace; a reading sees ones on which nobody says anything any more.
     """
     by_row = {one.row: one.said for one in found.heard}
@@ -78,7 +79,7 @@ def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, is_who
     said_by_then = {one.said for one in found.heard} if is_whole else {one for one in tape.said if one.time_ns <= until_ns}
     out = []
     for finding in found.findings:
-        if finding.severity != "note":
+        if finding.severity != "note" and not {*finding.connections} & {*torn}:
             said = [by_row[place.row] for place in finding.places if place.row in by_row]
             if finding.places and not said and finding.rule in ACCOUNTS:
                 continue  # without a SYN, and too little of it read to know which connection of its addresses this is
@@ -89,13 +90,15 @@ def unfounded(tape: Tape, found: Read, vanished: Collection[int] = (), *, is_who
                 is_absence = bool(said) and said[0].connection in vanished
             if finding.rule == "flow-control-stall":
                 is_absence = bool(said) and said[0].connection in vanished
-            if not is_absence and not _is_accounted_for(found, tape, finding, said, answered):
+            if not is_absence and not _is_accounted_for(found, tape, finding, said, answered, vanished):
                 rows = [place.row for place in finding.places]
                 out.append(f"check {finding.rule}: {finding.severity} {finding.where}: {finding.message} rows={rows}")
     return out
 
 
-def _is_accounted_for(found: Read, tape: Tape, finding: Finding, said: Sequence[Said], answered: Mapping[Said, Said | None]) -> bool:
+def _is_accounted_for(
+    found: Read, tape: Tape, finding: Finding, said: Sequence[Said], answered: Mapping[Said, Said | None], vanished: Collection[int]
+) -> bool:
     """Whether one of the messages that a finding points at, or the answer to it, says what it says."""
     if finding.rule == "closed-before-stream-end":
         asked = {(one.connection, one.to_server) for one in said if one.name == "dcp_stream_req" and one.side == "request"}
@@ -109,7 +112,9 @@ def _is_accounted_for(found: Read, tape: Tape, finding: Finding, said: Sequence[
         return any(Counter(one.parts["vbucket"] for one in told)[vbucket] >= 2 for vbucket in finding.vbuckets)
     if finding.rule == "missing-response":
         until_ns = max((one.said.time_ns for one in found.heard), default=0)
-        return any(one in answered and ((answer := answered[one]) is None or answer.time_ns > until_ns) for one in said)
+        heard = {one.said for one in found.heard}
+        is_gone = any(one.connection in vanished and answered.get(one) not in heard for one in said)
+        return is_gone or any(one in answered and ((answer := answered[one]) is None or answer.time_ns > until_ns) for one in said)
     accounts = ACCOUNTS.get(finding.rule)
     return accounts is not None and any(accounts(one) for each in said for one in (each, answered.get(each)) if one is not None)
 

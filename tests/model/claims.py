@@ -47,7 +47,10 @@ _ASKED = {("dcp_stream_req", "request"): "asked", ("dcp_stream_req", "response")
 
 
 class Claims:
-    """Compares one reading with the truth; ``wrong`` lists what it must not have said."""
+    """Compares one reading with the truth; ``wrong`` lists what it must not have said.
+
+    ``torn``: connections of which nothing is compared.
+    """
 
     def __init__(self, truth: Tables, rows: dict[Said, int], capture: Capture, found: Read) -> None:
         """``rows``: row of each message in the whole capture."""
@@ -57,8 +60,8 @@ class Claims:
         self._snapshots: dict[int, Snapshot] = {one.row: one for stream in truth.streams for one in stream.snapshots}
         self._numbers = {number: index + 1 for number, index in enumerate(found.connections, 1)}
         """Number in the whole capture of each connection of the damaged one."""
-        torn = self._torn()
-        self._tables = {name: [r for r in found.tables[name] if r["connection"] not in torn] for name in _TABLES}
+        self.torn = self._torn()
+        self._tables = {name: [r for r in found.tables[name] if r["connection"] not in self.torn] for name in _TABLES}
         self._opened = {one.said.connection + 1 for one in found.heard if one.said.name == "dcp_open" and one.is_whole}
         self._silent = {number + 1 for number in capture.cut_short}
         self._names = {row: _ASKED.get((said.name, said.side), said.name) for said, row in rows.items()}

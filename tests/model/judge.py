@@ -70,7 +70,8 @@ def judged(damage: str, choices: Sequence[int], seed: int) -> tuple[Capture, lis
         return left, all_differences(truth(left, found.heard), found.tables) + unfounded(left.tape, found, vanished, is_whole=True)
     heard = read(capture).heard
     rows: dict[Said, int] = {one.said: one.row for one in heard}
-    return left, Claims(truth(capture, heard), rows, left, found).wrong + unfounded(left.tape, found, left.cut_short)
+    claims = Claims(truth(capture, heard), rows, left, found)
+    return left, claims.wrong + unfounded(left.tape, found, left.cut_short, torn=claims.torn)
 
 
 def complaint(damage: str, seed: int, *, times: int = 1, tries: int = 150, about: str = "") -> str | None:
