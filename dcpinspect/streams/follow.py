@@ -9,6 +9,7 @@ from dcpinspect.streams.lookup import (
     BACK,
     FROM_LATEST,
     accept,
+    asked_before,
     copy_place,
     find_key,
     has_doubt,
@@ -402,13 +403,21 @@ def on_close(
             streams[st, s.S_LOSSES] = -1  # the answer may have passed already
         return
     is_good = messages[s.M_EXTRA, i] == SUCCESS and connections[c, s.C_END_ON_CLOSE] != 1
-    is_asked = pending >= 0 and streams[pending, s.S_STATE] == w.REQUESTED and streams[pending, s.S_CLOSED_ROW] >= 0
-    if is_asked and messages[s.M_EXTRA, i] == SUCCESS and has_doubt(pending, connections, streams):
+    asked = asked_before(pending, i, messages, streams)
+    is_closing = asked >= 0 and streams[asked, s.S_CLOSED_ROW] >= 0
+    if is_closing and messages[s.M_EXTRA, i] == SUCCESS and has_doubt(asked, connections, streams):
         # what is closed was open: its answer was lost
         leave(k, keys, connections, streams, snapshots)
-        keys[k, s.K_LIVE], keys[k, s.K_PENDING] = pending, -1
-        accept(pending, i, messages, streams)
-        st = pending
+        keys[k, s.K_LIVE] = asked
+        if asked == pending:
+            keys[k, s.K_PENDING] = -1
+        accept(asked, i, messages, streams)
+        st = asked
+    is_asked = st >= 0 and streams[st, s.S_CLOSED_ROW] >= 0
+    if is_asked and messages[s.M_EXTRA, i] == SUCCESS and streams[st, s.S_LOSSES] != losses_of(c, connections):
+        # it was open until now, whatever was lost before
+        streams[st, s.S_LOSSES] = losses_of(c, connections)
+        taint(st, streams, snapshots)
     if st >= 0 and is_good and w.ACCEPTED <= streams[st, s.S_STATE] <= w.CLOSING:
         streams[st, s.S_STATE] = w.DRAINING
         streams[st, s.S_REASON] = 1

@@ -108,3 +108,23 @@ def test_within_a_round_trip_nobody_knows_which_was_first() -> None:
     talk.wait(0.5)
     asked.mutation(3, "k")
     assert found(talk) == []
+
+
+def test_one_acknowledgement_is_for_a_snapshot_and_its_history() -> None:
+    talk = opened(change_streams="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "disk", "checkpoint", "ack")
+    stream.mutation(1, "k")
+    stream.snapshot(0, 3, "disk", "checkpoint", "history", "ack")
+    stream.mutation(3, "k")
+    goes_on(talk)
+    assert [rule for rule, _ in found(talk)] == ["ack-missing"]
+    talk, stream = opened(change_streams="true"), stream
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "disk", "checkpoint", "ack")
+    stream.mutation(1, "k")
+    stream.snapshot(0, 3, "disk", "checkpoint", "history", "ack")
+    stream.mutation(3, "k")
+    stream.snapshot_received()
+    goes_on(talk)
+    assert found(talk) == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.findings.finding import Finding
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in
+from tests.streams.told import Told, opened, packets
 
 RULES = ("rollback-not-followed", "orphaned-vbucket", "oso-resume-point")
 LOG = ((0xB, 100), (0xA, 0))
@@ -247,3 +247,16 @@ def test_the_end_of_the_snapshot_may_be_in_a_hole() -> None:
 
 def test_what_the_server_chooses_is_not_resumed() -> None:
     assert found(broken(), resumed(17, "from-latest")) == []
+
+
+@pytest.mark.parametrize(("status", "orphans"), [(0, []), (7, ["orphaned-vbucket"])])
+def test_a_vbucket_that_is_open_already_on_another_connection_is_not_orphaned(status: int, orphans: list[str]) -> None:
+    other = opened("dcp:2", port=50_001)
+    other.stream(7, start=5, status=status)
+    other.wait(20)
+    other.noop()
+    first = ended("state-changed")
+    first.wait(15)
+    first.noop()
+    captured = sorted([*packets(other), *packets(first)], key=lambda packet: packet.time_ns)
+    assert [one.rule for one in found_in(captured, rules=RULES)] == orphans

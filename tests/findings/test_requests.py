@@ -12,8 +12,8 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.snappy import encode_snappy
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings
-from tests.streams.told import Told, opened
+from tests.findings.checked import findings, found_in
+from tests.streams.told import Told, opened, packets
 
 NEW, OLD = 0xB, 0xA
 LOG = ((NEW, 100), (OLD, 0))
@@ -179,6 +179,18 @@ def test_a_request_that_was_under_way_when_the_rollback_was_told_is_no_answer_to
     talk.stream_request(7, 41, start=150, uuid=OLD, waits=False)
     talk.stream_answer(first, rollback=100)
     assert [one for one in warnings(talk) if one.rule == "rollback-not-honoured"] == []
+
+
+@pytest.mark.parametrize(("node", "rules"), [("node1", ["rollback-not-honoured"]), ("node2", [])])
+def test_what_one_node_says_is_not_what_another_was_asked_after(node: str, rules: list[str]) -> None:
+    first = opened()
+    first.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    second = opened(port=50_001)
+    second.server = node
+    second.wait(1)
+    second.stream(7, start=150, snapshot=(150, 150), uuid=OLD)
+    captured = sorted([*packets(first), *packets(second)], key=lambda packet: packet.time_ns)
+    assert [one.rule for one in found_in(captured, rules=["rollback-not-honoured"])] == rules
 
 
 def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:

@@ -97,13 +97,15 @@ class Claims:
     def _joined(self) -> dict[int, list[Stream]]:
         """Of each true stream by its id, itself and those of its opaque that nothing which was read tells from it.
 
-        The request of the next one does, the stream end, and its answer where the producer was heard on this one before.
+        The request of the next one does, if it was read before what follows it; the stream end; and its answer where the producer was
+        heard on this one before.
         """
         rows: dict[int, dict[str, list[int]]] = {}
-        for row in sorted({self._rows[one.said] for one in self._heard.values() if one.said in self._rows}):
+        for read_row, one in sorted(self._heard.items()):
+            row = self._rows.get(one.said, 0)
             if row in self._truth.stream_of:
                 of_stream = rows.setdefault(id(self._truth.stream_of[row]), {})
-                of_stream.setdefault(self._names[row], []).append(row)
+                of_stream.setdefault(self._names[row], []).append(read_row)
         out: dict[int, list[Stream]] = {}
         newest: dict[tuple[object, ...], list[Stream]] = {}
         for stream in self._truth.streams:
@@ -111,7 +113,12 @@ class Claims:
             read, chain = rows.get(id(stream), {}), newest.get(place, [])
             before = [rows.get(id(one), {}) for one in chain]
             is_heard = any(names - {"asked", "dcp_close_stream"} for names in map(set, before))
-            is_other = "asked" in read or ("answered" in read and is_heard) or any("dcp_stream_end" in names for names in before)
+            follows = [row for name, own in read.items() if name not in ("asked", "dcp_close_stream") for row in own]
+            is_other = (
+                ("asked" in read and read["asked"][0] < min(follows, default=1 << 62))
+                or ("answered" in read and is_heard)
+                or any("dcp_stream_end" in names for names in before)
+            )
             if chain and chain[-1].record["opaque"] == stream.record["opaque"] and not is_other:
                 chain.append(stream)
             elif chain and stream.state in ("rolled-back", "refused") and stream.record["opaque"] != chain[-1].record["opaque"]:

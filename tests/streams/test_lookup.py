@@ -371,3 +371,124 @@ def test_a_refusal_that_may_be_its_own_gives_a_request_no_stream() -> None:
     stream.snapshot(0, 8, "memory")
     stream.mutation(4, "k")
     assert tables(talk).anomalies == []
+
+
+HEADER = 54 + 24
+"""Bytes of a packet with only the header of its message."""
+
+
+def test_a_request_of_which_only_the_header_was_captured_is_a_stream() -> None:
+    talk = opened()
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(5, "a")
+    stream.end("ok")
+    again = talk.stream(7, start=5, opaque=9, value={"collections": ["0"]})
+    again.snapshot(5, 8, "memory")
+    again.mutation(8, "b")
+    captured = packets(talk)
+    place = next(place for place in range(len(captured) - 1, 0, -1) if captured[place].data[HEADER - 23 : HEADER - 22] == b"\x53")
+    whole = Seen(captured).streams
+    captured[place - 2] = captured[place - 2].cut(HEADER)
+    first, second = Seen(captured).streams
+    assert first == whole[0]
+    assert (second["requested_start"], second["snapshot_start"], second["request_flags"], second["filter"]) == (None,) * 4
+    assert (second["answer"], second["items"], second["last_seqno"]) == ("accepted", 1, 8)
+    assert second["open_row"] == whole[1]["open_row"]
+
+
+def test_such_a_request_may_be_unanswered_or_refused() -> None:
+    for status, answer in ((None, "unanswered"), (7, "refused")):
+        talk = opened()
+        stream = talk.stream_request(7, 9)
+        if status is not None:
+            talk.stream_answer(stream, status=status)
+        captured = packets(talk)
+        place = next(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
+        captured[place] = captured[place].cut(HEADER)
+        (record,) = Seen(captured).streams
+        assert (record["answer"], record["requested_end"], record["items"]) == (answer, None, 0)
+
+
+def closed_around(where: str) -> list[tuple[int, int | None]]:
+    """A stream that is closed, and asked for again in a hole, under the same opaque: how many items the two have."""
+    talk = opened()
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "a")
+    if where == "answered":
+        stream.close()
+    elif where == "asked":
+        talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=9))
+    with talk.lost():
+        if where == "asked":
+            talk.answer("dcp_close_stream", 9)
+        elif where == "lost":
+            stream.close()
+        again = talk.stream(7, start=1, opaque=9)
+        again.snapshot(1, 9, "memory")
+    again.mutation(3, "b")
+    again.mutation(4, "c")
+    return [(record["items"], record["first_seqno"]) for record in tables(talk).streams]
+
+
+def test_what_follows_a_close_and_a_hole_may_be_of_the_next_stream() -> None:
+    assert closed_around("asked") == [(1, 1), (2, 3)]
+    assert closed_around("answered") == [(1, 1), (2, 3)]
+    assert closed_around("lost") == [(3, 1)]  # nothing tells
+
+
+def test_the_close_of_a_stream_is_not_that_of_the_second_request_for_it() -> None:
+    talk = opened(send_stream_end_on_client_close_stream="true")
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "a")
+    second = talk.stream_request(7, 77)
+    with talk.lost():
+        talk.stream_answer(second, status=2)
+    stream.close()
+    stream.end("closed")
+    first, refused = tables(talk).streams
+    assert (first["end_reason"], first["verdict"], first["items"]) == ("closed", "ended", 1)
+    assert (refused["answer"], refused["verdict"]) == ("unknown", "unknown-capture")
+
+
+def test_a_stream_that_is_closed_was_open_although_its_answer_was_lost() -> None:
+    talk = opened()
+    stream = talk.stream_request(7, 9)
+    with talk.lost():
+        talk.stream_answer(stream)
+    stream.close()
+    again = talk.stream(7, opaque=9)
+    again.snapshot(0, 1, "memory")
+    again.mutation(1, "a")
+    assert [(record["items"], record["end_reason"]) for record in tables(talk).streams] == [(0, "closed"), (1, None)]
+
+
+def test_a_second_request_that_is_refused_leaves_the_first_one_waiting() -> None:
+    talk = opened()
+    stream = talk.stream_request(7, 9)
+    with talk.lost():
+        talk.stream_answer(stream)
+    talk.stream(7, opaque=77, status=2)
+    stream.snapshot(0, 1, "memory")
+    stream.mutation(1, "a")
+    assert [(record["items"], record["answer"]) for record in tables(talk).streams] == [(1, "unknown"), (0, "refused")]
+
+
+def test_a_request_whose_stream_id_was_cut_off_may_have_begun_another_stream_of_its_opaque() -> None:
+    talk = opened(enable_stream_id="true")
+    stream = talk.stream(7, opaque=9, value={"sid": 1})
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "a")
+    with talk.lost():
+        stream.end("too-slow")
+    again = talk.stream_request(7, 9, start=1, value={"sid": 1})
+    with talk.lost():
+        talk.stream_answer(again)
+        again.snapshot(1, 9, "memory")
+    again.mutation(3, "b")
+    captured = packets(talk)
+    place = max(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
+    captured[place] = captured[place].cut(HEADER + 48)
+    assert [(record["sid"], record["items"]) for record in Seen(captured).streams] == [(1, 1), (None, 0), (1, 1)]

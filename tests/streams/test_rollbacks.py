@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.streams.told import opened, tables
+from tests.findings.checked import found_in
+from tests.streams.told import Seen, opened, packets, tables
 
 NEW, OLD = 0xB, 0xA
 LOG = [(NEW, 100), (OLD, 0)]
@@ -71,3 +72,17 @@ def test_a_log_in_a_hole_explains_nothing() -> None:
     with talk.lost():
         talk.stream(7, log=LOG)
     assert [one["cause"] for one in tables(talk).rollbacks] == ["unknown"]
+
+
+def test_a_rollback_whose_seqno_was_cut_off() -> None:
+    talk = opened()
+    talk.stream(7, start=150, rollback=100)
+    captured = packets(talk)
+    place = max(place for place, packet in enumerate(captured) if packet.size == 32)
+    captured[place] = captured[place].cut(54 + 24 + 4)
+    seen = Seen(captured)
+    (stream,) = seen.streams
+    assert (stream["answer"], stream["rollback_seqno"], stream["verdict"]) == ("rollback", None, "rolled-back")
+    assert (seen.rollbacks, seen.gaps, seen.anomalies) == ([], [], [])
+    (found,) = found_in(captured, rules=["rollback"])
+    assert (found.cause, found.message) == ("unknown", "asked 150, told to roll back: the capture lacks the seqno")

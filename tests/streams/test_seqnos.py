@@ -143,3 +143,16 @@ def test_below_the_start_the_greatest_that_came_is_the_last() -> None:
         stream.mutation(seqno, f"k{seqno}")
     (found,) = tables(talk).streams
     assert (found["items"], found["first_seqno"], found["last_seqno"]) == (3, 7, 9)
+
+
+def test_a_stream_from_latest_may_begin_with_the_seqno_that_its_marker_names() -> None:
+    talk = opened()
+    stream = talk.stream(7, flags=["from-latest"])
+    stream.snapshot(10, 12, "memory")
+    stream.mutation(10, "a")
+    stream.mutation(12, "b")
+    seen = tables(talk)
+    assert seen.anomalies == []
+    assert [(gap["after_seqno"], gap["before_seqno"]) for gap in seen.gaps] == [(10, 12)]
+    stream.mutation(10, "a")
+    assert tables(talk).anomalies == ["seqno-not-increasing"]

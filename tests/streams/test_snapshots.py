@@ -245,3 +245,17 @@ def test_what_came_last_in_a_snapshot_is_known_if_nothing_was_lost_after_it(lost
     stream.snapshot(6, 9, "memory", "checkpoint")
     stream.mutation(9, "z")
     assert tables(talk).snapshots[0]["state"] == state
+
+
+@pytest.mark.parametrize(("state", "expected"), [("active", "complete"), ("replica", "unknown")])
+def test_a_snapshot_of_a_replica_may_have_been_continued_in_a_hole(state: str, expected: str) -> None:
+    talk = opened()
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 9}]}, state=state)
+    stream = talk.stream(7)
+    stream.snapshot(0, 5, "disk", "checkpoint")
+    stream.mutation(1, "a")
+    with talk.lost():
+        stream.snapshot(3, 5, "memory")
+        stream.mutation(3, "b")
+    stream.mutation(5, "c")
+    assert last_of(talk)["state"] == expected

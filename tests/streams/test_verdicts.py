@@ -243,3 +243,22 @@ def test_a_message_that_nobody_can_read_may_have_been_the_last_of_its_snapshot()
     captured[-2] = captured[-2].cut(54 + 24 + 4)
     (record,) = Seen(captured).streams
     assert (record["items"], record["verdict"]) == (2, "unknown-capture")
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(None, "behind"), ("marker", "unknown-capture"), ("seqno", "caught-up")])
+def test_a_stream_is_not_behind_where_a_marker_or_a_newer_seqno_may_be_lost(lost: str | None, expected: str) -> None:
+    talk, stream = started("memory")
+    stream.mutation(5, "e")
+    talk.high_seqnos({7: 9})
+    if lost == "marker":
+        with talk.lost():
+            stream.snapshot(6, 9, "disk")
+        stream.mutation(6, "f")
+    talk.wait(30)
+    talk.noop()
+    other = opened("test:2", port=50_001)
+    if lost == "seqno":
+        with other.lost():
+            other.high_seqnos({7: 5})
+    other.noop()
+    assert tables(talk, other).streams[-1]["verdict"] == expected

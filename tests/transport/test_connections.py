@@ -8,7 +8,7 @@ import pytest
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import COLUMNS
 from tests import builders
-from tests.builders import ACK, RST, SYN, Conversation, Segment
+from tests.builders import ACK, FIN, RST, SYN, Conversation, Segment
 
 
 def ends(tmp_path: Path, segments: list[Segment]) -> list[tuple[str, str, str]]:
@@ -80,6 +80,32 @@ def test_two_segments_far_out_of_the_window_are_a_new_connection(tmp_path: Path)
     second.stream(False, b"second half", sizes=(7,), ack_every=0)
     streams = reused(tmp_path, first, second).streams
     assert (streams[1, 1], streams[2, 1]) == (b"first", b"second half")
+
+
+@pytest.mark.parametrize(
+    ("flags", "by_client", "apart", "connections"),
+    [
+        (FIN | ACK, True, 1 << 17, 2),
+        (FIN | ACK, True, 1 << 15, 1),
+        (RST, False, 2 << 20, 2),
+        (RST, False, 1 << 19, 1),
+        (0, True, 2 << 20, 1),
+    ],
+)
+def test_what_lies_far_behind_the_end_of_a_connection_is_of_the_next_one(
+    tmp_path: Path, flags: int, by_client: bool, apart: int, connections: int
+) -> None:
+    first = Conversation(client_isn=1_000, server_isn=1_000)
+    first.handshake()
+    first.stream(by_client, b"first")
+    if flags:
+        first.send(True, flags=flags)
+    second = Conversation(client_isn=1_000 + apart, server_isn=1_000 + apart)
+    second.stream(by_client, b"second half", sizes=(7,), ack_every=0)
+    streams = reused(tmp_path, first, second).streams
+    assert max(connection for connection, _ in streams) == connections
+    if connections == 2:
+        assert {*streams.values()} == {b"", b"first", b"second half"}
 
 
 def test_bytes_of_a_far_off_segment_are_released_by_the_one_that_shows_what_it_was(tmp_path: Path) -> None:
