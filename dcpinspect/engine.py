@@ -16,7 +16,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.coverage import Coverage, coverage
 from dcpinspect.growing import grown
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
-from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
 from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, joined
@@ -281,7 +281,8 @@ class Engine:
         losses = _losses(lost, order)
         after_loss = np.zeros(len(order), dtype=np.bool_)
         after_loss[losses.before] = True
-        decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss)
+        holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
+        decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss, holes)
         row = self._numbering.rows(release[order], connections, at_end=at_end)
         pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns, after_loss)
         vbucket, from_request = _vbuckets(decoded, pairs)

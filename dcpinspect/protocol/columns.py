@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,30 @@ def numbers_at(data: npt.NDArray[np.uint8], places: Rows, size: int) -> Array:
         return np.zeros(0, dtype=np.uint64)
     window: Array = np.ndarray((len(data) - size + 1,), f">u{size}", data, 0, (1,))
     return window[places].astype(np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """Ranges [start, end) of a buffer that the capture lacks, in order."""
+
+    start: Rows
+    end: Rows
+
+    @classmethod
+    def of(cls, start: Rows, end: Rows) -> Self:
+        """From ranges in any order; no two have a byte in common."""
+        order = np.argsort(start, kind="stable")
+        return cls(start[order], end[order])
+
+    def hit(self, at: Rows, size: Rows | int) -> Mask:
+        """Which of the ranges of ``size`` bytes at these places lack any."""
+        if not len(self.start):
+            return np.zeros(len(at), dtype=np.bool_)
+        place = np.searchsorted(self.start, at + size, side="left") - 1
+        return np.asarray((place >= 0) & (self.end[np.maximum(place, 0)] > at), dtype=np.bool_)
+
+
+NO_HOLES = Holes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 class LazyColumns(Mapping[str, Numbers]):

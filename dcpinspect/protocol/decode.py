@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
-from dcpinspect.protocol.columns import Array, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
+from dcpinspect.protocol.columns import NO_HOLES, Array, Holes, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Slot
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
@@ -51,6 +51,9 @@ _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
 
+_LONGEST_PREFIX = 5
+"""Bytes of a key that may be its collection id."""
+
 _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
 
@@ -74,15 +77,18 @@ class Decoded:
         incomplete: Mask,
         sessions: Sessions,
         after_gap: Mask | None = None,
+        holes: Holes = NO_HOLES,
     ) -> None:
         """Decode the messages that begin at ``start``, in row order.
 
         ``data`` holds all of each message, with zeros for what the capture lacks (``incomplete`` rows).
-        ``after_gap`` are rows before which bytes of their direction could not be read.
+        ``after_gap`` are rows before which bytes of their direction could not be read. Numbers that reach into one of the ``holes`` of
+        the buffer are not known.
         """
         self._data = data
         self._start = start
         self._incomplete = incomplete
+        self._holes = holes
         headers = HeaderColumns(data, start)  # says what these are
         self.magic, self.opcode, self.datatype = headers.magic, headers.opcode, headers.datatype
         self.is_response, self.is_server = headers.is_response, headers.is_server
@@ -147,6 +153,7 @@ class Decoded:
         values = np.zeros(len(self), dtype=np.uint64)
         valid = np.zeros(len(self), dtype=np.bool_)
         rows = np.flatnonzero((self.framing_size > 0) & ~self.is_response)
+        rows = rows[~self._holes.hit(self._start[rows] + HEADER_SIZE, self.framing_size[rows])]
         at = self._start[rows] + HEADER_SIZE
         simple = (self.framing_size[rows] == _SIMPLE_STREAM_ID) & (self._data[at] == STREAM_ID << 4 | 2)
         values[rows[simple]] = numbers_at(self._data, at[simple] + 1, 2)
@@ -228,13 +235,14 @@ class Decoded:
                         places.setdefault(slot.name, [])
         # Nothing here may refer to self: a cycle would keep the bytes of the batch until the collector comes by.
         flatbuffers = _FlatBuffers(self._data, [table for group in self.groups for table in self._tables(group)])
-        return {name: partial(_column, self._data, len(self), name, found, flatbuffers) for name, found in places.items()}
+        return {name: partial(_column, self._data, len(self), name, found, flatbuffers, self._holes) for name, found in places.items()}
 
     def _tables(self, group: Group) -> Iterator[tuple[int, int, int, tuple[Slot, ...]]]:
         """(row, place, size, slots) of the FlatBuffers among the values of a group."""
         layout = group.choice.layout
         slots = layout.value[0].slots if layout is not None and layout.value and isinstance(layout.value[0], Field) else ()
-        for row in group.rows.tolist() if slots and group.choice.value_fits else ():
+        rows = group.rows if slots and group.choice.value_fits else group.rows[:0]
+        for row in rows[~self._holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield row, int(self.value.start[row]), int(self.value.size[row]), slots
 
     def _add_places(
@@ -292,6 +300,7 @@ class Decoded:
         proof |= (self.opcode == Opcode.DCP_STREAM_REQ) & (self.value.size > 0) & self.fits
         # A bare key begins with a letter, a digit or a sign; ids of collections begin with 0x00 or, from 8 up, a control character.
         keyed = np.flatnonzero(self._has_document_key & (self._key.size > 1))
+        keyed = keyed[~self._holes.hit(self._key.start[keyed], 1)]
         first = self._data[self._key.start[keyed]]
         proof[keyed] |= (first == 0) | ((first >= 8) & (first < 0x20))
         return np.asarray(proof, dtype=np.bool_)
@@ -311,6 +320,9 @@ class Decoded:
         rows = np.flatnonzero(self._has_document_key & on & (size > 0))
         if len(rows):
             number, used, bad = _leb128(self._data, start[rows], size[rows])
+            read = np.where(bad, np.minimum(size[rows], _LONGEST_PREFIX), used)
+            is_there = ~self._holes.hit(start[rows], read)
+            rows, number, used, bad = rows[is_there], number[is_there], used[is_there], bad[is_there]
             good = rows[~bad]
             values[good], valid[good] = number[~bad], True
             start[good] += used[~bad]
@@ -349,13 +361,16 @@ class _FlatBuffers:
         return found
 
 
-def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[tuple[Rows, Rows, int]], flatbuffers: _FlatBuffers) -> Numbers:
+def _column(
+    data: npt.NDArray[np.uint8], total: int, name: str, places: list[tuple[Rows, Rows, int]], flatbuffers: _FlatBuffers, holes: Holes
+) -> Numbers:
     """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
     valid = np.zeros(total, dtype=np.bool_)
     for rows, at, size in places:
-        values[rows] = numbers_at(data, at, size)
-        valid[rows] = True
+        is_lost = holes.hit(at, size)
+        values[rows] = np.where(is_lost, 0, numbers_at(data, at, size))
+        valid[rows] = ~is_lost
     for row, numbers in flatbuffers.numbers.items():
         if name in numbers:
             values[row], valid[row] = numbers[name], True

@@ -15,7 +15,7 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.render.lines import seconds_text, summary
-from dcpinspect.render.shape import answered
+from dcpinspect.render.shape import answered, unread
 from dcpinspect.streams.story import StreamStory
 from dcpinspect.tables.messages import MessageBatch
 
@@ -116,7 +116,7 @@ def events(
 def _of_stream(story: StreamStory, noted: Sequence[Noted], closed: Mapping[int, str], last_rows: Mapping[int, int]) -> Iterator[Event]:
     stream = story.stream
     of: tuple[int, int, int | None] = stream["connection"], stream["stream"], stream["sid"]
-    is_asked = stream["requested_start"] is not None
+    is_asked = stream["requested_start"] is not None or stream["answer"] != "unknown"
     yield Event(stream["open_row"], 0, *of, "request" if is_asked else "first-seen", _request(stream, story), stream["first_time"])
     for row in _rows(story.snapshots):
         yield Event(row["row"], 2, *of, "snapshot", _snapshot(row), row["time"])
@@ -143,7 +143,7 @@ def _rows(records: Any, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     if stream["requested_start"] is None:
-        return "first seen here: its request was not captured"
+        return unread(stream) if stream["answer"] == "unknown" else f"{unread(stream)}: {answered(story)}"
     end = stream["requested_end"]
     parts = [f"from {stream['requested_start']}", "no end" if end == ENDLESS else f"to {end}"]
     if stream["vbucket_uuid"]:
@@ -160,9 +160,7 @@ def _snapshot(row: Mapping[str, Any]) -> str:
     flags = [flag for flag in row["flags"] if flag != row["type"]]
     span = "" if row["start_seqno"] is None else f" {row['start_seqno']}-{row['end_seqno']}"
     kind = "out-of-order" if row["type"] == "oso" else row["type"]
-    came = (
-        "nothing came" if row["first_seqno"] is None else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
-    )
+    came = "no items" if row["first_seqno"] is None else f"{_counted(row['items'], 'item')}, {row['first_seqno']} to {row['last_seqno']}"
     told = [f"{kind} snapshot{span}", *flags, f"convention {row['convention']}" if row["convention"] else ""]
     return f"{', '.join(part for part in told if part)}: {row['state']}, {came}"
 

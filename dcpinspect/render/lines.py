@@ -220,6 +220,8 @@ def _failover_log(message: Message) -> str:
     entries = [field for field in message.fields if field.group == "failover_log"]
     if entries:
         newest = {part.name: part.value for part in entries[0].fields}
+        if None in (newest.get("uuid"), newest.get("seqno")):
+            return "failover log"  # of which the capture lacks the newest entry
         entries_text = "1 entry" if len(entries) == 1 else f"{len(entries)} entries, newest"
         return f"failover log: {entries_text} {newest.get('uuid')!s} at {newest.get('seqno')!s}"
     rollback = _numbers(message).get("rollback_seqno")

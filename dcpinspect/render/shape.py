@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,11 +61,20 @@ class Shape:
 def answered(story: StreamStory) -> str:
     """The answer to the request in words."""
     stream = story.stream
+    if stream["answer"] == "rollback" and stream["rollback_seqno"] is None:
+        return "rollback, the seqno was not captured"
     if stream["answer"] == "rollback":
         return f"rollback to {stream['rollback_seqno']}"
     if stream["answer"] == "refused":
         return f"refused: {escape(stream['status'] or 'unknown')}"
     return "answer unknown" if stream["answer"] == "unknown" else str(stream["answer"])
+
+
+def unread(stream: Mapping[str, Any]) -> str:
+    """How a stream begins of which nobody knows what was asked for. Of an answer there is a request, which the capture has in part."""
+    if stream["answer"] == "unknown":
+        return "first seen here, the request was not captured"
+    return "request, of which the rest was not captured"
 
 
 def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
@@ -141,7 +150,7 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
 
 def _begun(story: StreamStory) -> str:
     if story.stream["requested_start"] is None:
-        return "first seen here"
+        return unread(story.stream) if story.stream["answer"] == "unknown" else f"{unread(story.stream)}: {answered(story)}"
     return f"request from {story.stream['requested_start']}: {answered(story)}"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lanes import LETTERS, TICK, UNICODE, Glyphs, Scale, lanes
-from dcpinspect.render.shape import Mark, answered, by_seqno
+from dcpinspect.render.shape import Mark, answered, by_seqno, unread
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import StreamStory
 
@@ -118,7 +118,8 @@ def asked(story: StreamStory) -> str:
     """The request and its answer in words."""
     stream = story.stream
     if stream["requested_start"] is None:
-        return f"row {stream['open_row']}: first seen here, the request was not captured"
+        told = "" if stream["answer"] == "unknown" else f", {answered(story)}"
+        return f"row {stream['open_row']}: {unread(stream)}{told}"
     end = "" if stream["requested_end"] == ENDLESS else f" to {stream['requested_end']}"
     return f"row {stream['open_row']}: from {stream['requested_start']}{end}, {answered(story)}"
 

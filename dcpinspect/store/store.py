@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.errors import ChangedCaptureError, NotKeptError
-from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
+from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows, numbers_at
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import Message
@@ -251,6 +251,7 @@ class Store:
         for index in np.flatnonzero(~found.are_same(data, start)).tolist()[:1]:
             frame = int(found.integers("frame")[index])
             raise ChangedCaptureError(self._files[int(files[index])], None, f"frame {frame} has other bytes than when it was read")
+        holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
         settled = Settled((state >> p.COLLECTIONS).astype(np.int8), state & p.UNDERLYING != 0)
         return MessageBatch(
             files=self._files,
@@ -269,7 +270,7 @@ class Store:
             stream_offset=offset,
             heuristic=state & p.HEURISTIC != 0,
             missing=missing,
-            decoded=Decoded(data, start, connection, lost > 0, settled),
+            decoded=Decoded(data, start, connection, lost > 0, settled, holes=holes),
             vbucket=found.numbers("vbucket", np.uint64),
             vbucket_from_request=state & p.FROM_REQUEST != 0,
             request_row=found.numbers("request_row"),

@@ -20,6 +20,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
+from dcpinspect.render.shape import unread
 from dcpinspect.tables.records import Records, Worded
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
@@ -370,7 +371,7 @@ def about(stream: Mapping[str, Any] | None) -> str:
     sid = "" if stream["sid"] is None else f" sid {stream['sid']}"
     parts = [f"stream #{stream['stream']}{sid} of vb {stream['vbucket']}, connection {stream['connection']}"]
     if stream["requested_start"] is None:
-        parts.append(f"row {stream['open_row']}: first seen here, its request was not captured")
+        parts.append(f"row {stream['open_row']}: {unread(stream)}")
     else:
         end = "no end" if stream["requested_end"] == ENDLESS else f"to {stream['requested_end']}"
         uuid = f", uuid 0x{stream['vbucket_uuid']:016x}" if stream["vbucket_uuid"] else ""
