@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.columns import LazyColumns, Numbers, Slices, numbers_at
+from dcpinspect.protocol.columns import NO_HOLES, Holes, LazyColumns, Numbers, Slices, numbers_at
 
 
 def test_a_number_is_none_where_the_column_has_no_value() -> None:
@@ -58,3 +60,18 @@ def test_a_lazy_column_is_made_once_when_it_is_asked_for() -> None:
 def test_a_column_that_nobody_has_is_no_column() -> None:
     with pytest.raises(KeyError):
         LazyColumns({})["by_seqno"]
+
+
+@given(
+    st.sets(st.integers(0, 40)),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9)), min_size=1),
+    st.randoms(use_true_random=False),
+)
+def test_a_range_is_hit_where_one_of_its_bytes_is_in_a_hole(lost: set[int], ranges: list[tuple[int, int]], rng: Random) -> None:
+    spans = [(at, at + 1) for at in lost]
+    rng.shuffle(spans)
+    start, end = (np.array([span[side] for span in spans], np.int64) for side in (0, 1))
+    at, size = (np.array([one[side] for one in ranges], np.int64) for side in (0, 1))
+    expected = [bool(lost & set(range(place, place + width))) for place, width in ranges]
+    assert Holes.of(start, end).hit(at, size).tolist() == expected
+    assert not NO_HOLES.hit(at, size).any()
