@@ -262,3 +262,20 @@ def test_a_stream_is_not_behind_where_a_marker_or_a_newer_seqno_may_be_lost(lost
             other.high_seqnos({7: 5})
     other.noop()
     assert tables(talk, other).streams[-1]["verdict"] == expected
+
+
+def test_an_event_whose_seqno_was_captured_counts_whatever_of_it_was_cut() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 4, "memory")
+    stream.mutation(1, "a")
+    stream.deletion(2, "a")
+    stream.mutation(4, "b")
+    whole = tables(talk)
+    seen = Seen([packet.cut(54 + 24 + 8) if packet.data[55:56] in (b"\x57", b"\x58") else packet for packet in packets(talk)])
+    (record,), (snapshot,) = seen.streams, seen.snapshots
+    assert (record["verdict"], record["items"], record["last_seqno"]) == ("caught-up", 3, 4)
+    assert (snapshot["state"], snapshot["items"]) == ("complete", 3)
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(2, 4, "deduplicated")]
+    assert seen.gaps == whole.gaps
+    assert seen.anomalies == []
