@@ -413,8 +413,8 @@ def on_close(
             keys[k, s.K_PENDING] = -1
         accept(asked, i, messages, streams)
         st = asked
-    is_asked = st >= 0 and streams[st, s.S_CLOSED_ROW] >= 0
-    if is_asked and messages[s.M_EXTRA, i] == SUCCESS and streams[st, s.S_LOSSES] != losses_of(c, connections):
+    is_its = st >= 0 and streams[st, s.S_CLOSED_ROW] >= 0 and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]
+    if is_its and messages[s.M_EXTRA, i] == SUCCESS and streams[st, s.S_LOSSES] != losses_of(c, connections):
         # it was open until now, whatever was lost before
         streams[st, s.S_LOSSES] = losses_of(c, connections)
         taint(st, streams, snapshots)
