@@ -159,7 +159,7 @@ def _recognised(capture: Capture, found: Sequence[_Found], known: Sequence[int])
     out = []
     for message in found:
         flow = known[message.connection - 1], message.direction
-        base = 0 if flow in started or not votes[flow] else max(votes[flow], key=lambda one: (one == first.get(flow), votes[flow][one]))
+        base = 0 if flow in started or not votes[flow] else max(votes[flow], key=lambda one: (votes[flow][one], one == first.get(flow)))
         said = by_offset.get((*flow, base + message.offset))
         if said is None:
             continue
