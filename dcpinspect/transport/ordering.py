@@ -86,8 +86,8 @@ MAX_WAITING = 4 << 20
 MAX_TOTAL_WAITING = 256 << 20
 STRAY_REACH = 1 << 22
 """A second far-off segment this near after the first shows that a new connection runs there."""
-AFTER_RESET, AFTER_END = 1 << 20, 1 << 16
-"""So far behind what is known a segment of the same connection may still be, once it was reset, or its direction is complete."""
+AFTER_CLOSE, AFTER_END = 1 << 20, 1 << 16
+"""So far behind what is known a segment of the same connection may be once a FIN or RST was seen, and once all of its direction was."""
 
 
 @inline
@@ -139,15 +139,15 @@ def note_close(c: int, how: int, by: int, packet: int, frame: int, file: int, ti
 
 
 @inline
-def is_far_off(seq: int, f: int, connections: Ints, flows: Ints) -> bool:
+def is_far_off(seq: int, f: int, connections: Ints, flows: Ints, nodes: Ints) -> bool:
     """Whether a segment on flow ``f`` cannot be of its connection: numbers of the next one on the same addresses rise by the clock."""
+    k = flows[f, TAIL]
+    waiting = 0 if k < 0 else nodes[k, N_OFFSET] + nodes[k, N_LENGTH] - flows[f, NEXT]
     gap = distance(seq, flows[f, BASE] + flows[f, NEXT])
-    limit = WINDOW
     if flows[f, ENDED] == 1:
-        limit = AFTER_END
-    elif connections[f >> 1, CLOSED_HOW] == BY_RST:
-        limit = AFTER_RESET
-    return bool(gap < -WINDOW or gap > limit)
+        return bool(gap < -WINDOW or gap > AFTER_END)
+    is_closed = connections[f >> 1, CLOSED_HOW] != OPEN
+    return bool(gap < -WINDOW or gap > (waiting + AFTER_CLOSE if is_closed else WINDOW))
 
 
 @inline
@@ -220,7 +220,7 @@ def order_segments(
                     close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
                 c = -1
         stray = -1
-        if c >= 0 and not flags & SYN and flows[f, BASE] >= 0 and is_far_off(seq, f, connections, flows):
+        if c >= 0 and not flags & SYN and flows[f, BASE] >= 0 and is_far_off(seq, f, connections, flows, nodes):
             # another connection, or a packet that is simply wrong: two that agree decide
             stray = flows[f, STRAY]
             if stray >= 0 and have > 0 and abs(distance(seq, nodes[stray, N_OFFSET])) < STRAY_REACH:

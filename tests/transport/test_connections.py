@@ -86,6 +86,8 @@ def test_two_segments_far_out_of_the_window_are_a_new_connection(tmp_path: Path)
     ("flags", "by_client", "apart", "connections"),
     [
         (FIN | ACK, True, 1 << 17, 2),
+        (FIN | ACK, False, 2 << 20, 2),
+        (FIN | ACK, False, 1 << 19, 1),
         (FIN | ACK, True, 1 << 15, 1),
         (RST, False, 2 << 20, 2),
         (RST, False, 1 << 19, 1),
