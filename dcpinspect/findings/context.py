@@ -195,8 +195,8 @@ class Context:
 
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
-        """Connection and vbucket of streams whose server said that it has the vbucket as a replica."""
-        found = replica_streams(self.streams, self.tracker.conversation.sessions, self.by_number)
+        """Connection and vbucket of streams whose server is known to have the vbucket as a replica."""
+        found = replica_streams(self.streams, self.tracker.state.connections, self.tracker.conversation.sessions, self.by_number)
         return frozenset((int(connection), int(vbucket)) for connection, vbucket in self.streams[found][:, [s.S_CONNECTION, s.S_VBUCKET]])
 
     @cached_property

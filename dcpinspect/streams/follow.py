@@ -607,14 +607,6 @@ def follow_messages(
         touch(st, i, messages, connections, streams, snapshots)
         if s.EVENT <= kind <= s.ABORT:
             streams[st, s.S_ITEMS] += 1
-            if kind == s.PREPARE:
-                streams[st, s.S_PREPARES] += 1
-            elif kind == s.COMMIT:
-                streams[st, s.S_COMMITS] += 1
-            elif kind == s.ABORT:
-                streams[st, s.S_ABORTS] += 1
-            elif kind == s.SYSTEM_EVENT:
-                streams[st, s.S_SYSTEM_EVENTS] += 1
         if s.EVENT <= kind <= s.SEQNO_ADVANCED:
             on_seqno(st, i, kind, messages, connections, streams, snapshots, gaps, anomalies, seqnos, counts)
             say_standing(st, i, messages, streams)

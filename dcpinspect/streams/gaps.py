@@ -187,7 +187,7 @@ class Gaps:
             return [last]
         if cause == w.TAIL:
             return [marker, last]
-        if cause == w.FILTERED and not gap[s.G_FLAGS] & s.G_FROM_START:
+        if cause == w.FILTERED and self._has_filter(gap):
             return [int(self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]), last]
         return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
 

@@ -45,12 +45,15 @@ _SESSION[
         Opcode.GET_CLUSTER_CONFIG,
         Opcode.OBSERVE_SEQNO,
         Opcode.DCP_SYSTEM_EVENT,
+        Opcode.DCP_SET_VBUCKET_STATE,
         Opcode.COLLECTIONS_GET_MANIFEST,
     ]
 ] = True
 _ASKS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.GET_ALL_VB_SEQNOS)
 """What clients are expected to say on their connections."""
 _NEWS = (Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL)
+_REPLICA = 2
+"""State of a vbucket."""
 _KEPT_FAILOVER_LOGS = (Opcode.DCP_GET_FAILOVER_LOG, Opcode.GET_FAILOVER_LOG)
 
 
@@ -103,7 +106,7 @@ class Session:
     redirects: dict[int, str | None] = field(default_factory=dict)
     """By vbucket that was asked for at the wrong node: the one that the map in the answer names, None where it has none."""
     replicas: set[int] = field(default_factory=set)
-    """Vbuckets that the server listed as replicas."""
+    """Vbuckets that were said to be replicas: listed by the server, or made so by their producer."""
     heard: dict[int, Heard] = field(default_factory=dict)
     """What was said of vbuckets outside of their streams."""
     manifest: Manifest = field(default_factory=Manifest)
@@ -248,7 +251,10 @@ class Conversation:
 
     def _request(self, batch: MessageBatch, row: int, opcode: int, session: Session, facts: list[Fact]) -> None:
         number = int(batch.row[row])
-        if opcode == Opcode.HELLO:
+        if opcode == Opcode.DCP_SET_VBUCKET_STATE:
+            if batch.number("state", row) == _REPLICA:
+                session.replicas.add(int(batch.decoded.specific[row]))
+        elif opcode == Opcode.HELLO:
             session.agent = _agent(_key(batch, row))
             session.hello_asked_row = session.hello_asked_row or number
         elif opcode == Opcode.DCP_OPEN:
@@ -343,9 +349,9 @@ class Conversation:
         listed = np.frombuffer(value[: len(value) // 10 * 10], np.dtype([("vbucket", ">u2"), ("seqno", ">u8")]))
         if state == 1 and collection is None:
             session.active = Listing(dict.fromkeys(listed["vbucket"].tolist(), ""), _at(batch, row))
-        if state == 2:
+        if state == _REPLICA:
             session.replicas.update(listed["vbucket"].tolist())
-        if collection is None and state != 2:
+        if collection is None and state != _REPLICA:
             at = _at(batch, row)
             for vbucket, seqno in listed.tolist():
                 self._high_seqno(session, vbucket, HighSeqno(seqno, at))

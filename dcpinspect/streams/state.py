@@ -90,9 +90,9 @@ without a stream-id, the newest stream of its vbucket that has one, or -1."""
     S_ITEMS, S_BYTES, S_SEEN, S_FIRST, S_LAST, S_MARKERS, S_SNAPSHOT, S_IN_OSO,
     S_HAS_POSITION, S_POSITION, S_POSITION_BY, S_POSITION_IN, S_POSITION_LOSSES, S_UNREADABLE,
     S_LOSSES, S_ORPHANS, S_SUSPENDED, S_DISORDER, S_WHOLE, S_DISK_END, S_ACKNOWLEDGED,
-    S_ACKNOWLEDGED_AT, _, _, _, S_PREPARES, S_COMMITS, S_ABORTS, S_SYSTEM_EVENTS, S_ASKED_BEFORE, S_WITH_SID_BEFORE,
+    S_ACKNOWLEDGED_AT, _, _, _, S_ASKED_BEFORE, S_WITH_SID_BEFORE,
     S_BEGUN_ROW, S_CLOSED_TIME, STREAM,
-) = range(76)  # fmt: skip
+) = range(72)  # fmt: skip
 """S_OPENED, S_ANSWERED, S_FINISHED, S_LATEST, S_AT: places of the request or first message, the answer, the end, the latest message,
 and the message that gave S_POSITION, the seqno up to which the stream has accounted for everything. S_FORM: 0 when the request was not
 captured or cannot be read. S_FILTER: number of the parsed value of the request, -1 for none, or CUT_VALUE. S_SEEN: seqnos received.

@@ -199,7 +199,7 @@ class Tracker:
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
-        replicas = replica_streams(streams, sessions, by_number)
+        replicas = replica_streams(streams, state.connections, sessions, by_number)
         blind = blind_connections(state.connections, by_number)
         may_ask = deaf_connections(state.connections, by_number, losses)
         known = (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0) & ~blind
@@ -358,11 +358,22 @@ def deaf_connections(connections: Table, links: Mapping[int, Link], losses: Tabl
     return found
 
 
-def replica_streams(streams: Table, sessions: dict[int, Session], links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
-    """Streams from a server that listed their vbucket as a replica, to whomever."""
+def replica_streams(streams: Table, connections: Table, sessions: dict[int, Session], links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+    """Streams of vbuckets that their server has as a replica, as it said to anybody, or as the cluster map of the connection has it.
+
+    A map counts that names the server as it is addressed here; and not for what one node streams to another, which comes from the active.
+    """
     found = np.zeros(len(streams), dtype=np.bool_)
     listed = {(links[number].server, vbucket) for number, session in sessions.items() if number in links for vbucket in session.replicas}
-    if listed:
-        pairs = streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()
-        found[:] = [connection in links and (links[connection].server, vbucket) in listed for connection, vbucket in pairs]
+    elsewhere: dict[int, Mapping[int, str]] = {}
+    for number, session in sessions.items():
+        nodes = session.cluster_map.nodes if session.cluster_map is not None else {}
+        if number in links and connections[number, s.C_PRODUCER] == 1 and links[number].server in nodes.values():
+            elsewhere[number] = nodes
+    if listed or elsewhere:
+        for row, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
+            if connection in links:
+                server = links[connection].server
+                node = elsewhere.get(connection, {}).get(vbucket, server)
+                found[row] = (server, vbucket) in listed or node != server
     return found

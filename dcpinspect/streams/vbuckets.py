@@ -32,8 +32,8 @@ def vbucket_records(
             found.setdefault((clients[connection], vbucket), []).append(number)
     if not found:
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
-    # All streams, vbucket by vbucket, those of each in order of their opening.
-    keys, stories = zip(*sorted(found.items()), strict=True)
+    # All streams, vbucket by vbucket in order of their first streams, those of each in order of their opening.
+    keys, stories = zip(*found.items(), strict=True)
     numbers = np.concatenate([np.array(story, dtype=np.int64) for story in stories])
     count = np.array([len(story) for story in stories], dtype=np.int64)
     begin = np.cumsum(count) - count

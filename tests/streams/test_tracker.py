@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from dcpinspect.reading import Reading
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.tracker import Tables
+from tests.findings.checked import findings
 from tests.peers import truth
-from tests.streams.told import Seen, opened, packets
+from tests.peers.script import Stream
+from tests.streams.told import Seen, Told, opened, packets, tables
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", "dcp_prepare", "dcp_commit", "dcp_abort"}
@@ -97,3 +100,50 @@ def test_anomalies_nobody_asks_for_do_not_pile_up() -> None:
     seen = Seen(packets(talk), [8] * 1000)
     assert len(seen.anomalies) >= 1999
     assert len(seen.tracker.state.tables[s.N_ANOMALIES]) == 64
+
+
+def overlapping(talk: Told) -> tuple[str, list[str]]:
+    """State of a snapshot that is merged with the next one, as replicas do, and what is said of it."""
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(8, "a")
+    stream.snapshot(9, 12, "memory")
+    stream.mutation(12, "b")
+    return tables(talk).snapshots[0]["state"], [one.rule for one in findings(talk) if one.severity != "note"]
+
+
+def clustered(*servers: str) -> Told:
+    talk = opened()
+    nodes = {"serverList": list(servers), "vBucketMap": [[0, 1]] * 7 + [[1, 0]]}
+    talk.ask("get_cluster_config", {"value": json.dumps({"vBucketServerMap": nodes}), "datatype": 1})
+    return talk
+
+
+def test_replicas_are_known_from_what_servers_say_and_from_maps() -> None:
+    assert overlapping(opened()) == ("incomplete", ["snapshot-incomplete", "marker-overlap"])
+    assert overlapping(clustered("10.0.0.2:11210", "10.0.0.3:11210")) == ("continued", [])
+    assert overlapping(clustered("10.0.0.3:11210", "10.0.0.2:11210"))[0] == "incomplete"  # it is the active one
+    assert overlapping(clustered("a.example:11210", "b.example:11210"))[0] == "incomplete"  # nobody knows which of them this is
+    talk = opened()
+    Stream(talk, 7, 99).set_state("replica")
+    assert overlapping(talk)[0] == "continued"
+
+
+def test_gaps_of_a_filter_point_at_the_request_wherever_they_are() -> None:
+    talk = opened()
+    stream = talk.stream(7, value={"collections": ["8"]})
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(3, "a", collection=8)
+    stream.mutation(9, "b", collection=8)
+    seen = tables(talk)
+    (record,) = seen.streams
+    assert [(gap["cause"], gap["rows"][0]) for gap in seen.gaps] == [("filtered", record["open_row"])] * 2
+
+
+def test_vbuckets_are_in_order_of_their_first_streams() -> None:
+    first, second = opened("z:1"), opened("a:1", port=50_001)
+    first.stream(9)
+    first.stream(7)
+    second.stream(8)
+    first.stream(9)
+    assert [record["vbucket"] for record in tables(first, second).vbuckets] == [9, 7, 8]
