@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.gaps import StreamFacts, causes
+from dcpinspect.streams.snapshots import CHECKPOINT, DISK, HISTORY, MEMORY
 from tests.peers.script import Stream
 from tests.streams.told import Record, Seen, Told, opened, packets, tables
 
@@ -320,3 +325,88 @@ def test_a_request_with_options_alone_names_no_collections() -> None:
     stream.mutation(4, "d")
     (gap,) = tables(talk).gaps
     assert (gap["cause"], gap["evidence"]) == ("filtered", "the connection was opened without deletions of the first backfill")
+
+
+def cause_of(flags: int, kinds: int = MEMORY | CHECKPOINT, *, visible: int | None = None, **facts: bool) -> str:
+    """The cause of a gap from 4 to 6 in the marker 0-9 of a stream of which all is known, except for what ``facts`` say."""
+    snapshots, gaps = np.zeros((1, s.SNAPSHOT), np.int64), np.zeros((1, s.GAP), np.int64)
+    snapshots[0, [s.N_START, s.N_END, s.N_FLAGS, s.N_LAYOUT]] = 0, 9, kinds, 1
+    if visible is not None:
+        snapshots[0, [s.N_PRESENT, s.N_MAX_VISIBLE]] = 1, visible
+    gaps[0, [s.G_AFTER, s.G_BEFORE, s.G_FLAGS]] = 4, 6, flags
+    known = {"is_asked": True, "is_opened": True, "has_filter": False, "skips_deletes": False, "lacks_history": False} | facts
+    (found,) = causes(gaps, snapshots, StreamFacts(**{name: np.array([holds]) for name, holds in known.items()}))
+    return w.CAUSES[found]
+
+
+WITHIN = s.G_IN_RANGE | s.G_AT_EDGE | s.G_BOTH_EVENTS
+
+
+@pytest.mark.parametrize("lost", [s.G_IS_LOST, s.G_NO_MARKER])
+def test_a_loss_outranks_every_other_cause(lost: int) -> None:
+    assert cause_of(WITHIN | lost | s.G_IS_ADVANCED) == "capture-loss"
+    assert cause_of(WITHIN | lost, visible=4) == "capture-loss"
+    assert cause_of(lost | s.G_IS_TAIL) == "capture-loss"
+    assert cause_of(WITHIN | lost, DISK | HISTORY) == "capture-loss"
+    assert cause_of(WITHIN | lost, has_filter=True) == "capture-loss"
+
+
+def test_seqno_advanced_outranks_what_is_invisible_which_outranks_a_tail_which_outranks_a_filter() -> None:
+    assert cause_of(WITHIN | s.G_IS_ADVANCED, visible=4, has_filter=True) == "seqno-advanced"
+    assert cause_of(s.G_IS_TAIL, visible=4, has_filter=True) == "invisible"
+    assert cause_of(WITHIN, visible=4, has_filter=True) == "invisible"
+    assert cause_of(s.G_IS_TAIL, visible=5, has_filter=True) == "snapshot-tail"
+    assert cause_of(WITHIN, visible=5, has_filter=True) == "filtered"
+
+
+def test_a_filter_that_is_known_is_no_doubt_about_what_else_was_asked_for() -> None:
+    assert cause_of(WITHIN, has_filter=True, is_asked=False) == "filtered"
+    assert cause_of(WITHIN, DISK, has_filter=True, is_opened=False) == "filtered"
+
+
+def test_whether_deletions_are_left_out_is_a_doubt_from_disk_only() -> None:
+    assert cause_of(WITHIN, DISK | CHECKPOINT, is_opened=False) == "capture-loss"
+    assert cause_of(WITHIN, MEMORY | CHECKPOINT, is_opened=False) == "deduplicated"
+    assert cause_of(WITHIN, DISK | HISTORY, is_opened=False) == "capture-loss"
+
+
+def test_where_the_open_was_not_captured_a_backfill_may_leave_out_deletions() -> None:
+    for kind, cause in (("disk", "capture-loss"), ("memory", "deduplicated")):
+        talk = opened()
+        talk.begin()
+        stream = talk.stream(7)
+        stream.snapshot(0, 9, kind, "checkpoint")
+        stream.mutation(2, "a")
+        stream.mutation(5, "b")
+        assert {gap["cause"] for gap in tables(talk).gaps} == {cause}
+
+
+def test_the_greatest_visible_seqno_is_the_reason_rather_than_seqno_advanced_or_a_tail() -> None:
+    talk, stream = streaming(end=9, version="v2.0", max_visible_seqno=2)
+    stream.mutation(1, "a")
+    stream.mutation(2, "b")
+    stream.snapshot(10, 20, "memory", "checkpoint", version="v2.0", max_visible_seqno=12)
+    for seqno in (10, 11, 12):
+        stream.mutation(seqno, "c")
+    stream.seqno_advanced(20)
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in tables(talk).gaps] == [
+        (2, 10, "invisible"),
+        (12, 21, "seqno-advanced"),
+    ]
+
+
+def test_the_rows_of_a_gap_are_those_that_show_its_cause() -> None:
+    talk, stream = streaming(end=9, version="v2.0", max_visible_seqno=4)  # in row 7
+    for seqno in (1, 4, 9):
+        stream.mutation(seqno, "a")
+    stream.snapshot(10, 20, "memory", "checkpoint")  # in row 11
+    stream.mutation(10, "b")
+    stream.mutation(11, "b")
+    stream.snapshot(21, 30, "memory", "checkpoint")
+    stream.seqno_advanced(30)
+    assert [(gap["cause"], gap["rows"]) for gap in tables(talk).gaps] == [
+        ("deduplicated", [7, 8, 9]),
+        ("invisible", [7, 9, 10]),
+        ("snapshot-tail", [11, 14]),
+        ("seqno-advanced", [15]),
+    ]
