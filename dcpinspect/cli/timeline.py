@@ -44,6 +44,14 @@ def timeline(
     vbucket: Annotated[int, typer.Option("--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False)],
     connection: options.Connections = None,
     seqnos: Annotated[str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only; without, all.")] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="SQL",
+            help="Only streams for which this is true, as in \"answer = 'accepted' and gaps > 0\"; @name: a saved one.",
+        ),
+    ] = None,
     messages: Annotated[
         bool, typer.Option("--messages", help="With the vbucket's messages, as read prints them, under each event.")
     ] = False,
@@ -62,8 +70,10 @@ def timeline(
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
     from dcpinspect.render.timeline import NARROWEST
+    from dcpinspect.streams.contracts import STREAMS
     from dcpinspect.streams.items import VbucketItems
     from dcpinspect.streams.story import stories
+    from dcpinspect.tables.record_rows import parse_record_filter
     from dcpinspect.tables.select import number_ranges
 
     format_ = choose_format(format_, output)
@@ -74,6 +84,7 @@ def timeline(
         raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
     span = _seqnos(seqnos) if seqnos is not None else None
     connections = number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else ()
+    only = parse_record_filter(filter_, STREAMS, saved=options.saved_filters(context.obj)) if filter_ is not None else None
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
@@ -87,9 +98,9 @@ def timeline(
             finally:  # Ctrl-C: what was read until then
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                found = stories(reading.tables, vbucket, connections, items)
+                found = stories(reading.tables, vbucket, connections, items, only)
                 if is_whole and not found and reading.messages:
-                    _refuse(reading, vbucket, connection)
+                    _refuse(reading, vbucket, connection, filter_)
                 told = _Told(reading, vbucket, found, gathered, items)
                 if format_ is Format.JSON:
                     told.write_json(out)
@@ -110,8 +121,13 @@ def _seqnos(text: str) -> range:
     raise UsageError(f"--seqnos {escape(text)}: write the first and the last seqno, as in 100-2000")
 
 
-def _refuse(reading: Reading, vbucket: int, connection: str | None) -> None:
+def _refuse(reading: Reading, vbucket: int, connection: str | None, filter_: str | None) -> None:
     known = sorted(set(reading.tables.streams.values("vbucket")))
+    if vbucket in known and filter_ is not None:
+        where = "" if connection is None else f" on --connection {escape(connection)}"
+        raise UsageError(
+            f"--filter {escape(filter_)}: true for no stream of vbucket {vbucket}{where}; streams --vbucket {vbucket} lists all"
+        )
     if vbucket in known:
         raise UsageError(
             f"--connection {escape(connection or '')}: no stream of vbucket {vbucket} is on it; streams --vbucket {vbucket} lists all"

@@ -13,6 +13,7 @@ from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import items as i
 from dcpinspect.streams import state as s
 from dcpinspect.streams.tracker import Tables
+from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
 from dcpinspect.tables.records import Records, Worded
 
@@ -121,12 +122,18 @@ class StreamStory:
                 yield int(high.max()) - (high is self.before)
 
 
-def stories(tables: Tables, vbucket: int, connections: Sequence[range], items: i.VbucketItems) -> list[StreamStory]:
-    """The streams of a vbucket on these connections (all without), in order of their opening; ``items`` was fed with the whole reading."""
+def stories(
+    tables: Tables, vbucket: int, connections: Sequence[range], items: i.VbucketItems, only: Filter | None = None
+) -> list[StreamStory]:
+    """The streams of a vbucket on these connections (all without), in order of their opening; ``items`` was fed with the whole reading.
+
+    ``only``: those for which this is true.
+    """
     wanted = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
     streams, snapshots, gaps = (wanted.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
     rows = _plain_rows(streams)
     keys = _keys(streams)
+    shown = frozenset(_keys(RecordSelection(filter=only).of(streams)))
     snapshots_of, gaps_of = _by_stream(snapshots), _by_stream(gaps)
     entries = items.table
     stream_of_entry = _streams_of(entries, rows)
@@ -134,6 +141,8 @@ def stories(tables: Tables, vbucket: int, connections: Sequence[range], items: i
     borders = np.searchsorted(stream_of_entry[order], np.arange(len(rows) + 1))
     found = []
     for number, (row, key) in enumerate(zip(rows, keys, strict=True)):
+        if key not in shown:
+            continue
         own_snapshots, own_gaps = snapshots.take(snapshots_of.get(key, _NONE)), gaps.take(gaps_of.get(key, _NONE))
         own = entries[order[borders[number] : borders[number + 1]]]
         found.append(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import timeline_schema
+from tests.builders import Recorded, pcap
 from tests.peers.truth import SAMPLES
 
 ROLLBACK = str(SAMPLES / "rollback.pcap")
@@ -99,3 +102,39 @@ def test_a_capture_without_dcp_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     path.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
     assert main(["timeline", str(path), "--vbucket", "7"]) == 0
     assert capsys.readouterr() == ("", f"dcpinspect: {path}: no packets\n")
+
+
+def test_a_filter_tells_of_some_streams_only(capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(shown(capsys, ROLLBACK, "--vbucket", "7", "--filter", "answer = 'accepted' and gaps > 0", "--format", "json"))
+    whole = json.loads(shown(capsys, ROLLBACK, "--vbucket", "7", "--format", "json"))
+    wanted = [one for one in whole["streams"] if one["answer"] == "accepted" and one["gaps"]]
+    assert told["streams"] == wanted
+    assert len(wanted) == 1 < len(whole["streams"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("items > 1000", "--filter items > 1000: true for no stream of vbucket 7; streams --vbucket 7 lists all"),
+        ("itemz > 1", "--filter: no column is called itemz; did you mean items?"),
+    ],
+)
+def test_a_filter_that_leaves_nothing_is_refused(condition: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["timeline", ROLLBACK, "--vbucket", "7", "--filter", condition]) == 2
+    assert capsys.readouterr().err.splitlines()[0] == f"dcpinspect: {message}"
+
+
+def test_several_captures_are_one_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with open_capture(Path(ROLLBACK)) as opened:
+        (batch,) = list(opened)
+    packets = [
+        Recorded(batch.data[at : at + size].tobytes(), wire, time_ns)
+        for at, size, wire, time_ns in zip(
+            batch.offset.tolist(), batch.captured.tolist(), batch.wire.tolist(), batch.time_ns.tolist(), strict=True
+        )
+    ]
+    for name, part in (("a.pcap", packets[:60]), ("b.pcap", packets[60:])):
+        (tmp_path / name).write_bytes(pcap(part))
+    parts = shown(capsys, str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap"), "--vbucket", "7")
+    seconds = re.compile(r"\d\.\d{6}")  # of which the copy has fewer digits
+    assert seconds.sub("", parts) == seconds.sub("", shown(capsys, ROLLBACK, "--vbucket", "7"))
