@@ -58,6 +58,15 @@ def test_ended_with_the_reason_of_the_stream_end(reason: str) -> None:
     assert (found["verdict"], found["end_reason"], found["end_row"]) == ("ended", reason, 7)
 
 
+def test_a_reason_without_a_name_is_its_number() -> None:
+    """9 too, which among the words is the end of the connection."""
+    for reason in (9, 10):
+        talk, stream = started()
+        stream.send("dcp_stream_end", end_reason=reason)
+        talk.close()
+        assert tables(talk).streams[0]["end_reason"] == str(reason)
+
+
 def test_ended_by_the_answer_to_a_close_where_no_stream_end_follows() -> None:
     talk, stream = started("memory")
     stream.close()
@@ -65,6 +74,14 @@ def test_ended_by_the_answer_to_a_close_where_no_stream_end_follows() -> None:
     (found,) = tables(talk).streams
     assert (found["verdict"], found["end_reason"], found["items"], found["end_row"]) == ("ended", "closed", 1, 9)
     assert tables(talk).anomalies == []
+
+
+def test_a_close_that_is_refused_ends_nothing() -> None:
+    talk, stream = started("memory")
+    stream.close(status=1)
+    stream.mutation(5, "k")
+    (found,) = tables(talk).streams
+    assert (found["verdict"], found["end_reason"], found["end_row"]) == ("caught-up", None, None)
 
 
 def test_with_a_stream_end_on_close_the_answer_alone_ends_nothing() -> None:
@@ -151,6 +168,23 @@ def test_a_full_window_starves_the_stream() -> None:
     assert verdict(talk) == "advancing"
 
 
+def test_a_full_window_starves_a_backfill_too() -> None:
+    talk, _ = started("disk", "checkpoint", connection_buffer_size="40")
+    assert verdict(talk) == "starved-by-flow-control"
+
+
+def test_a_stream_without_request_and_marker_is_unknown_however_full_the_window() -> None:
+    talk = opened()
+    with talk.lost():
+        stream = talk.stream(7)
+        stream.snapshot(0, 5, "memory")
+    for window in ("0", "40"):
+        talk.control("connection_buffer_size", window)
+    stream.mutation(1, "k")
+    seen = tables(talk)
+    assert (seen.streams[0]["verdict"], seen.connections[0]["verdict"]) == ("unknown-capture", "starved-by-flow-control")
+
+
 def test_behind_what_the_server_told() -> None:
     talk, stream = started("memory")
     stream.mutation(5, "k")
@@ -162,6 +196,42 @@ def test_behind_what_the_server_told() -> None:
     stream.snapshot(6, 9, "memory", "checkpoint")
     stream.mutation(9, "k")
     assert verdict(talk) == "caught-up"
+
+
+def test_behind_only_after_ten_times_the_slowest_answer() -> None:
+    talk = opened()
+    request = talk.stream_request(7, 50)
+    talk.wait(1)
+    talk.stream_answer(request)
+    request.snapshot(0, 5, "memory")
+    request.mutation(5, "k")
+    talk.high_seqnos({7: 9})
+    talk.wait(9)
+    talk.noop()
+    assert verdict(talk) == "caught-up"
+    talk.wait(2)
+    talk.noop()
+    assert verdict(talk) == "behind"
+
+
+def test_who_was_told_of_more_only_now_is_not_behind_yet() -> None:
+    talk, stream = started("memory")
+    stream.mutation(5, "k")
+    talk.wait(30)
+    talk.high_seqnos({7: 9})
+    assert verdict(talk) == "caught-up"
+    talk.wait(3)
+    talk.noop()
+    assert verdict(talk) == "behind"
+
+
+def test_a_snapshot_under_way_advances_however_long_nothing_came() -> None:
+    talk, stream = started("memory")
+    stream.mutation(1, "k")
+    talk.high_seqnos({7: 9})
+    talk.wait(30)
+    talk.noop()
+    assert verdict(talk) == "advancing"
 
 
 def test_who_asks_for_the_latest_only_is_not_behind_what_there_was() -> None:
