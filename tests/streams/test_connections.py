@@ -95,6 +95,55 @@ def test_flow_control_counts_the_messages_of_streams_from_the_control_on() -> No
     assert (found["acked_bytes"], found["outstanding_bytes"]) == (60, counted - 60)
 
 
+def test_flow_control_counts_cached_documents_and_the_end_of_them() -> None:
+    talk = opened(connection_buffer_size="1000")
+    stream = talk.stream(7, flags=["cache-transfer"])
+    stream.cache_transfer([{"by_seqno": 1, "rev_seqno": 1, "key": "k"}])
+    transferred = connection(talk)["counted_bytes"]
+    assert transferred == talk.counted > 24
+    stream.cache_transfer_end()
+    assert connection(talk)["counted_bytes"] == talk.counted == transferred + 24
+
+
+def test_flow_control_counts_the_state_that_a_takeover_sets() -> None:
+    talk = opened(connection_buffer_size="1000")
+    stream = talk.stream(7)
+    stream.snapshot(0, 1, "memory")
+    stream.set_state("pending")
+    assert connection(talk)["counted_bytes"] == 44 + 25
+    assert tables(talk).vbuckets[0]["bytes"] == 44 + 25
+
+
+@pytest.mark.parametrize(("window", "expected"), [("44", "starved-by-flow-control"), ("45", "streaming")])
+def test_a_window_is_full_when_every_byte_of_it_is_used(window: str, expected: str) -> None:
+    talk = opened(connection_buffer_size=window)
+    talk.stream(7).snapshot(0, 1, "memory")
+    found = connection(talk)
+    assert (found["outstanding_bytes"], found["verdict"]) == (44, expected)
+
+
+def test_a_window_is_not_known_where_the_answer_to_it_may_be_lost() -> None:
+    talk = opened()
+    talk.send("client", encode("dcp_control", opaque=9, key="connection_buffer_size", value="1000"))
+    with talk.lost():
+        talk.answer("dcp_control", 9)
+    talk.close()
+    found = connection(talk)
+    assert (found["window_bytes"], found["outstanding_bytes"]) == (None, None)
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_window_is_not_known_where_another_may_have_been_asked_for(is_last: bool) -> None:
+    talk = opened(connection_buffer_size="1000")
+    with talk.lost():
+        talk.send("client", encode("dcp_control", opaque=9, key="connection_buffer_size", value="2000"))
+    if not is_last:
+        talk.send("client", encode("noop", opaque=1))
+    talk.close()
+    found = connection(talk)
+    assert (found["window_bytes"], found["outstanding_bytes"]) == (None, None)
+
+
 def test_another_window_changes_nothing_about_the_balance_and_none_at_all_resets_it() -> None:
     talk = opened(connection_buffer_size="1000")
     stream = talk.stream(7)
@@ -164,6 +213,33 @@ def test_a_noop_that_is_never_answered_is_the_end() -> None:
     talk.wait(2.5)
     talk.send("client", encode("noop", opaque=1))
     assert connection(talk)["verdict"] == "noop-dead"
+
+
+def test_noops_that_are_answered_are_not_the_end() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    for _ in range(3):
+        talk.noop()
+        talk.wait(30)
+    talk.send("client", encode("noop", opaque=1))
+    assert connection(talk)["verdict"] == "idle"
+
+
+def test_a_full_window_comes_before_a_noop_that_is_never_answered() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1", connection_buffer_size="40")
+    talk.stream(7).snapshot(0, 1, "memory")
+    talk.send("server", encode("dcp_noop", opaque=9))
+    talk.wait(30)
+    talk.send("client", encode("noop", opaque=1))
+    assert connection(talk)["verdict"] == "starved-by-flow-control"
+
+
+def test_closed_whatever_was_lost_before() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.snapshot(0, 1, "memory")
+    talk.close()
+    assert connection(talk)["verdict"] == "closed"
 
 
 def test_a_loss_up_to_the_end_leaves_the_connection_unknown() -> None:
