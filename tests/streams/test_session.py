@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.protocol.encode import encode
 from dcpinspect.streams.session import Conversation
 from tests.streams.told import Told, opened, tables
@@ -41,6 +43,18 @@ def test_an_accepted_setting_is_not_undone_by_a_refused_one() -> None:
     (found,) = tables(talk).connections
     assert found["controls"]["connection_buffer_size"] == {"value": "1000", "status": "success"}
     assert found["window_bytes"] == 1000
+
+
+@pytest.mark.parametrize(("value", "known"), [("true", [(0, 3)]), ("true_with_seqno_advanced", [(0, 3)]), ("false", [(0, 3), (3, 7)])])
+def test_out_of_order_snapshots_are_on_with_or_without_a_seqno_advanced(value: str, known: list[tuple[int, int]]) -> None:
+    """Where one may have begun in what is lost, nobody knows what should have come between two events."""
+    talk = opened(enable_out_of_order_snapshots=value)
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.oso("start")
+    stream.mutation(3, "c")
+    stream.mutation(7, "g")
+    assert [(gap["after_seqno"], gap["before_seqno"]) for gap in tables(talk).gaps] == known
 
 
 def test_names_that_are_no_text_are_escaped() -> None:

@@ -62,3 +62,23 @@ def test_observe_seqno_tells_the_high_seqno_too() -> None:
         vbucket_uuid=1,
     )
     assert tables(talk).vbuckets[0]["high_seqno"] == 8
+
+
+def test_high_seqnos_of_replicas_are_not_the_vbuckets() -> None:
+    """A replica is behind its active, which is whom the client streams from."""
+    talk = opened()
+    talk.stream(7)
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 50}]}, state="active")
+    talk.ask("get_all_vb_seqnos", {"seqnos": [{"vbucket": 7, "seqno": 40}]}, state="replica")
+    assert tables(talk).vbuckets[0]["high_seqno"] == 50
+
+
+def test_the_last_time_is_that_of_whichever_stream_spoke_last() -> None:
+    talk = opened(enable_stream_id="true")
+    streams = [talk.stream(7, value={"sid": sid}) for sid in (1, 2, 3)]
+    talk.wait(5)
+    streams[1].snapshot(0, 5, "memory")
+    seen = tables(talk)
+    times = [found["last_time"] for found in seen.streams]
+    assert times[1] > max(times[0], times[2])
+    assert seen.vbuckets[0]["last_time"] == times[1]
