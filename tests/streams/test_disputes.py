@@ -9,6 +9,7 @@ import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.streams import disputes, elsewhere
+from dcpinspect.streams import words as w
 from dcpinspect.streams.elsewhere import Shown, Wanted
 from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream
@@ -193,11 +194,12 @@ def test_a_document_whose_deletion_was_purged_is_not_missing() -> None:
     assert {record["cause"] for record in tables(one, two).gaps} == {"deduplicated"}
 
 
-def test_a_deletion_that_was_purged_is_not_missing() -> None:
+@pytest.mark.parametrize("removes", [Stream.deletion, Stream.expiration])
+def test_a_deletion_that_was_purged_is_not_missing(removes: Callable[[Stream, int, str], None]) -> None:
     (one, shows), (two, lacks) = pair()
     shows.snapshot(0, 3, "disk", "checkpoint")
     shows.mutation(1, "k1")
-    shows.deletion(2, "k2")
+    removes(shows, 2, "k2")
     shows.mutation(3, "k3")
     changes(lacks, 3, "disk", "checkpoint", without=[2])
     assert gap(one, two)["cause"] == "deduplicated"
@@ -375,3 +377,95 @@ def test_a_change_in_history_is_the_latest_of_its_key_only_if_no_other_follows(l
     shows.mutation(5, "e")
     changes(lacks, 5, "disk", "checkpoint", without=[2, 3])  # and the deletion was purged
     assert gap(one, two)["cause"] == cause
+
+
+def hidden(stream: Stream, *kinds: str) -> None:
+    """A snapshot of two mutations, and between them what only sync writes show."""
+    stream.snapshot(0, 4, *kinds)
+    stream.mutation(1, "k1")
+    stream.prepare(2, "k2", {})
+    stream.abort(2, 3, "k2")
+    stream.mutation(4, "k4")
+
+
+def test_what_is_invisible_is_not_missing_from_a_snapshot_with_history() -> None:
+    kinds = ("disk", "checkpoint", "history", "may-duplicate-keys")
+    (one, shows), (two, lacks) = pair()
+    hidden(shows, *kinds)
+    changes(lacks, 4, *kinds, without=[2, 3])
+    assert gap(one, two)["cause"] == "invisible"
+
+
+def test_what_is_invisible_is_not_the_tail_of_a_snapshot() -> None:
+    (one, shows), (two, lacks) = pair()
+    for stream in (shows, lacks):
+        stream.snapshot(0, 3, "memory", "checkpoint")
+        stream.mutation(1, "k1")
+        if stream is shows:
+            stream.prepare(2, "k2", {})
+            stream.abort(2, 3, "k2")
+        stream.snapshot(4, 5, "memory", "checkpoint")
+        stream.mutation(4, "k4")
+    found = gap(one, two)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 4, "invisible")
+
+
+def test_where_a_message_cannot_be_read_what_another_stream_shows_does_not_count() -> None:
+    (one, shows), (two, lacks) = pair()
+    hidden(shows, "memory", "checkpoint")
+    lacks.snapshot(0, 4, "memory", "checkpoint")
+    lacks.mutation(1, "k1")
+    two.send("server", bytes.fromhex("8057000013000007" + "00000013" + f"{lacks.opaque:08x}" + "00" * 8) + bytes(19))
+    lacks.mutation(4, "k4")
+    assert gap(one, two)["cause"] == "capture-loss"
+
+
+def test_a_document_is_missing_although_its_marker_calls_it_invisible() -> None:
+    (one, shows), (two, lacks) = pair()
+    later_marker(shows)
+    changes(lacks, 2)
+    lacks.snapshot(3, 6, "memory", "checkpoint", version="v2.0", max_visible_seqno=3)
+    for seqno in (3, 5, 6):
+        lacks.mutation(seqno, f"k{seqno}")
+    assert gap(one, two)["cause"] == "unexplained"
+
+
+def was_deleted(stream: Stream) -> None:
+    stream.deletion(4, "k1")
+
+
+def ran_out(stream: Stream) -> None:
+    stream.expiration(4, "k1")
+
+
+def was_committed(stream: Stream) -> None:
+    stream.prepare(3, "k1", {})
+    stream.commit(3, 4, "k1")
+
+
+@pytest.mark.parametrize("changed", [was_deleted, ran_out, was_committed])
+def test_whatever_changes_a_document_may_be_missing(changed: Callable[[Stream], None]) -> None:
+    (one, shows), (two, lacks) = pair()
+    for stream in (shows, lacks):
+        changes(stream, 2)
+        stream.snapshot(3, 6, "memory", "checkpoint")
+        if stream is shows:
+            changed(stream)
+        stream.mutation(5, "k5")
+        stream.mutation(6, "k6")
+    found = gap(one, two)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (2, 5, "unexplained")
+
+
+def test_another_vbucket_tells_nothing_even_if_its_branch_has_the_same_uuid() -> None:
+    one, two = opened("shows:1"), opened("lacks:1", port=50_001)
+    later_marker(one.stream(7, log=LOG))
+    later_marker(two.stream(8, log=LOG), without=[4])
+    assert gap(one, two)["cause"] == "deduplicated"
+
+
+def test_of_what_several_streams_tell_the_worst_counts_whoever_tells_it_first() -> None:
+    nobody_knows, nothing, something = disputes.Told(-1, 1), disputes.Told(w.INVISIBLE, 2), disputes.Told(w.UNEXPLAINED, 3)
+    for less, more in ((nobody_knows, nothing), (nobody_knows, something), (nothing, something)):
+        assert less.or_rather(more) is more
+        assert more.or_rather(less) is more
