@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.statuses import Status
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -141,3 +142,37 @@ def test_out_of_a_broken_out_of_order_snapshot_another_rule_speaks() -> None:
     stream.end("state-changed")
     talk.stream(7, start=5)
     assert gaps(talk) == []
+
+
+def test_streams_of_other_ids_resume_where_they_like() -> None:
+    talk = opened(enable_stream_id="true")
+    received(talk, 3, value={"sid": 1}).end("state-changed")
+    talk.stream(7, start=9, value={"sid": 2})
+    assert gaps(talk) == []
+    talk.stream(7, start=9, value={"sid": 1})
+    assert gaps(talk) == [(1, 3, 10, "resumed")]
+
+
+def test_a_request_that_was_not_granted_is_no_stream_to_resume_from() -> None:
+    talk = opened()
+    received(talk, 3).end("state-changed")
+    talk.stream(7, start=12, status=Status.ETMPFAIL)
+    talk.stream(7, start=12, uuid=1, rollback=9)
+    talk.stream(7, start=9, uuid=1)
+    assert [gap for gap in gaps(talk) if gap[-1] == "resumed"] == [(1, 3, 10, "resumed")]
+
+
+def test_a_rollback_to_where_the_request_starts_takes_nothing_back() -> None:
+    talk = opened()
+    talk.stream(7, start=50, uuid=1, rollback=50)
+    assert gaps(talk) == []
+
+
+def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_brought_more() -> None:
+    talk = opened(enable_stream_id="true")
+    received(talk, 3, value={"sid": 1}).end("state-changed")
+    talk.stream(7, start=3, value={"sid": 2, "collections": ["0", "8", "9", "a"]})
+    talk.stream(7, start=9, value={"sid": 1})
+    captured = packets(talk)
+    assert [gap["cause"] for gap in Seen(captured).gaps] == ["resumed"]
+    assert Seen([packet.cut(140) for packet in captured]).gaps == []

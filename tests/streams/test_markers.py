@@ -143,3 +143,57 @@ def test_a_stream_that_ends_ok_in_the_middle_of_a_snapshot_leaves_a_gap() -> Non
     seen = tables(talk)
     assert states(seen) == ["incomplete"]
     assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 11, "snapshot-tail")]
+
+
+def test_without_history_a_marker_of_the_same_range_overlaps_and_continues_nothing() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    for seqno in (3, 10):
+        stream.snapshot(0, 10, "disk", "checkpoint")
+        stream.mutation(seqno, "k")
+    assert tables(talk).anomalies == ["marker-overlap"]
+
+
+def test_what_is_complete_is_not_continued_by_the_history_of_its_range() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "disk", "checkpoint")
+    stream.mutation(10, "k")
+    stream.snapshot(0, 10, "disk", "checkpoint", "history", "may-duplicate-keys")
+    assert states(tables(talk)) == ["complete", "open"]
+
+
+def test_the_start_of_an_out_of_order_snapshot_leaves_the_one_before_incomplete() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 10, "memory")
+    stream.mutation(1, "k")
+    stream.oso("start")
+    seen = tables(talk)
+    assert states(seen) == ["incomplete", "open"]
+    assert [(gap["after_seqno"], gap["before_seqno"], gap["cause"]) for gap in seen.gaps] == [(1, 11, "snapshot-tail")]
+
+
+def test_a_marker_inside_an_out_of_order_snapshot_is_reported_and_changes_nothing() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(2, "b")
+    stream.snapshot(0, 2, "memory")
+    stream.mutation(1, "a")
+    stream.oso("end")
+    seen = tables(talk)
+    assert seen.anomalies == ["oso-structure"]
+    assert [(one["type"], one["state"], one["items"]) for one in seen.snapshots] == [("oso", "complete-oso", 2)]
+
+
+@pytest.mark.parametrize("flags", [0, 3, 4])
+def test_neither_the_start_nor_the_end_of_an_out_of_order_snapshot_is_reported_and_changes_nothing(flags: int) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.send("dcp_oso_snapshot", flags=flags)
+    stream.mutation(1, "a")
+    stream.oso("end")
+    seen = tables(talk)
+    assert (seen.anomalies, states(seen)) == (["oso-structure"], ["complete-oso"])

@@ -118,3 +118,54 @@ def test_the_first_seqno_of_a_stream_is_the_least_that_came_out_of_order() -> No
         stream.mutation(seqno, f"k{seqno}")
     (record,) = tables(talk).streams
     assert (record["items"], record["first_seqno"], record["last_seqno"]) == (3, 1, 4)
+
+
+def test_a_stream_that_ends_inside_an_out_of_order_snapshot_has_no_gaps() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(9, "a")
+    stream.mutation(2, "b")
+    stream.end("too-slow")
+    seen = tables(talk)
+    assert (seen.gaps, seen.snapshots[0]["state"]) == ([], "cut")
+
+
+def test_where_a_stream_stood_that_was_not_captured_from_its_start_nobody_knows() -> None:
+    top = 2**63 + 9
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    talk.begin()
+    stream.oso("start")
+    for seqno in (top + 1, top):
+        stream.send("dcp_mutation", collection=0, key=f"k{seqno}", by_seqno=seqno, rev_seqno=1)
+    stream.oso("end")
+    assert tables(talk).gaps == []
+
+
+def test_what_an_out_of_order_snapshot_brought_whose_start_was_lost_is_not_missing_from_the_next() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.oso("start")
+        stream.mutation(4, "d")
+    for seqno in (3, 1, 2):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.oso("end")
+    stream.oso("start")
+    for seqno in (6, 5):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.oso("end")
+    assert [gap for gap in tables(talk).gaps if gap["before_seqno"] == 5] == []
+
+
+def test_what_came_out_of_order_is_counted() -> None:
+    talk = opened(enable_out_of_order_snapshots="true_with_seqno_advanced")
+    stream = talk.stream(7)
+    stream.oso("start")
+    for seqno in (4, 1, 3):
+        stream.mutation(seqno, f"k{seqno}")
+    stream.seqno_advanced(9)
+    stream.oso("end")
+    (found,) = tables(talk).snapshots
+    assert (found["items"], found["first_seqno"], found["last_seqno"]) == (3, 1, 4)

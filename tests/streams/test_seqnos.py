@@ -156,3 +156,15 @@ def test_a_stream_from_latest_may_begin_with_the_seqno_that_its_marker_names() -
     assert [(gap["after_seqno"], gap["before_seqno"]) for gap in seen.gaps] == [(10, 12)]
     stream.mutation(10, "a")
     assert tables(talk).anomalies == ["seqno-not-increasing"]
+
+
+@pytest.mark.parametrize(("change_streams", "state"), [("true", "unknown"), ("false", "complete")])
+def test_after_a_loss_in_a_snapshot_from_disk_its_history_may_have_begun(change_streams: str, state: str) -> None:
+    talk = opened(change_streams=change_streams)
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk", "checkpoint")
+    stream.mutation(1, "a")
+    with talk.lost():
+        stream.mutation(2, "b")
+    stream.mutation(9, "c")
+    assert [one["state"] for one in tables(talk).snapshots] == [state]

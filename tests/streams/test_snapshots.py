@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.peers.script import Stream
+from dcpinspect.protocol.flags import ENDLESS
+from tests.peers.script import Stream, failover_entries
 from tests.streams.told import Record, Told, opened, tables
 
 
@@ -106,7 +107,8 @@ def test_complete_although_something_inside_was_lost() -> None:
 
 @pytest.mark.parametrize(("start", "asked"), [(7, 7), (5, 7)])
 @pytest.mark.parametrize(
-    ("kinds", "convention"), [(["memory"], "memory-1"), (["memory", "checkpoint"], "memory-1"), (["disk", "checkpoint"], "disk-1")]
+    ("kinds", "convention"),
+    [(["memory"], "memory-1"), (["memory", "checkpoint"], "memory-1"), (["disk"], "disk-1"), (["disk", "checkpoint"], "disk-1")],
 )
 def test_the_first_marker_starts_at_the_request_or_its_snapshot(start: int, asked: int, kinds: list[str], convention: str) -> None:
     talk, stream = streaming(start=asked, snapshot=(start, 9))
@@ -259,3 +261,27 @@ def test_a_snapshot_of_a_replica_may_have_been_continued_in_a_hole(state: str, e
         stream.mutation(3, "b")
     stream.mutation(5, "c")
     assert last_of(talk)["state"] == expected
+
+
+@pytest.mark.parametrize(("kind", "convention"), [("memory", "memory-1"), ("disk", "disk-1")])
+def test_the_first_marker_may_start_inside_the_snapshot_that_the_request_names(kind: str, convention: str) -> None:
+    talk, stream = streaming(start=7, snapshot=(5, 9))
+    stream.snapshot(7, 20, kind, "checkpoint")
+    assert last_of(talk)["convention"] == convention
+
+
+@pytest.mark.parametrize(("start", "convention"), [(5, "memory-1"), (0, "irregular")])
+def test_a_request_of_the_first_specification_names_no_snapshot(start: int, convention: str) -> None:
+    talk = opened()
+    asked = {"start_seqno": 5, "end_seqno": ENDLESS, "vbucket_uuid": 1}
+    opaque = talk.ask("dcp_stream_req", failover_entries([(1, 0)]), vbucket=7, generation="upr", **asked)
+    Stream(talk, 7, opaque).snapshot(start, 20, "memory", "checkpoint")
+    assert last_of(talk)["convention"] == convention
+
+
+def test_a_marker_of_memory_and_disk_at_once_is_neither() -> None:
+    talk, stream = streaming()
+    for start, end in ((0, 5), (6, 9)):
+        stream.snapshot(start, end, "memory", "disk", "checkpoint")
+        stream.mutation(end, "k")
+    assert [(found["type"], found["convention"]) for found in tables(talk).snapshots] == [("unknown", "irregular")] * 2
