@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from threading import enumerate as enumerate_threads
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from dcpinspect.reading import Reading, ahead
 from tests import builders, damage
 from tests.builders import Recorded
 from tests.crowd import KINDS, crowd
+from tests.peers.truth import SAMPLES
 from tests.streams.told import opened, packets
 
 
@@ -170,6 +172,52 @@ def test_a_reading_that_checks_has_findings_besides(tmp_path: Path) -> None:
         list(reading)
         assert {one.rule for one in reading.findings()} <= {"mid-stream-start", "seqno-not-increasing"}
         assert len(reading.by_name()["findings"]) == len(reading.findings())
+
+
+def everything(reading: Reading) -> dict[str, Any]:
+    """The records of all tables, findings too, at the end of what is read."""
+    with reading:
+        reading.check()
+        list(reading)
+        return {name: table.records() for name, table in reading.by_name().items()}
+
+
+def piped(path: Path, data: bytes) -> dict[str, Any]:
+    os.mkfifo(path)
+    writer = Thread(target=path.write_bytes, args=(data,))
+    writer.start()
+    found = everything(Reading([str(path)]))
+    writer.join()
+    return found
+
+
+def followed(path: Path, data: bytes, pieces: int = 7) -> dict[str, Any]:
+    """The next piece is written when the reader has nothing more to read."""
+    size = -(-len(data) // pieces)
+    path.write_bytes(data[:size])
+    capture = open_capture(path, follow=True)
+    reading = Reading(capture)
+
+    def go_on() -> None:
+        written = path.stat().st_size
+        if written == len(data):
+            capture.stop()
+        with path.open("ab") as file:
+            file.write(data[written : written + size])
+
+    reading.on_pause = go_on
+    return everything(reading)
+
+
+@pytest.mark.parametrize("name", ["rollback.pcap", "snapshots.pcap", "tour.pcapng"])
+def test_tables_are_the_same_of_a_file_a_pipe_and_a_file_that_grows(name: str, tmp_path: Path) -> None:
+    path, data = tmp_path / "capture", (SAMPLES / name).read_bytes()
+    path.write_bytes(data)
+    whole = everything(Reading([str(path)]))
+    assert len(whole["streams"]) > 3
+    for read_otherwise in (piped, followed):
+        path.unlink()
+        assert read_otherwise(path, data) == whole
 
 
 def test_a_reading_of_what_is_live_lets_time_pass(tmp_path: Path) -> None:
