@@ -1,4 +1,7 @@
-"""Captures of very many connections: little is kept of each, next to nothing of one that has ended, and nothing depends on batches."""
+"""Captures of very many connections: little is kept of each, next to nothing of one that has ended, and nothing depends on batches.
+
+Captures of very many messages, too: of them nothing is kept.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,16 @@ import pytest
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
+from dcpinspect.streams.contents import Contents
+from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.noops import Noops
+from dcpinspect.streams.tracker import Tracker
 from tests import damage
 from tests.crowd import KINDS, PORT, crowd
+from tests.streams.told import opened, packets
 
 FEW, MANY = 500, 1000
+EVENTS = 1000
 
 
 def written(folder: Path, count: int, *, closed: bool, port: int = PORT) -> Path:
@@ -85,3 +94,35 @@ def test_every_byte_of_a_crowd_is_accounted_for(tmp_path: Path) -> None:
     for closed in (True, False):
         reading = damage.read(parts(written(tmp_path, 60, closed=closed)))
         assert sum(map(len, reading.rows.values())) == (3 + 5) * 5
+
+
+@pytest.mark.parametrize("is_checked", [False, True])
+def test_memory_does_not_grow_with_messages(monkeypatch: pytest.MonkeyPatch, is_checked: bool) -> None:
+    """What is known of a stream takes as much after five times as many events: there are no gaps among them."""
+    monkeypatch.setenv("DCPINSPECT_KERNELS", "interpreted")
+    talk = opened(connection_buffer_size="100000")
+    talk.ack_after = 1000
+    streams = [talk.stream(vbucket) for vbucket in (7, 8)]
+    for stream in streams:
+        stream.snapshot(0, 10**9, "memory")
+    for seqno in range(1, EVENTS + 1):
+        for stream in streams:
+            stream.mutation(seqno, f"k{seqno % 50}")
+    captured = packets(talk)
+    batches = damage.batches(captured, [100] * (len(captured) // 100))
+    tracker, held = Tracker(), []
+    if is_checked:
+        tracker.flow, tracker.noops, tracker.contents = FlowControl(), Noops(), Contents(1000)
+    engine = Engine(["told.pcap"], ports=(PORT,))
+    tracemalloc.start()
+    try:
+        for number, batch in enumerate(filter(None, map(engine.feed, batches))):
+            tracker.feed(batch)
+            if number % 10 == 0:
+                gc.collect()
+                held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    (items,) = {record["items"] for record in tracker.tables(engine.links).streams.records()}
+    assert items > EVENTS - 100
+    assert held[-1] - held[len(held) // 5] < 12 * EVENTS
