@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
 from tests.peers.script import Stream, failover_entries
 from tests.streams.told import Record, Told, opened, tables
@@ -273,9 +274,10 @@ def test_the_first_marker_may_start_inside_the_snapshot_that_the_request_names(k
 @pytest.mark.parametrize(("start", "convention"), [(5, "memory-1"), (0, "irregular")])
 def test_a_request_of_the_first_specification_names_no_snapshot(start: int, convention: str) -> None:
     talk = opened()
-    asked = {"start_seqno": 5, "end_seqno": ENDLESS, "vbucket_uuid": 1}
-    opaque = talk.ask("dcp_stream_req", failover_entries([(1, 0)]), vbucket=7, generation="upr", **asked)
-    Stream(talk, 7, opaque).snapshot(start, 20, "memory", "checkpoint")
+    asked = encode("dcp_stream_req", generation="upr", vbucket=7, opaque=5, start_seqno=5, end_seqno=ENDLESS, vbucket_uuid=1)
+    talk.send("client", asked)
+    talk.answer("dcp_stream_req", 5, **failover_entries([(1, 0)]))
+    Stream(talk, 7, 5).snapshot(start, 20, "memory", "checkpoint")
     assert last_of(talk)["convention"] == convention
 
 
