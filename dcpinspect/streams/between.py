@@ -80,6 +80,8 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
             continue
         if not _is_whole(old, connections, links) or not _is_over(old, time_ns, links):
             continue
+        if old[s.S_SUSPENDED] and connections[int(old[s.S_CONNECTION]), s.C_OSO] != 0:
+            continue  # what was not captured of it may have begun an out-of-order snapshot
         # between the two the client may have received more on a connection of which something is missing
         spans = [link for link in (*blind[client.name], *blind[client.host]) if link.number != old[s.S_CONNECTION]]
         if any(link.first_ns <= time_ns and link.last_ns >= old[s.S_AT + s.AT_TIME] for link in spans):

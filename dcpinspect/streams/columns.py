@@ -201,7 +201,7 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     framing_end = HEADER_SIZE + decoded.framing_size[missing.row]
     extras_end = framing_end + decoded.extras_size[missing.row]
     is_v2 = (decoded.opcode[missing.row] == Opcode.DCP_SNAPSHOT_MARKER) & (decoded.value.size[missing.row] > 0)
-    needed = np.where(is_v2, batch.length[missing.row], extras_end)
+    needed = np.where(is_v2, extras_end + _RANGE_SIZE, extras_end)
     needed = np.where(np.isin(kind[missing.row], _BEGIN_WITH_SEQNO), framing_end + _SEQNO_SIZE, needed)
     hit = np.unique(missing.row[missing.start < needed])
     headless = np.unique(missing.row[missing.start < framing_end])
@@ -215,6 +215,8 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
 _BEGIN_WITH_SEQNO = np.array([s.EVENT, s.PREPARE])
 """Kinds whose extras begin with all that streams need of them."""
 _SEQNO_SIZE = 8
+_RANGE_SIZE = 20
+"""Bytes of a newer marker's value that have its range and type."""
 _SEQNO_KINDS = np.arange(s.EVENT, s.SEQNO_ADVANCED + 1)
 _UNREADABLE = np.where(np.arange(s.KINDS) >= s.END, s.UNREADABLE, 0)
 """What a message of each kind becomes where its extras cannot be read: 0 where nothing goes on without them."""

@@ -29,6 +29,8 @@ from dcpinspect.streams.markers import leave_snapshot, on_marker, on_oso
 from dcpinspect.streams.seqnos import on_seqno, on_seqno_ack, say_standing, taint, touch
 
 SUCCESS, ROLLBACK = 0, 0x23
+JUST_BEFORE_NS = 1_000_000
+"""Two taps or queues of one machine swap packets that are no farther apart."""
 
 
 @inline
@@ -92,7 +94,7 @@ def on_request(
         if q >= 0:
             ask_instead(q, i, k, messages, extras, keys, connections, streams, questions, counts)
             return
-    r = find_orphan(i, messages, orphans) if late else -1
+    r = find_orphan(i, messages, orphans) if late else answer_just_before(i, messages, connections, orphans, counts)
     st = -1
     if late and (r < 0 or orphans[r, s.R_STATUS] == SUCCESS):
         st = implicit_stream(keys[k, s.K_LIVE], i, messages, streams)
@@ -126,7 +128,7 @@ def on_request(
             keys[k, s.K_PENDING] = -1
         else:
             take_answer(st, k, i, messages, connections, keys, streams, snapshots, anomalies, counts)
-        if is_new:
+        if is_new and late:
             streams[st, s.S_SUSPENDED] = 1  # what has come since the answer was not taken for this stream's
             streams[st, s.S_POSITION_LOSSES] = -1
             if losses_of(c, connections):
@@ -234,6 +236,22 @@ def find_orphan(i: int, messages: Ints, orphans: Ints) -> int:
         ):
             found = r
     return found
+
+
+@inline
+def answer_just_before(i: int, messages: Ints, connections: Ints, orphans: Ints, counts: Ints) -> int:
+    """The answer to request ``i`` that was recorded before it, as by two taps or queues: of a connection of which all is there, or -1."""
+    c = messages[s.M_CONNECTION, i]
+    if counts[s.N_ORPHANS] == 0 or connections[c, s.C_KNOWN] == 0 or connections[c, s.C_LOSSES] > 0 or connections[c, s.C_LOSSES + 1] > 0:
+        return -1
+    number = counts[s.N_ORPHANS]
+    for _ in range(min(number, BACK)):
+        number -= 1
+        r = number % len(orphans)
+        waited = messages[s.M_PLACE + s.AT_TIME, i] - orphans[r, s.R_PLACE + s.AT_TIME]
+        if orphans[r, s.R_CONNECTION] == c and orphans[r, s.R_OPAQUE] == messages[s.M_OPAQUE, i] and 0 <= waited <= JUST_BEFORE_NS:
+            return int(r)
+    return -1
 
 
 @inline

@@ -184,12 +184,19 @@ class Gaps:
             unreadable = int(gap[s.G_UNREADABLE])
             return [first, last] if unreadable < 0 else [first, unreadable, last]
         if cause == w.ADVANCED:
-            return [last]
+            return [self._advanced(gap)]
         if cause == w.TAIL:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
             return [int(self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]), last]
         return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
+
+    def _advanced(self, gap: Table) -> int:
+        """Row of the SeqnoAdvanced that ends a gap; inside an out-of-order snapshot it counts from the end of that on."""
+        snapshot = self._snapshots[gap[s.G_SNAPSHOT]] if gap[s.G_SNAPSHOT] >= 0 else None
+        if snapshot is not None and snapshot[s.N_LAYOUT] == s.OSO_LAYOUT:
+            return int(snapshot[s.N_ADVANCED_ROW])
+        return int(gap[s.G_BEFORE_AT + s.AT_ROW])
 
     def _evidence(self, place: int) -> str:
         number = int(self._order[place])
@@ -220,11 +227,11 @@ class Gaps:
                 return f"de-duplicated or left out: {self._untold(gap)} was not captured"
             return self._loss(int(gap[s.G_LOSS]), int(gap[s.G_LOSSES]))
         if cause == w.ADVANCED:
-            return f"SeqnoAdvanced in row {gap[s.G_BEFORE_AT + s.AT_ROW]}: nothing before it is visible to this client"
+            return f"SeqnoAdvanced in row {self._advanced(gap)}: nothing before it is visible to this client"
         if cause == w.UNEXPLAINED:
             return f"{rows}: {self._no_cause(gap)}"
         if cause == w.FILTERED and not self._has_filter(gap):
-            return "the connection was opened without deletions of the first backfill"
+            return "the connection was opened without deletions of the first backfill: filtered, or de-duplicated"
         if cause == w.FILTERED:
             asked = self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]
             return f"the request in row {asked} asks for some collections only: filtered, or de-duplicated"
@@ -283,7 +290,7 @@ class Gaps:
         after = int(self._losses[loss, s.L_AFTER_FRAME]) & _FRAME
         between = f"between frames {frame & _FRAME} and {after}" if frame else f"before frame {after}"
         what = "bytes" if count <= 1 else f"{count} stretches within bytes"
-        return f"{what} {start}-{end} of {direction} could not be read, {between}"
+        return f"{what} {start}-{max(start, end - 1)} of {direction} could not be read, {between}"
 
     def _extra_evidence(self, gap: Extra) -> str:
         if gap.cause == w.ROLLBACK:

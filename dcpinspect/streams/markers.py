@@ -213,6 +213,8 @@ def on_oso(
     if snapshots[n, s.N_HAS_ADVANCED] and (streams[st, s.S_HAS_POSITION] == 0 or advanced > streams[st, s.S_POSITION]):
         if streams[st, s.S_HAS_POSITION]:
             before = advanced + 1 if advanced < s.GREATEST else advanced
-            enter_gap(st, before, s.G_IS_ADVANCED, i, messages, connections, streams, gaps, counts)
+            if before - 1 > streams[st, s.S_POSITION]:
+                enter_gap(st, before, s.G_IS_ADVANCED, i, messages, connections, streams, gaps, counts)
+                gaps[counts[s.N_GAPS] - 1, s.G_SNAPSHOT] = n
         move(st, advanced, s.BY_ADVANCED, i, messages, connections, streams)
     streams[st, s.S_IN_OSO] = -1

@@ -99,6 +99,7 @@ def in_oso(n: int, i: int, kind: int, messages: Ints, snapshots: Ints, seqnos: I
     if kind == s.SEQNO_ADVANCED:
         if snapshots[n, s.N_HAS_ADVANCED] == 0 or seqno > snapshots[n, s.N_ADVANCED]:
             snapshots[n, s.N_ADVANCED] = seqno
+            snapshots[n, s.N_ADVANCED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
         snapshots[n, s.N_HAS_ADVANCED] = 1
         return
     o = counts[s.N_OSO]
@@ -198,17 +199,19 @@ def on_seqno(
             flags |= s.G_BOTH_EVENTS
         is_unmarked = streams[st, s.S_POSITION_BY] == s.BY_EVENT and streams[st, s.S_POSITION_IN] < 0
         has_lost = not is_known or losses_of(streams[st, s.S_CONNECTION], connections) > 0 or streams[st, s.S_UNREADABLE] > 0
-        if (n < 0 and suspended) or (is_unmarked and has_lost):
+        is_in_range = has_range and snapshots[n, s.N_START] <= position + 1 <= snapshots[n, s.N_END]
+        if (n < 0 and suspended) or (is_unmarked and has_lost and not is_in_range):
             flags |= s.G_NO_MARKER
         if streams[st, s.S_POSITION_BY] == s.BY_START:
             flags |= s.G_FROM_START
-        if streams[st, s.S_POSITION_BY] != s.BY_EVENT or is_within(streams[st, s.S_POSITION_IN], position, snapshots):
+        if is_in_range or streams[st, s.S_POSITION_BY] != s.BY_EVENT or is_within(streams[st, s.S_POSITION_IN], position, snapshots):
             flags |= s.G_AT_EDGE
         before = seqno
         if is_advanced:
             flags |= s.G_IS_ADVANCED
             before = seqno + 1 if seqno < s.GREATEST else seqno
-        enter_gap(st, before, flags, i, messages, connections, streams, gaps, counts)
+        if before - 1 > position:
+            enter_gap(st, before, flags, i, messages, connections, streams, gaps, counts)
     see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
     move(st, seqno, s.BY_ADVANCED if is_advanced else s.BY_EVENT, i, messages, connections, streams)
     see_in_snapshot(n, seqno, is_advanced, messages[s.M_PLACE + s.AT_TIME, i], snapshots)

@@ -119,14 +119,14 @@ BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
     N_STREAM, N_INDEX, N_START, N_END, N_FLAGS, N_LAYOUT, N_PLACE, _, _, _, N_CLOSED_ROW,
     N_MAX_VISIBLE, N_HIGH_COMPLETED, N_PURGE, N_HIGH_PREPARED, N_PRESENT,
     N_STATE, N_POSITION, N_ITEMS, N_SEEN, N_FIRST, N_LAST, N_REACHED, N_FIRST_EVENT, N_HAS_FIRST_EVENT, N_TAINTED, N_OVERLAPPED,
-    N_ADVANCED, N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, N_IS_MERGED, N_DISK_END, N_REACHED_TIME, SNAPSHOT,
-) = range(36)  # fmt: skip
-"""N_LAYOUT: -1 for an out-of-order snapshot, which has no marker. N_SEEN: seqnos received. N_REACHED: the greatest of
-them inside the range, LEAST for none. N_HAS_FIRST_EVENT: 1 known, 2 it may be lost.
-N_TAINTED: something was lost while it ran. N_OVERLAPPED: the next marker began before its end. N_ADVANCED: SeqnoAdvanced inside an
-out-of-order snapshot. N_BEFORE: position of the stream when it began. N_LOSS: latest loss when a tainted out-of-order snapshot was
-complete. N_IS_MERGED: it began before the end of the one before. N_DISK_END: S_DISK_END when it began. N_REACHED_TIME: capture time of the
-message that completed it."""
+    N_ADVANCED, N_HAS_ADVANCED, N_BEFORE, N_HAS_BEFORE, N_LOSS, N_IS_MERGED, N_DISK_END, N_REACHED_TIME, N_ADVANCED_ROW,
+    SNAPSHOT,
+) = range(37)  # fmt: skip
+"""N_LAYOUT: -1 for an out-of-order snapshot, which has no marker. N_SEEN: seqnos received. N_REACHED: the greatest of them inside the
+range, LEAST for none. N_HAS_FIRST_EVENT: 1 known, 2 it may be lost. N_TAINTED: something was lost while it ran. N_OVERLAPPED: the next
+marker began before its end. N_ADVANCED, N_ADVANCED_ROW: SeqnoAdvanced inside an out-of-order snapshot. N_BEFORE: position of the stream
+when it began. N_LOSS: latest loss when a tainted out-of-order snapshot was complete. N_IS_MERGED: it began before the end of the one
+before. N_DISK_END: S_DISK_END when it began. N_REACHED_TIME: capture time of the message that completed it."""
 
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
 

@@ -175,6 +175,7 @@ class Tracker:
         by_number = {link.number: link for link in links}
         sessions, state = self.conversation.sessions, self.state
         streams, snapshots, losses = (state.rows(number) for number in (s.N_STREAMS, s.N_SNAPSHOTS, s.N_LOSSES))
+        in_order = number_streams(streams)
         flows = {link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session()) for link in links}
         owners = {link.number: client_of(link, sessions.get(link.number) or Session(), state.connections[link.number]) for link in links}
         clients = {number: owner.name for number, owner in owners.items()}
@@ -212,7 +213,7 @@ class Tracker:
         )
         return Tables(
             connections=connection_records(links, sessions, state.connections, flows, of_connection),
-            streams=stream_table,
+            streams=stream_table if in_order is None else stream_table.take(in_order),
             snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams[:, s.S_CONNECTION]]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
@@ -334,6 +335,26 @@ def _with_high_seqnos(
                 ends.high_seqno[row] = high.seqno + s.LEAST
                 ends.high_time[row] = high.at.time_ns
     return ends
+
+
+def number_streams(streams: Table) -> npt.NDArray[np.int64] | None:
+    """The streams in order of their first rows, None where they are; each gets its ordinal in that order.
+
+    Requests that are read late open their streams, or prove to be those of others, after what followed them.
+    """
+    opened = streams[:, s.S_OPENED + s.AT_ROW]
+    if (opened[1:] >= opened[:-1]).all():
+        return None
+    order = np.lexsort((opened, streams[:, s.S_OPENED + s.AT_TIME], streams[:, s.S_CONNECTION]))
+    keys = streams[order][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]]
+    by_key = order[np.lexsort((np.arange(len(order)), *keys.T))]
+    same = (
+        streams[by_key[1:]][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]] == streams[by_key[:-1]][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]]
+    ).all(axis=1)
+    place = np.arange(len(by_key))
+    begins = np.maximum.accumulate(np.where(np.append(False, same), 0, place))
+    streams[by_key, s.S_ORDINAL] = place - begins + 1
+    return np.argsort(opened, kind="stable")
 
 
 def blind_connections(connections: Table, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:

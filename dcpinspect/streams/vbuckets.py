@@ -33,7 +33,9 @@ def vbucket_records(
     if not found:
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
     # All streams, vbucket by vbucket in order of their first streams, those of each in order of their opening.
-    keys, stories = zip(*found.items(), strict=True)
+    opened = streams[:, s.S_OPENED + s.AT_TIME].tolist()
+    keys = tuple(found)
+    stories = [sorted(found[key], key=opened.__getitem__) for key in keys]  # requests may have been read after what followed them
     numbers = np.concatenate([np.array(story, dtype=np.int64) for story in stories])
     count = np.array([len(story) for story in stories], dtype=np.int64)
     begin = np.cumsum(count) - count

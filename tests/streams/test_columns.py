@@ -55,9 +55,10 @@ def test_a_message_whose_stream_id_is_missing_is_a_loss_to_the_connection() -> N
     assert kinds(framed, mutation(), missing={0: [(24, 26)]}) == [s.LOST, s.EVENT]
 
 
-def test_the_value_of_a_newer_marker_is_needed() -> None:
+def test_of_the_value_of_a_newer_marker_the_range_and_type_are_needed() -> None:
     marker = encode("dcp_snapshot_marker", generation="v2.2")
-    assert kinds(marker, missing={0: [(60, 70)]}) == [s.UNREADABLE]
+    assert kinds(marker, missing={0: [(44, 70)]}) == [s.UNREADABLE]
+    assert kinds(marker, missing={0: [(45, 70)]}) == [s.MARKER]
 
 
 def test_seqnos_are_biased_and_sizes_are_what_flow_control_counts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,3 +148,79 @@ def test_vbuckets_are_in_order_of_their_first_streams() -> None:
     second.stream(8)
     first.stream(9)
     assert [record["vbucket"] for record in tables(first, second).vbuckets] == [9, 7, 8]
+
+
+def test_streams_and_their_ordinals_are_in_order_of_requests_that_were_read_late() -> None:
+    talk = opened()
+    talk.begin()
+    talk.stream(3, start=8, opaque=5, rollback=2)
+    stream = talk.stream(3, start=2, opaque=6)
+    stream.snapshot(2, 5, "memory")
+    stream.mutation(5, "a")
+    stream.end("too-slow")
+    again = talk.stream(3, start=5, opaque=7)
+    again.snapshot(5, 9, "memory")
+    again.mutation(7, "b")
+    talk.noop()
+    seen = tables(talk)
+    assert [(one["stream"], one["requested_start"], one["answer"]) for one in seen.streams] == [
+        (1, 8, "rollback"),
+        (2, 2, "accepted"),
+        (3, 5, "accepted"),
+    ]
+    assert [one["open_row"] for one in seen.streams] == sorted(one["open_row"] for one in seen.streams)
+    assert [(one["stream"], one["end_seqno"]) for one in seen.snapshots] == [(2, 5), (3, 9)]
+    assert [one["verdict"] for one in seen.vbuckets] == ["advancing"]
+
+
+def test_an_answer_that_was_recorded_just_before_its_request_is_its_answer() -> None:
+    for rollback in (None, 4):
+        talk = opened()
+        stream = talk.stream(7, start=9, rollback=rollback)
+        if rollback is None:
+            stream.snapshot(9, 12, "memory")
+            stream.mutation(12, "a")
+        captured = packets(talk)
+        place = next(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
+        asked, answer = place, next(at for at in range(place + 1, len(captured)) if captured[at].data[54:56] == b"\x81\x53")
+        captured[asked], captured[answer] = (
+            replace(captured[answer], time_ns=captured[asked].time_ns),
+            replace(captured[asked], time_ns=captured[answer].time_ns),
+        )
+        seen = Seen(captured)
+        (record,) = seen.streams
+        assert (record["answer"], record["requested_start"]) == ("accepted" if rollback is None else "rollback", 9)
+        assert [gap["cause"] for gap in seen.gaps] == (["deduplicated"] if rollback is None else ["rollback"])
+
+
+def test_a_seqno_advanced_inside_an_out_of_order_snapshot_is_what_shows_its_gap() -> None:
+    talk = opened(enable_out_of_order_snapshots="true_with_seqno_advanced")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(1, "a")
+    stream.seqno_advanced(5)
+    stream.oso("end")
+    (gap,) = tables(talk).gaps
+    (snapshot,) = tables(talk).snapshots
+    assert gap["rows"] == [snapshot["row"] + 2]
+    assert gap["evidence"].startswith(f"SeqnoAdvanced in row {snapshot['row'] + 2}:")
+
+
+def test_between_an_event_without_its_marker_and_one_in_a_marker_that_has_the_gap_nothing_was_lost() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    with talk.lost():
+        stream.snapshot(0, 10, "memory")
+    stream.mutation(10, "a")
+    stream.snapshot(8, 15, "memory")
+    stream.mutation(12, "b")
+    assert [(gap["after_seqno"], gap["cause"]) for gap in tables(talk).gaps][-1] == (10, "deduplicated")
+
+
+def test_the_greatest_seqno_leaves_no_gap_of_nothing() -> None:
+    talk = opened()
+    stream = talk.stream(7, start=2**64 - 3)
+    stream.snapshot(2**64 - 3, 2**64 - 1, "memory")
+    stream.send("dcp_mutation", key="k", collection=0, by_seqno=2**64 - 2, rev_seqno=1)
+    stream.seqno_advanced(2**64 - 1)
+    assert tables(talk).gaps == []
