@@ -174,6 +174,25 @@ def test_never_opened_and_refused() -> None:
     assert connection(talk)["verdict"] == "refused"
 
 
+def test_never_opened_and_refused_though_it_is_closed() -> None:
+    talk = Told("x")
+    talk.hello("app/1", "JSON")
+    talk.close()
+    assert connection(talk)["verdict"] == "never-opened"
+    talk = Told("x")
+    talk.open("x", "producer", status=0x24)
+    talk.close()
+    assert connection(talk)["verdict"] == "refused"
+
+
+def test_an_open_may_be_lost() -> None:
+    talk = Told("x")
+    with talk.lost():
+        talk.open("x", "producer")
+    talk.hello("app/1", "JSON")
+    assert connection(talk)["verdict"] == "unknown-capture"
+
+
 @pytest.mark.parametrize("side", ["client", "server"])
 @pytest.mark.parametrize("abort", [False, True])
 def test_closed_by_who_sent_the_first_fin_or_reset(side: str, abort: bool) -> None:
@@ -211,6 +230,31 @@ def test_a_noop_that_is_never_answered_is_the_end() -> None:
     talk = opened(enable_noop="true", set_noop_interval="1")
     talk.send("server", encode("dcp_noop", opaque=9))
     talk.wait(2.5)
+    talk.send("client", encode("noop", opaque=1))
+    assert connection(talk)["verdict"] == "noop-dead"
+
+
+def test_the_answer_to_a_noop_may_be_lost_or_late_as_others_were() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    talk.send("server", encode("dcp_noop", opaque=8))
+    talk.wait(1)
+    talk.answer("dcp_noop", 8, by="client")
+    talk.send("server", encode("dcp_noop", opaque=9))
+    talk.wait(9)
+    talk.send("client", encode("noop", opaque=1))
+    assert connection(talk)["verdict"] == "idle"
+    with talk.lost():
+        talk.answer("dcp_noop", 9, by="client")
+    talk.wait(30)
+    talk.send("client", encode("noop", opaque=2))
+    assert connection(talk)["verdict"] == "idle"
+
+
+def test_a_noop_that_is_never_answered_is_the_end_though_a_snapshot_is_open() -> None:
+    talk = opened(enable_noop="true", set_noop_interval="1")
+    talk.stream(7).snapshot(0, 1, "memory")
+    talk.send("server", encode("dcp_noop", opaque=9))
+    talk.wait(30)
     talk.send("client", encode("noop", opaque=1))
     assert connection(talk)["verdict"] == "noop-dead"
 

@@ -116,6 +116,14 @@ def test_refused_and_rolled_back() -> None:
     assert (verdict(talk), tables(talk).streams[1]["rollback_seqno"]) == ("rolled-back", 3)
 
 
+def test_refused_and_rolled_back_though_the_connection_ended() -> None:
+    talk = opened()
+    talk.stream(7, status=7)
+    talk.stream(8, start=9, rollback=3)
+    talk.close()
+    assert [found["verdict"] for found in tables(talk).streams] == ["refused", "rolled-back"]
+
+
 def asked(*, wait: float = 0, answer_lost: bool = False, closed: bool = False) -> Record:
     talk = opened()
     request = talk.stream_request(7, 50)
@@ -141,8 +149,8 @@ def test_nothing_is_absent_merely_because_the_capture_ended() -> None:
 
 
 def test_an_answer_that_may_have_been_lost_is_unknown() -> None:
-    found = asked(wait=5, answer_lost=True)
-    assert (found["answer"], found["verdict"]) == ("unknown", "unknown-capture")
+    for found in (asked(wait=5, answer_lost=True), asked(answer_lost=True, closed=True)):
+        assert (found["answer"], found["verdict"]) == ("unknown", "unknown-capture")
 
 
 def test_patience_is_ten_times_the_slowest_answer_before() -> None:
@@ -166,6 +174,16 @@ def test_a_full_window_starves_the_stream() -> None:
     assert verdict(talk) == "starved-by-flow-control"
     talk.acknowledge()
     assert verdict(talk) == "advancing"
+
+
+def test_a_full_window_starves_who_is_behind_or_caught_up_by_now() -> None:
+    talk, stream = started("memory", connection_buffer_size="40")
+    stream.mutation(5, "k")
+    assert verdict(talk) == "starved-by-flow-control"
+    talk.high_seqnos({7: 9})
+    talk.wait(30)
+    talk.noop()
+    assert verdict(talk) == "starved-by-flow-control"
 
 
 def test_a_full_window_starves_a_backfill_too() -> None:
@@ -223,6 +241,23 @@ def test_who_was_told_of_more_only_now_is_not_behind_yet() -> None:
     talk.wait(3)
     talk.noop()
     assert verdict(talk) == "behind"
+
+
+def test_who_has_all_that_there_is_is_not_behind() -> None:
+    talk, stream = started("memory")
+    stream.mutation(5, "k")
+    talk.high_seqnos({7: 5})
+    talk.wait(30)
+    talk.noop()
+    assert verdict(talk) == "caught-up"
+
+
+def test_who_received_something_just_now_is_not_behind_yet() -> None:
+    talk, stream = started("memory")
+    talk.high_seqnos({7: 9})
+    talk.wait(30)
+    stream.mutation(5, "k")
+    assert verdict(talk) == "caught-up"
 
 
 def test_a_snapshot_under_way_advances_however_long_nothing_came() -> None:
