@@ -79,7 +79,8 @@ def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
     visible = table[number, s.N_MAX_VISIBLE]
     has_visible = has_snapshot & ((table[number, s.N_PRESENT] & 1) != 0) & (visible > s.LEAST)
     filtered = facts.has_filter[stream]
-    keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~facts.lacks_history[stream]
+    skips = facts.skips_deletes[stream] & (marked & DISK != 0)
+    keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~skips & ~facts.lacks_history[stream]
     # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
     is_placed = _has(flags, s.G_IN_RANGE) & _has(flags, s.G_AT_EDGE)
     is_vague = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
@@ -91,7 +92,7 @@ def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
         (w.FILTERED, filtered),
         (w.LOSS, is_vague & _has(flags, s.G_IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
-        (w.FILTERED, facts.skips_deletes[stream] & (marked & DISK != 0)),
+        (w.FILTERED, skips),
         (w.DEDUPLICATED, is_placed),
     ]
     return np.select([holds for _, holds in conditions], [cause for cause, _ in conditions], default=w.UNEXPLAINED)

@@ -413,3 +413,12 @@ def test_the_rows_of_a_gap_are_those_that_show_its_cause() -> None:
         ("snapshot-tail", [11, 14]),
         ("seqno-advanced", [15]),
     ]
+
+
+def test_deletions_that_the_client_asked_to_leave_out_are_missing_in_no_history() -> None:
+    talk = opened("c:1", "skip-deletes-in-initial-backfill", change_streams="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "disk", "checkpoint", "history")
+    for seqno in (1, 3, 9):
+        stream.mutation(seqno, f"k{seqno}")
+    assert [gap["cause"] for gap in tables(talk).gaps] == ["filtered", "filtered"]
