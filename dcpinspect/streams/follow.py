@@ -432,6 +432,7 @@ def on_close(
         accept(asked, i, messages, streams)
         st = asked
     is_its = st >= 0 and streams[st, s.S_CLOSED_ROW] >= 0 and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]
+    is_its = is_its and is_open(streams[st, s.S_STATE])
     if is_its and messages[s.M_EXTRA, i] == SUCCESS and streams[st, s.S_LOSSES] != losses_of(c, connections):
         # it was open until now, whatever was lost before
         streams[st, s.S_LOSSES] = losses_of(c, connections)

@@ -492,3 +492,18 @@ def test_a_request_whose_stream_id_was_cut_off_may_have_begun_another_stream_of_
     place = max(place for place, packet in enumerate(captured) if packet.data[55:56] == b"\x53")
     captured[place] = captured[place].cut(HEADER + 48)
     assert [(record["sid"], record["items"]) for record in Seen(captured).streams] == [(1, 1), (None, 0), (1, 1)]
+
+
+def test_the_answer_to_a_close_is_not_of_a_stream_that_has_ended() -> None:
+    talk = opened(send_stream_end_on_client_close_stream="true")
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 1, "memory")
+    talk.send("client", encode("dcp_close_stream", vbucket=7, opaque=9))
+    stream.mutation(1, "a")
+    stream.end("ok")
+    with talk.lost():
+        talk.answer("dcp_close_stream", 9, status=1)
+        again = talk.stream(7, start=1, opaque=9)
+    again.close()
+    again.end("closed")
+    assert tables(talk).anomalies == []
