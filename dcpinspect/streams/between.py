@@ -80,6 +80,8 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
             continue
         if not _is_whole(old, connections, links) or not _is_over(old, time_ns, links):
             continue
+        if _may_have_asked_again(old, connections, links):
+            continue
         if old[s.S_SUSPENDED] and connections[int(old[s.S_CONNECTION]), s.C_OSO] != 0:
             continue  # what was not captured of it may have begun an out-of-order snapshot
         # between the two the client may have received more on a connection of which something is missing
@@ -113,6 +115,13 @@ def _is_whole(stream: Table, connections: Table, links: Mapping[int, Link]) -> b
     number = int(stream[s.S_CONNECTION])
     producer = int(connections[number, s.C_PRODUCER])
     return bool(stream[s.S_POSITION_LOSSES] == connections[number, s.C_LOSSES + producer] and links[number].lost_at_end[producer] is None)
+
+
+def _may_have_asked_again(stream: Table, connections: Table, links: Mapping[int, Link]) -> bool:
+    """Whether something that the consumer said on a stream's connection was not captured: it may have had more of the vbucket on it."""
+    number = int(stream[s.S_CONNECTION])
+    consumer = 1 - int(connections[number, s.C_PRODUCER])
+    return bool(connections[number, s.C_LOSSES + consumer] > 0 or links[number].lost_at_end[consumer] is not None)
 
 
 def _is_over(stream: Table, time_ns: int, links: Mapping[int, Link]) -> bool:

@@ -176,3 +176,17 @@ def test_a_request_between_the_two_of_which_nobody_knows_the_stream_id_may_have_
     captured = packets(talk)
     assert [gap["cause"] for gap in Seen(captured).gaps] == ["resumed"]
     assert Seen([packet.cut(140) for packet in captured]).gaps == []
+
+
+def test_a_stream_whose_client_said_something_that_was_lost_may_not_have_been_the_last_one() -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(5, "a")
+    stream.end("too-slow")
+    with talk.lost():
+        talk.stream_request(7, 77, start=5)
+    talk.noop()
+    talk.noop()
+    talk.stream(7, start=9)
+    assert "resumed" not in [gap["cause"] for gap in tables(talk).gaps]
