@@ -9,13 +9,14 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotate import RECORD_RULES
+from dcpinspect.protocol.choose import Choice
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.document_check import are_sound
-from dcpinspect.protocol.fields import Field, Kind, Layout, Records, fixed_size
+from dcpinspect.protocol.fields import Field, Kind, Layout, Records, Side, fixed_size
 from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.json_grammar import is_json_text
-from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.meanings import json_error
+from dcpinspect.protocol.secrecy import hides_value
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import decode_xattrs
 from dcpinspect.tables.messages import MessageBatch
@@ -29,9 +30,7 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
         rows = group.rows[whole[group.rows] & ~batch.decoded.underlying_datatype[group.rows]]
         items = layout.value if layout is not None and choice.value_fits else ()
         item = items[0] if items else None
-        if not len(rows) or (
-            choice.layout is not None and holds_secret(choice.layout.opcode, choice.layout.side, server=choice.layout.server)
-        ):
+        if not len(rows) or _is_hidden(batch, int(rows[0]), choice):
             continue
         is_single = len(items) == 1 and isinstance(item, Field) and item.size is None
         has_value = rows[batch.decoded.value.size[rows] > 0]
@@ -45,6 +44,12 @@ def broken_values(batch: MessageBatch, whole: Mask) -> Iterator[Candidates]:
             _annotated(batch, rows, found)
     for rule, broken in found.items():
         yield Candidates(rule, np.array(sorted(broken), dtype=np.int64))
+
+
+def _is_hidden(batch: MessageBatch, row: int, choice: Choice) -> bool:
+    decoded = batch.decoded
+    side: Side = "response" if decoded.is_response[row] else "request"
+    return hides_value(choice, int(decoded.opcode[row]), side, server=bool(decoded.is_server[row]))
 
 
 _TEXTS = (Kind.BYTES, Kind.TEXT, Kind.JSON, Kind.ERROR)

@@ -17,11 +17,11 @@ from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, Item, Kind, Records
 from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, MAX_BODY, Header, Magic, decode_header, header_fields
-from dcpinspect.protocol.layouts import holds_secret
 from dcpinspect.protocol.leb128 import decode_leb128
 from dcpinspect.protocol.meanings import cas_time, collection_name, text_or_bytes, utc
 from dcpinspect.protocol.message import Context, FieldValue, Message, Severity, Value
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, Trait, opcode_name, opcode_traits
+from dcpinspect.protocol.secrecy import Secrecy, hides_key, hides_value, secrecy
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.protocol.values import document, flatbuffer, plain_value
 
@@ -68,8 +68,6 @@ class _Annotator(Annotation):
         super().__init__(data, context, missing)
         self.numbers: dict[str, int] = {}
         """Numbers of the extras, which may say how long a part of the value is."""
-        self.secret = False
-        """The command carries credentials: what cannot be divided into fields is hidden too."""
 
     def run(self) -> Message:
         message = self.message
@@ -81,11 +79,12 @@ class _Annotator(Annotation):
         if self.take(0, _LENGTHS_END) is None:
             self._header_fields()
             self.problem("truncated", "error", "header", 0, "the capture lacks the part of the header that says how long the message is")
+            self.secrecy = Secrecy.MEASURED  # nobody knows whose body it is
             self._raw_body(len(self.data) - HEADER_SIZE, "no lengths in the capture")
             return self._done()
         header = message.header = decode_header(self.data)
         message.name = opcode_name(header.opcode, server=header.is_server)
-        self.secret = holds_secret(header.opcode, header.side, server=header.is_server)
+        self.secrecy = secrecy(header.opcode, header.side, server=header.is_server)
         if header.size > len(self.data):
             self.missing.append((len(self.data), header.size))
         self._header_fields()
@@ -111,7 +110,7 @@ class _Annotator(Annotation):
         has_token = Trait.TOKEN in opcode_traits(self.data[1], server=is_server) if len(self.data) > 1 else False
         for spec in header_fields(magic):
             if has_token and spec.kind is Kind.CAS:
-                value = self._hidden(spec, spec.offset, spec.kind.size, 0, top=False)
+                value = self.hidden(spec, spec.offset, spec.kind.size, 0, is_value=False)
             else:
                 value = self._scalar(spec, spec.offset, 0)
             if value.size and spec.offset < max(len(self.data), 1):
@@ -179,7 +178,7 @@ class _Annotator(Annotation):
         self._choice_problem(choice, at, header)
         self._extras(choice, header, at)
         at += header.extras_size
-        self._key(choice, at, header.key_size)
+        self._key(choice, header, at, header.key_size)
         at += header.key_size
         self._value(choice, header, at, value_size)
         self._check(choice)
@@ -238,7 +237,7 @@ class _Annotator(Annotation):
         self.numbers = {field.name: field.value for field in fields if isinstance(field.value, int)}
         self.message.fields += fields
 
-    def _key(self, choice: Choice, at: int, size: int) -> None:
+    def _key(self, choice: Choice, header: Header, at: int, size: int) -> None:
         layout = choice.layout
         spec = layout.key if layout is not None else None
         if spec is not None and not size and layout is not None and layout.key_required:
@@ -249,9 +248,9 @@ class _Annotator(Annotation):
             if layout is not None:
                 self.problem("unexpected-section", "warning", "key", at, f"{self.message.name} {layout.side} must not have a key")
             spec = Field("key", 0, Kind.BYTES if layout is None else Kind.TEXT, "key", "Key", private=True)
-            if self.secret:
-                self.message.fields.append(self._hidden(spec, at, size, 0, top=False))
-                return
+        if hides_key(choice, header.opcode, header.side, server=header.is_server):
+            self.message.fields.append(self.hidden(spec, at, size, 0, is_value=False))
+            return
         field, logical, collection = self._document_key(spec, at, size, 0, "key")
         self.message.key = logical
         self.message.collection_id = collection
@@ -297,8 +296,9 @@ class _Annotator(Annotation):
             items: tuple[Item, ...] = (Field("value", 0, Kind.BYTES, "value", "Value"),)
         else:
             items = layout.value
-        if self.secret:
-            items = (Field("value", 0, Kind.SECRET, "may hold credentials", "Value"),)
+        if hides_value(choice, header.opcode, header.side, server=header.is_server):
+            is_described = len(items) == 1 and isinstance(items[0], Field) and items[0].kind is Kind.SECRET
+            items = items if is_described else (Field("value", 0, Kind.SECRET, "may hold credentials", "Value"),)
         fields = self._run(items, at, size, 1, "value")
         if self.message.value is None:
             self.message.value = Value("fields", size)
@@ -413,7 +413,7 @@ class _Annotator(Annotation):
             return self._document_key(spec, at, size, depth, path)[0]
         top = whole and path.startswith("value.")
         if spec.kind is Kind.SECRET:
-            return self._hidden(spec, at, size, depth - top, top=top)
+            return self.hidden(spec, at, size, depth - top, is_value=top)
         raw = self.take(at, size)
         if raw is None:
             self._set_value(top, Value("missing", size))
@@ -430,19 +430,26 @@ class _Annotator(Annotation):
         if top:
             self.message.value = value
 
-    def _hidden(self, spec: Field, at: int, size: int, depth: int, *, top: bool) -> FieldValue:
-        self._set_value(top, Value("hidden", size))
-        return FieldValue(spec.name, spec.title, at, size, b"", None, f"hidden, {size} bytes", depth=depth, spec=spec, hidden=True)
-
     def _raw(self, spec: Field, at: int, size: int, depth: int, meaning: str | None) -> FieldValue:
-        if self.secret and spec.kind is Kind.BYTES and spec.name != "framing_extras":
-            return self._hidden(spec, at, size, depth, top=spec.name == "value")
         raw = self.take(at, size)
         held = raw if raw is not None else self.held(at, size)
+        if self._hides(spec, held):
+            return self.hidden(spec, at, size, depth, is_value=spec.name == "value")
         value = None if raw is None else text_or_bytes(raw) if spec.kind is Kind.TEXT else raw
         if spec.name == "value" and self.message.value is None:
             self._set_value(True, Value("binary" if raw is not None else "missing", size, held))
         return FieldValue(spec.name, spec.title, at, size, held, value, meaning, depth=depth, spec=spec, missing=raw is None)
+
+    def _hides(self, spec: Field, held: bytes) -> bool:
+        """Whether bytes that no field divides are hidden; a compressed text of which a part is missing cannot be judged."""
+        if spec.name == "framing_extras" or self.secrecy is Secrecy.OPEN:
+            return False
+        is_described = self.secrecy is Secrecy.DESCRIBED and spec.kind is not Kind.BYTES
+        if self.secrecy is not Secrecy.UNKNOWN and not is_described:
+            return True
+        header = self.message.header
+        is_unread = is_described and spec.name == "value" and header is not None and bool(header.datatype & datatypes.SNAPPY)
+        return is_unread or self.names_credentials(held)
 
     def _scalar(self, spec: Field, at: int, depth: int) -> FieldValue:
         size = spec.kind.size

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dcpinspect.protocol.message import Context, Message, Problem, Severity
+from dcpinspect.protocol.fields import Field
+from dcpinspect.protocol.meanings import json_members
+from dcpinspect.protocol.message import Context, FieldValue, Message, Problem, Severity, Value
+from dcpinspect.protocol.secrecy import Secrecy, names_credentials
+
+_MOST_TOLD = 512
+"""Letters of a hidden value's members that are told."""
 
 
 class Annotation:
@@ -16,10 +22,25 @@ class Annotation:
         self.missing = list(missing)
         """Ranges [start, end) that hold zeros because the capture does not have them."""
         self.message = Message(data, None, "incomplete")
+        self.secrecy = Secrecy.UNKNOWN
 
     def problem(self, rule: str, severity: Severity, where: str, offset: int, reason: str) -> None:
         """Something does not fit: at byte ``offset`` of the message, in the field of path ``where``."""
         self.message.problems.append(Problem(rule, severity, where, offset, reason))
+
+    def hidden(self, spec: Field, at: int, size: int, depth: int, *, is_value: bool) -> FieldValue:
+        """A field of which only the length is shown, and the members that its layout tells."""
+        if is_value:
+            self.message.value = Value("hidden", size)
+        told = json_members(self.take(at, size) or b"", spec.told) if spec.told else ""
+        if len(told) > _MOST_TOLD:
+            told = told[:_MOST_TOLD] + "…"
+        meaning = f"hidden, {size} bytes" + (f", among them {told}" if told else "")
+        return FieldValue(spec.name, spec.title, at, size, b"", None, meaning, depth=depth, spec=spec, hidden=True)
+
+    def names_credentials(self, text: bytes) -> bool:
+        """Whether a text that is shown otherwise must be hidden for what it names."""
+        return self.secrecy is not Secrecy.OPEN and names_credentials(text, self.message.key)
 
     def take(self, start: int, size: int) -> bytes | None:
         """The bytes [start, start + size) when the capture has all of them."""

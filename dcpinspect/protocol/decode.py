@@ -23,6 +23,7 @@ from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
 from dcpinspect.protocol.header_columns import HeaderColumns
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.secrecy import hides_key
 from dcpinspect.protocol.session import CollectionsState, Fact, Sessions
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
@@ -110,6 +111,8 @@ class Decoded:
         """False: the layout is only the nearest; extras are raw bytes."""
         self.fits: Mask = np.zeros(len(start), dtype=np.bool_)
         """False: extras or value are raw bytes."""
+        self.hides_key: Mask = np.zeros(len(start), dtype=np.bool_)
+        """Messages whose key is never shown."""
         self._has_document_key: Mask = np.zeros(len(start), dtype=np.bool_)
         self.groups = list(self._grouped(headers.kind))
         self.numbers = LazyColumns(self._columns())
@@ -182,7 +185,9 @@ class Decoded:
             for part in [rows] if distinctions is None else [rows[split] for split in _split(np.arange(len(rows)), distinctions)]:
                 one = int(part[0])
                 extras = self._data[self.extras_at[one] : self.extras_at[one] + extras_size].tobytes()
-                yield self._noted(Group(part, choose(header, extras, int(self.value.size[one]))))
+                choice = choose(header, extras, int(self.value.size[one]))
+                self.hides_key[part] = hides_key(choice, header.opcode, header.side, server=header.is_server)
+                yield self._noted(Group(part, choice))
 
     def _distinctions(self, header: Header, rows: Rows) -> Rows | None:
         """A number for each of the rows of one command, status and extras length: rows with equal ones have the same layout.

@@ -115,6 +115,8 @@ class Field:
     """A DOCUMENT that may hold xattrs only."""
     private: bool | None = None
     """Whether it holds what users store or who they are; None: as its kind says."""
+    told: tuple[str, ...] = ()
+    """Of a SECRET that is a JSON object: members that are told all the same, where their values are numbers, texts or lists of them."""
 
     @property
     def is_private(self) -> bool:

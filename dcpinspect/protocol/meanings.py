@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.protocol.message import Collections
@@ -43,6 +44,25 @@ def json_number(text: bytes, key: str) -> int | None:
         return None
     number = found.get(key) if isinstance(found, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
+def json_members(text: bytes, names: Sequence[str]) -> str:
+    """Those members of a JSON object that have these names and plain values, as JSON; empty when there are none."""
+    import orjson
+
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return ""
+    members = {name: found[name] for name in names if name in found} if isinstance(found, dict) else {}
+    plain = {
+        name: value for name, value in members.items() if all(_is_plain(one) for one in (value if isinstance(value, list) else [value]))
+    }
+    return orjson.dumps(plain).decode() if plain else ""
+
+
+def _is_plain(value: object) -> bool:
+    return not isinstance(value, dict | list)
 
 
 def json_error(text: bytes) -> tuple[int, str] | None:

@@ -23,10 +23,13 @@ class Trait(Flag):
     """Not served by current servers."""
     TOKEN = auto()
     """The CAS of the header is a session token, a credential."""
+    DATA = auto()
+    """Documents, their keys and seqnos, or DCP: nothing in it is a credential. Commands without it administrate."""
 
 
 _ = Trait.NONE
-K = Trait.KEY
+D = Trait.DATA
+K = Trait.KEY | D
 Q = Trait.QUIET
 G = Trait.GONE
 T = Trait.TOKEN
@@ -105,19 +108,19 @@ class Opcode(_Numbered):
     SET_ACTIVE_ENCRYPTION_KEYS = (0x2D, _, "Install data-at-rest encryption keys (JSON value).")
     PRUNE_ENCRYPTION_KEYS = (0x2E, _, "Ask to drop encryption keys that are no longer needed.")
     REGISTER_AUTH_TOKEN = (0x2F, _, "Register an auth token that later requests refer to by id (framing extra 7).")
-    RGET = (0x30, G, "Reserved range operation.")
-    RSET = (0x31, G, "Reserved range operation.")
-    RSETQ = (0x32, Q | G, "Reserved range operation.")
-    RAPPEND = (0x33, G, "Reserved range operation.")
-    RAPPENDQ = (0x34, Q | G, "Reserved range operation.")
-    RPREPEND = (0x35, G, "Reserved range operation.")
-    RPREPENDQ = (0x36, Q | G, "Reserved range operation.")
-    RDELETE = (0x37, G, "Reserved range operation.")
-    RDELETEQ = (0x38, Q | G, "Reserved range operation.")
-    RINCR = (0x39, G, "Reserved range operation.")
-    RINCRQ = (0x3A, Q | G, "Reserved range operation.")
-    RDECR = (0x3B, G, "Reserved range operation.")
-    RDECRQ = (0x3C, Q | G, "Reserved range operation.")
+    RGET = (0x30, D | G, "Reserved range operation.")
+    RSET = (0x31, D | G, "Reserved range operation.")
+    RSETQ = (0x32, D | Q | G, "Reserved range operation.")
+    RAPPEND = (0x33, D | G, "Reserved range operation.")
+    RAPPENDQ = (0x34, D | Q | G, "Reserved range operation.")
+    RPREPEND = (0x35, D | G, "Reserved range operation.")
+    RPREPENDQ = (0x36, D | Q | G, "Reserved range operation.")
+    RDELETE = (0x37, D | G, "Reserved range operation.")
+    RDELETEQ = (0x38, D | Q | G, "Reserved range operation.")
+    RINCR = (0x39, D | G, "Reserved range operation.")
+    RINCRQ = (0x3A, D | Q | G, "Reserved range operation.")
+    RDECR = (0x3B, D | G, "Reserved range operation.")
+    RDECRQ = (0x3C, D | Q | G, "Reserved range operation.")
     SET_VBUCKET = (
         0x3D,
         _,
@@ -125,58 +128,58 @@ class Opcode(_Numbered):
     )
     GET_VBUCKET = (0x3E, _, "Read a vbucket state; reply value u32.")
     DEL_VBUCKET = (0x3F, _, 'Delete a vbucket; value "async=0" makes it synchronous.')
-    TAP_CONNECT = (0x40, G, "TAP (removed in 5.0).")
-    TAP_MUTATION = (0x41, G, "TAP (removed in 5.0).")
-    TAP_DELETE = (0x42, G, "TAP (removed in 5.0).")
-    TAP_FLUSH = (0x43, G, "TAP (removed in 5.0).")
-    TAP_OPAQUE = (0x44, G, "TAP (removed in 5.0).")
-    TAP_VBUCKET_SET = (0x45, G, "TAP (removed in 5.0).")
-    TAP_CHECKPOINT_START = (0x46, G, "TAP (removed in 5.0).")
-    TAP_CHECKPOINT_END = (0x47, G, "TAP (removed in 5.0).")
+    TAP_CONNECT = (0x40, D | G, "TAP (removed in 5.0).")
+    TAP_MUTATION = (0x41, D | G, "TAP (removed in 5.0).")
+    TAP_DELETE = (0x42, D | G, "TAP (removed in 5.0).")
+    TAP_FLUSH = (0x43, D | G, "TAP (removed in 5.0).")
+    TAP_OPAQUE = (0x44, D | G, "TAP (removed in 5.0).")
+    TAP_VBUCKET_SET = (0x45, D | G, "TAP (removed in 5.0).")
+    TAP_CHECKPOINT_START = (0x46, D | G, "TAP (removed in 5.0).")
+    TAP_CHECKPOINT_END = (0x47, D | G, "TAP (removed in 5.0).")
     GET_ALL_VB_SEQNOS = (
         0x48,
-        _,
+        D,
         "High seqnos of all vbuckets. Extras 0, 4 (state u32) or 8 (state u32, collection id u32). Reply value: repeated (vbucket u16, seqno u64).",
     )
     GET_EX = (0x49, K, "Read document and xattrs together (active vbucket). Reply extras 4: flags.")
     GET_EX_REPLICA = (0x4A, K, "GetEx against a replica vbucket.")
     MUTATE_WITH_META = (0x4B, K, "Store or delete with explicit metadata. Extras 4: size of the JSON metadata that ends the value.")
-    DCP_OPEN = (0x50, _, "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; key = connection name.")
-    DCP_ADD_STREAM = (0x51, _, "Tell a consumer to request a stream from its producer. Extras 4: flags u32.")
-    DCP_CLOSE_STREAM = (0x52, _, "Close a stream of a vbucket.")
+    DCP_OPEN = (0x50, D, "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; key = connection name.")
+    DCP_ADD_STREAM = (0x51, D, "Tell a consumer to request a stream from its producer. Extras 4: flags u32.")
+    DCP_CLOSE_STREAM = (0x52, D, "Close a stream of a vbucket.")
     DCP_STREAM_REQ = (
         0x53,
-        _,
+        D,
         "Ask a producer for a stream. Extras 48 (UPR: 40). Reply value: failover log, or 8-byte rollback seqno with status 0x23.",
     )
-    DCP_GET_FAILOVER_LOG = (0x54, _, "Ask for a failover log. Reply value: repeated (uuid u64, seqno u64), newest first.")
-    DCP_STREAM_END = (0x55, _, "Producer ends a stream. Extras 4: reason u32.")
+    DCP_GET_FAILOVER_LOG = (0x54, D, "Ask for a failover log. Reply value: repeated (uuid u64, seqno u64), newest first.")
+    DCP_STREAM_END = (0x55, D, "Producer ends a stream. Extras 4: reason u32.")
     DCP_SNAPSHOT_MARKER = (
         0x56,
-        _,
+        D,
         "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. UPR: nothing at all.",
     )
     DCP_MUTATION = (0x57, K, "A document was stored. Extras 31 (UPR: 30; 5.0 collections prototype: 32).")
     DCP_DELETION = (0x58, K, "A document was deleted. Extras 18 (V1) or 21 (V2, with delete time); 5.0 prototype 19.")
     DCP_EXPIRATION = (0x59, K, "A document expired. Extras 20 (UPR and 3.x-6.0: 18; 5.0 prototype 19).")
-    DCP_FLUSH = (0x5A, G, "Drop all data of a vbucket; specified by UPR, never sent by a release.")
-    DCP_SET_VBUCKET_STATE = (0x5B, _, "Takeover: change the consumer's vbucket state. Extras 1: state u8. Consumer replies.")
-    DCP_NOOP = (0x5C, _, "Producer's liveness probe; the consumer must reply with the same opaque.")
-    DCP_BUFFER_ACKNOWLEDGEMENT = (0x5D, _, "Consumer returns flow-control credit. Extras 4: bytes u32. No reply on success.")
-    DCP_CONTROL = (0x5E, _, "Consumer sets a connection option. Key = option, value = setting, no extras. Always answered.")
-    DCP_SYSTEM_EVENT = (0x5F, _, "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (5.0-6.0: 12, no version).")
+    DCP_FLUSH = (0x5A, D | G, "Drop all data of a vbucket; specified by UPR, never sent by a release.")
+    DCP_SET_VBUCKET_STATE = (0x5B, D, "Takeover: change the consumer's vbucket state. Extras 1: state u8. Consumer replies.")
+    DCP_NOOP = (0x5C, D, "Producer's liveness probe; the consumer must reply with the same opaque.")
+    DCP_BUFFER_ACKNOWLEDGEMENT = (0x5D, D, "Consumer returns flow-control credit. Extras 4: bytes u32. No reply on success.")
+    DCP_CONTROL = (0x5E, D, "Consumer sets a connection option. Key = option, value = setting, no extras. Always answered.")
+    DCP_SYSTEM_EVENT = (0x5F, D, "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (5.0-6.0: 12, no version).")
     DCP_PREPARE = (0x60, K, "First stage of a durable write. Extras 31. CAS must be non-zero.")
-    DCP_SEQNO_ACKNOWLEDGED = (0x61, _, "Replica acknowledges prepares up to a seqno. Extras 8. No reply on success.")
+    DCP_SEQNO_ACKNOWLEDGED = (0x61, D, "Replica acknowledges prepares up to a seqno. Extras 8. No reply on success.")
     DCP_COMMIT = (0x62, K, "A prepare is committed. Extras 16: prepared seqno, commit seqno; key, no value.")
     DCP_ABORT = (0x63, K, "A prepare is dropped. Extras 16: prepared seqno, abort seqno; key, no value.")
-    DCP_SEQNO_ADVANCED = (0x64, _, "The stream moved to a seqno without an event for this client. Extras 8: seqno u64.")
-    DCP_OSO_SNAPSHOT = (0x65, _, "Start or end of an out-of-order snapshot. Extras 4: flags u32 (1 start, 2 end).")
+    DCP_SEQNO_ADVANCED = (0x64, D, "The stream moved to a seqno without an event for this client. Extras 8: seqno u64.")
+    DCP_OSO_SNAPSHOT = (0x65, D, "Start or end of an out-of-order snapshot. Extras 4: flags u32 (1 start, 2 end).")
     DCP_CACHE_TRANSFER = (
         0x66,
-        _,
+        D,
         "Batch of cached documents sent before the stream proper. No extras, no key; value = repeated 40-byte record + key + value.",
     )
-    DCP_CACHE_TRANSFER_END = (0x67, _, "Cache transfer is over and normal streaming follows. Header only.")
+    DCP_CACHE_TRANSFER_END = (0x67, D, "Cache transfer is over and normal streaming follows. Header only.")
     GET_FUSION_STORAGE_SNAPSHOT = (0x70, _, "Fusion storage snapshot management.")
     RELEASE_FUSION_STORAGE_SNAPSHOT = (0x71, _, "Fusion storage snapshot management.")
     MOUNT_FUSION_VBUCKET = (0x72, _, "Fusion vbucket management.")
@@ -201,14 +204,14 @@ class Opcode(_Numbered):
     VALIDATE_BUCKET_CONFIG = (0x8C, _, "Validate a bucket configuration.")
     OBSERVE_SEQNO = (
         0x91,
-        _,
+        D,
         "Ask how far a vbucket history is persisted. Request value: vb uuid u64. Reply value: 27 bytes, or 43 after a hard failover.",
     )
-    OBSERVE = (0x92, _, "Ask the state of keys. Value: repeated (vbucket u16, key length u16, key).")
+    OBSERVE = (0x92, D, "Ask the state of keys. Value: repeated (vbucket u16, key length u16, key).")
     EVICT_KEY = (0x93, K, "Evict a value from memory (testing).")
     GET_LOCKED = (0x94, K, "Read and lock. Extras 0 or 4: lock time u32.")
     UNLOCK_KEY = (0x95, K, "Unlock; CAS must be the lock CAS.")
-    GET_FAILOVER_LOG = (0x96, _, "Failover log on a non-DCP connection; reply as 0x54.")
+    GET_FAILOVER_LOG = (0x96, D, "Failover log on a non-DCP connection; reply as 0x54.")
     LAST_CLOSED_CHECKPOINT = (0x97, G, "Removed.")
     DEREGISTER_TAP_CLIENT = (0x9E, G, "TAP (removed in 5.0).")
     RESET_REPLICATION_CHAIN = (0x9F, G, "Removed.")
@@ -253,8 +256,8 @@ class Opcode(_Numbered):
         _,
         "Read the cluster map. Extras 0 or 16 (known epoch i64, revision i64); value of the reply is JSON, empty when the client is up to date.",
     )
-    GET_RANDOM_KEY = (0xB6, _, "Return any resident document. Extras 0, 4 (collection id) or 5 (collection id, include-xattr u8).")
-    SEQNO_PERSISTENCE = (0xB7, _, "Wait until a seqno is persisted. Extras 8: seqno u64.")
+    GET_RANDOM_KEY = (0xB6, D, "Return any resident document. Extras 0, 4 (collection id) or 5 (collection id, include-xattr u8).")
+    SEQNO_PERSISTENCE = (0xB7, D, "Wait until a seqno is persisted. Extras 8: seqno u64.")
     GET_KEYS = (0xB8, K, "List keys from a start key. Extras 0 or 4: count u32.")
     COLLECTIONS_SET_MANIFEST = (0xB9, _, "Install a collections manifest (JSON value).")
     COLLECTIONS_GET_MANIFEST = (0xBA, _, "Read the collections manifest; reply value is JSON.")
@@ -285,9 +288,9 @@ class Opcode(_Numbered):
     )
     SUBDOC_GET_COUNT = (0xD2, K, "Count the elements at a path. Extras as SubdocGet.")
     SUBDOC_REPLACE_BODY_WITH_XATTR = (0xD3, K, "Set the document body from an xattr path.")
-    RANGE_SCAN_CREATE = (0xDA, _, "Create a range scan (JSON value); reply value is a 16-byte id.")
-    RANGE_SCAN_CONTINUE = (0xDB, _, "Continue a range scan. Extras 28: id 16, item limit u32, time limit ms u32, byte limit u32.")
-    RANGE_SCAN_CANCEL = (0xDC, _, "Cancel a range scan. Extras 16: id.")
+    RANGE_SCAN_CREATE = (0xDA, D, "Create a range scan (JSON value); reply value is a 16-byte id.")
+    RANGE_SCAN_CONTINUE = (0xDB, D, "Continue a range scan. Extras 28: id 16, item limit u32, time limit ms u32, byte limit u32.")
+    RANGE_SCAN_CANCEL = (0xDC, D, "Cancel a range scan. Extras 16: id.")
     PREPARE_SNAPSHOT = (0xE0, _, "Prepare a downloadable vbucket snapshot.")
     RELEASE_SNAPSHOT = (0xE1, _, "Release a prepared snapshot.")
     DOWNLOAD_SNAPSHOT = (0xE2, _, "Make this node fetch a snapshot (JSON value).")

@@ -11,6 +11,7 @@ from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.json_grammar import is_json_text
 from dcpinspect.protocol.meanings import json_error, json_number, text_or_bytes
 from dcpinspect.protocol.message import Encoding, FieldValue, Value
+from dcpinspect.protocol.secrecy import Secrecy
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.xattr import Xattr, decode_xattrs
 
@@ -165,7 +166,8 @@ def _body_encoding(annotation: Annotation, body: bytes, is_json: bool, place: tu
 
 def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: int, path: str) -> FieldValue:
     """A value that is text, JSON or bytes by its command, whatever the datatype says besides snappy."""
-    inflated = _inflate(annotation, raw, at, path, _datatype(annotation))
+    datatype = _datatype(annotation)
+    inflated = _inflate(annotation, raw, at, path, datatype)
     body = raw if inflated is None else inflated
     encoding: Encoding = "binary"
     if spec.kind is not Kind.BYTES:
@@ -180,6 +182,11 @@ def plain_value(annotation: Annotation, spec: Field, at: int, raw: bytes, depth:
         elif not is_json_text(body):
             where, inside = _place(at, error[0], inflated is not None)
             annotation.problem("json-bit-not-json", "warning", path, where, f"should be JSON, but {error[1]} at byte {error[0]}{inside}")
+    elif datatype & datatypes.JSON and json_error(body) is None:
+        encoding = "json"
+    is_unread = annotation.secrecy is Secrecy.DESCRIBED and bool(datatype & datatypes.SNAPPY) and inflated is None
+    if is_unread or annotation.names_credentials(body):
+        return annotation.hidden(spec, at, len(raw), depth, is_value=True)
     annotation.message.value = Value(encoding, len(raw), body, None if inflated is None else len(body))
     meaning = None if inflated is None else f"snappy, {len(body)} bytes inflated"
     value = text_or_bytes(body) if encoding != "binary" else body

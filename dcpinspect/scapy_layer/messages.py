@@ -17,13 +17,26 @@ from scapy.fields import ConditionalField, MultiEnumField, StrLenField
 from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_layers
 
-from dcpinspect.protocol.choose import ERROR_VALUE, choose
+from dcpinspect.protocol import datatype as datatypes
+from dcpinspect.protocol.choose import ERROR_VALUE, Choice, choose
 from dcpinspect.protocol.fields import Layout, Side
 from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, Magic, header_fields
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import ServerOpcode, Trait, opcode_doc, opcode_name, opcode_traits
+from dcpinspect.protocol.secrecy import Secrecy, hides_value, names_credentials, secrecy
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.scapy_layer.fields import OPCODES, STATUSES, camel, measured, name_of, number_field, packet_class, section_fields
+from dcpinspect.scapy_layer.fields import (
+    OPCODES,
+    STATUSES,
+    SecretField,
+    camel,
+    measured,
+    name_of,
+    number_field,
+    packet_class,
+    section_fields,
+)
 from dcpinspect.scapy_layer.frames import FramesField
 
 PORT = 11210
@@ -198,15 +211,36 @@ class DCP(Packet):
         """By the layout that fits."""
         header = self.header()
         value_size = header.body_size - self.framing_size - header.extras_size - header.key_size
+        decided = secrecy(header.opcode, header.side, server=header.is_server)
+        stranger = conf.raw_layer if decided in (Secrecy.OPEN, Secrecy.UNKNOWN) else HiddenBody
+        if decided is Secrecy.UNKNOWN and names_credentials(payload):
+            stranger = HiddenBody
         if value_size < 0 or len(payload) < header.extras_size:
-            return conf.raw_layer
+            return stranger
         choice = choose(header, payload[: header.extras_size], value_size)
         layout = choice.layout
         if layout is None or not choice.extras_fit or not choice.value_fits:
-            return conf.raw_layer
+            return stranger
         if (header.key_size and layout.key is None) or (value_size and not layout.value):
-            return conf.raw_layer
-        return _BY_LAYOUT.get(id(layout), McbpError)
+            return stranger
+        kind = _BY_LAYOUT.get(id(layout), McbpError)
+        if decided is Secrecy.DESCRIBED:
+            is_secret = self._is_secret(choice, payload[header.extras_size :], header)
+        else:
+            is_secret = kind is McbpError and stranger is HiddenBody and bool(payload)
+        return HiddenBody if is_secret else kind
+
+    @staticmethod
+    def _is_secret(choice: Choice, payload: bytes, header: Header) -> bool:
+        """Whether a value of an administrative command is one of those that are not shown."""
+        key, value = payload[: header.key_size], payload[header.key_size :]
+        if value and header.datatype & datatypes.SNAPPY:
+            try:
+                value = decode_snappy(value)
+            except SnappyError:
+                return True
+        is_hidden = hides_value(choice, header.opcode, header.side, server=header.is_server)
+        return bool(value) and (is_hidden or names_credentials(value, key))
 
     def do_dissect_payload(self, s: bytes) -> None:
         """The body, then the other messages of the segment."""
@@ -255,6 +289,13 @@ class DCP(Packet):
         if _is_response(self):
             return f"DCP {name} response {STATUSES.get(self.status, self.status)} opaque 0x{self.opaque:08x}", [DCP]
         return f"DCP {name} vbucket {self.vbucket} opaque 0x{self.opaque:08x}", [DCP]
+
+
+class HiddenBody(Packet):
+    """A body that may hold credentials where no layout says what it is: sent and received, never shown."""
+
+    name = "hidden"
+    fields_desc: ClassVar[list[Any]] = [SecretField("load", b"", length_from=lambda packet: len(packet.original))]
 
 
 # -- bodies ------------------------------------------------------------------------------------------------

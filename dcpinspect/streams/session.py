@@ -291,7 +291,8 @@ class Conversation:
         if status == Status.NOT_MY_VBUCKET:
             self._redirect(batch, row, session)
         elif opcode == Opcode.HELLO and good:
-            granted = np.frombuffer(_value(batch, row), ">u2").tolist() if batch.decoded.fits[row] else []
+            value = _value(batch, row) if batch.decoded.fits[row] else b""
+            granted = np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist()
             session.features, session.hello_row = tuple(feature_name(code) for code in granted), int(batch.row[row])
         elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
             session.open_status = status

@@ -141,7 +141,7 @@ def _slices(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
 
 def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     slices = batch.decoded.key.take(rows)
-    valid = slices.size >= 0
+    valid = (slices.size >= 0) & ~(batch.decoded.hides_key[rows] & (slices.size > 0))
     for place in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
         valid[place] &= batch.key_of(int(rows[place])) is not None
     keys = _slices(batch.data, slices, valid)

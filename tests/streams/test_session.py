@@ -63,6 +63,12 @@ def test_names_that_are_no_text_are_escaped() -> None:
     assert tables(talk).connections[0]["agent"] == "\\xffapp"
 
 
+def test_half_a_feature_is_none() -> None:
+    talk = Told("x")
+    talk.ask("hello", {"value": b"\x00\x12\x00"}, key=b"app")
+    assert tables(talk).connections[0]["features"] == ["Collections"]
+
+
 def test_failover_logs_asked_for_are_kept() -> None:
     talk = opened()
     talk.failover_log(7, [(0xA, 5), (0xB, 0)])

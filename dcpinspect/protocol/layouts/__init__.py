@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Field, Kind, Layout, Side
+from dcpinspect.protocol.fields import Layout, Side
 from dcpinspect.protocol.layouts import (
     add_stream,
     admin,
@@ -13,6 +13,7 @@ from dcpinspect.protocol.layouts import (
     durability,
     failover_log,
     flow,
+    fusion,
     keyvalue,
     mutation,
     open_connection,
@@ -57,6 +58,7 @@ AROUND = (
     *with_meta.LAYOUTS,
     *subdoc.LAYOUTS,
     *admin.LAYOUTS,
+    *fusion.LAYOUTS,
 )
 """What else is on the connections."""
 
@@ -72,18 +74,6 @@ for _layout in LAYOUTS:
 def layouts_of(opcode: int, side: Side, *, server: bool = False) -> tuple[Layout, ...]:
     """The layouts of a command, the current generation first; none for a command that nobody described."""
     return _BY_COMMAND.get((server, opcode, side), ())
-
-
-_SECRET = frozenset(
-    (layout.server, int(layout.opcode), layout.side)
-    for layout in LAYOUTS
-    if any(isinstance(item, Field) and item.kind is Kind.SECRET for item in (*layout.extras, *layout.value))
-)
-
-
-def holds_secret(opcode: int, side: Side, *, server: bool = False) -> bool:
-    """True when messages of this command may carry credentials, whatever their lengths claim."""
-    return (server, opcode, side) in _SECRET
 
 
 def legal_extras(opcode: int, side: Side, *, server: bool = False) -> frozenset[int] | None:

@@ -1,14 +1,17 @@
-"""Administration of buckets, storage and scans: the extras that have numbers in them."""
+"""Administration of buckets, storage, scans, snapshots and interfaces."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, Kind, Layout, Side
 from dcpinspect.protocol.opcodes import Opcode
 
 _SPEC = "BinaryProtocol.md"
+_SNAPSHOTS = "Snapshots.md"
 
+_SIDES: tuple[Side, ...] = ("request", "response")
+_BUCKET = Field("key", 0, Kind.TEXT, "bucket", "Key")
 _SCAN_ID = Field("scan_id", 0, Kind.BYTES, "id of the scan", "scan id", size=16, private=False)
 
 
@@ -32,7 +35,34 @@ LAYOUTS = (
         Opcode.SET_BUCKET_DATA_LIMIT_EXCEEDED,
         "request",
         extras=(Field("limit_status", 0, Kind.STATUS, "status that writers get", "status"),),
-        key=Field("key", 0, Kind.TEXT, "bucket", "Key"),
+        key=_BUCKET,
+    ),
+    _layout(Opcode.SET_BUCKET_DATA_LIMIT_EXCEEDED, "response"),
+    _layout(
+        Opcode.SET_BUCKET_THROTTLE_PROPERTIES,
+        "request",
+        spec="Throttling.md",
+        key=_BUCKET,
+        value=(Field("value", 0, Kind.JSON, "limits", "Value"),),
+    ),
+    _layout(Opcode.SET_BUCKET_THROTTLE_PROPERTIES, "response", spec="Throttling.md"),
+    _layout(
+        Opcode.DELETE_BUCKET,
+        "request",
+        key=_BUCKET,
+        value=(Field("value", 0, Kind.TEXT, "whether to force it", "Value"),),
+        value_required=False,
+    ),
+    _layout(Opcode.DELETE_BUCKET, "response"),
+    *(
+        layout
+        for opcode in (Opcode.PAUSE_BUCKET, Opcode.RESUME_BUCKET)
+        for layout in (_layout(opcode, "request", key=_BUCKET, key_required=False), _layout(opcode, "response"))
+    ),
+    # Settings like those of a new bucket, which may hold its token; the answer has every one of them with its value.
+    *(
+        _layout(Opcode.VALIDATE_BUCKET_CONFIG, side, value=(Field("value", 0, Kind.SECRET, "settings of a bucket", "Value"),))
+        for side in _SIDES
     ),
     _layout(Opcode.RANGE_SCAN_CREATE, "request", value=(Field("value", 0, Kind.JSON, "what to scan", "Value", private=True),)),
     _layout(Opcode.RANGE_SCAN_CREATE, "response", value=(_SCAN_ID,)),
@@ -46,13 +76,25 @@ LAYOUTS = (
             Field("byte_limit", 24, Kind.U32, "bytes at most, 0: no limit", "byte limit"),
         ),
     ),
+    _layout(
+        Opcode.RANGE_SCAN_CONTINUE,
+        "response",
+        spec="range_scans/range_scan_continue.md",
+        extras=(Field("scan_result", 0, Kind.U32, "what the value holds", "flags", values={0: "keys", 1: "documents"}),),
+        value=(
+            Field(
+                "value", 0, Kind.BYTES, "keys, each after its LEB128 length; or documents, each 25 bytes of metadata before them", "Value"
+            ),
+        ),
+        value_required=False,
+    ),
     _layout(Opcode.RANGE_SCAN_CANCEL, "request", extras=(_SCAN_ID,)),
     _layout(Opcode.RANGE_SCAN_CANCEL, "response"),
     _layout(
         Opcode.GET_CMD_TIMER,
         "request",
         extras=(Field("command", 0, Kind.COMMAND, "command whose times are asked for", "opcode"),),
-        key=Field("key", 0, Kind.TEXT, "bucket", "Key"),
+        key=_BUCKET,
         key_required=False,
     ),
     _layout(Opcode.GET_CMD_TIMER, "response", value=(Field("value", 0, Kind.JSON, "histogram", "Value"),)),
@@ -65,4 +107,81 @@ LAYOUTS = (
         ),
     ),
     _layout(Opcode.ADJUST_TIMEOFDAY, "response"),
+    # Of "tls" the value has the password of the private key.
+    _layout(
+        Opcode.IFCONFIG,
+        "request",
+        spec="NetworkInterface.md",
+        key=Field("key", 0, Kind.TEXT, "define, delete, list or tls", "Key"),
+        value=(
+            Field(
+                "value",
+                0,
+                Kind.SECRET,
+                "an interface, or settings of TLS with a password",
+                "Value",
+                told=("host", "port", "family", "tls", "system", "tag", "type", "minimum version", "client cert auth"),
+            ),
+        ),
+        value_required=False,
+    ),
+    _layout(
+        Opcode.IFCONFIG,
+        "response",
+        spec="NetworkInterface.md",
+        value=(Field("value", 0, Kind.JSON, "interfaces, or settings of TLS", "Value"),),
+        value_required=False,
+    ),
+    _layout(
+        Opcode.PREPARE_SNAPSHOT,
+        "request",
+        spec=_SNAPSHOTS,
+        value=(Field("value", 0, Kind.JSON, "format of files that the client can read", "Value"),),
+        value_required=False,
+    ),
+    _layout(
+        Opcode.PREPARE_SNAPSHOT,
+        "response",
+        spec=_SNAPSHOTS,
+        value=(Field("value", 0, Kind.JSON, "manifest: the files of the snapshot", "Value"),),
+    ),
+    _layout(
+        Opcode.RELEASE_SNAPSHOT,
+        "request",
+        spec=_SNAPSHOTS,
+        key=Field("key", 0, Kind.TEXT, "UUID of the snapshot; none: the vbucket's", "Key"),
+        key_required=False,
+    ),
+    _layout(Opcode.RELEASE_SNAPSHOT, "response", spec=_SNAPSHOTS),
+    _layout(
+        Opcode.DOWNLOAD_SNAPSHOT,
+        "request",
+        spec=_SNAPSHOTS,
+        value=(
+            Field(
+                "value",
+                0,
+                Kind.SECRET,
+                "where to fetch the snapshot from, with password and passphrase",
+                "Value",
+                told=("bucket", "host", "port", "fsync_interval", "write_size", "allow_fail_fast"),
+            ),
+        ),
+    ),
+    _layout(Opcode.DOWNLOAD_SNAPSHOT, "response", spec=_SNAPSHOTS),
+    _layout(
+        Opcode.GET_FILE_FRAGMENT,
+        "request",
+        spec=_SNAPSHOTS,
+        key=Field("key", 0, Kind.TEXT, "UUID of the snapshot", "Key"),
+        value=(Field("value", 0, Kind.JSON, "which part of which file", "Value"),),
+    ),
+    # Any file of the manifest, those with keys included (kv_engine manifest.cc: deks).
+    _layout(
+        Opcode.GET_FILE_FRAGMENT,
+        "response",
+        spec=_SNAPSHOTS,
+        value=(Field("value", 0, Kind.SECRET, "bytes of a file: documents, or keys that encrypt them", "Value"),),
+        value_required=False,
+    ),
 )

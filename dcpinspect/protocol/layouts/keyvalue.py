@@ -6,6 +6,7 @@ from functools import partial
 
 from dcpinspect.protocol.fields import Field, Kind, Layout
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
 
 _SPEC = "BinaryProtocol.md"
 
@@ -50,6 +51,21 @@ def _get_family() -> tuple[Layout, ...]:
         echoed = _KEY if opcode in (Opcode.GETK, Opcode.GETKQ) else None
         for extras in ((_FLAGS,), ()):
             out.append(_layout(opcode, "response", extras=extras, value=_DOCUMENT, value_required=False, key=echoed, key_required=False))
+    # A miss echoes the key, too (memcached proto_bin.c, kv_engine get_context.cc); an error that has more to say does not.
+    why = (Field("value", 0, Kind.ERROR, "why there is none", "Value"),)
+    out += [
+        _layout(
+            opcode,
+            "response",
+            generation="miss",
+            key=_KEY,
+            key_required=False,
+            value=why,
+            value_required=False,
+            status=(Status.KEY_ENOENT,),
+        )
+        for opcode in (Opcode.GETK, Opcode.GETKQ)
+    ]
     out += [
         _layout(Opcode.TOUCH, "request", extras=expiry, key=_KEY),
         _layout(Opcode.TOUCH, "response"),

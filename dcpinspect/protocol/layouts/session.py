@@ -124,9 +124,6 @@ LAYOUTS = (
             Opcode.SET_CHRONICLE_AUTH_TOKEN,
             Opcode.UPDATE_USER_PERMISSIONS,
             Opcode.CREATE_BUCKET,
-            Opcode.GET_FUSION_NAMESPACES,
-            Opcode.CREATE_FUSION_NAMESPACE,
-            Opcode.DELETE_FUSION_NAMESPACE,
         )
         for layout in (
             _layout(
@@ -137,8 +134,7 @@ LAYOUTS = (
                 value=_SECRET,
                 value_required=False,
             ),
-            # The answer of this one is a document.
-            *((_layout(opcode, "response"),) if opcode != Opcode.GET_FUSION_NAMESPACES else ()),
+            _layout(opcode, "response"),
         )
     ),
 )

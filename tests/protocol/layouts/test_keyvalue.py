@@ -58,6 +58,28 @@ CASES = (
         fields={"collection_id": 8, "include_xattr": 1},
     ),
     Case("not found", "get", generation="error", side="response", status=1, value=b"Not found", encodes=False),
+    Case("not found, with key", "getk", generation="miss", side="response", status=1, key=b"k", encodes=False),
+    Case("not found, without", "getk", generation="miss", side="response", status=1, value=b"Not found", encodes=False),
+    Case(
+        "no key where none is asked for",
+        "get",
+        generation="error",
+        side="response",
+        status=1,
+        key=b"k",
+        rules=("unexpected-section",),
+        encodes=False,
+    ),
+    Case(
+        "no key in another error",
+        "getk",
+        generation="error",
+        side="response",
+        status=7,
+        key=b"k",
+        rules=("unexpected-section",),
+        encodes=False,
+    ),
 )
 
 
