@@ -24,6 +24,8 @@ def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
 
     Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3);
     disk snapshots at the requested position (1), at the start of a later backfill (2) or of a disk checkpoint sent from memory (3).
+    Backfills have the checkpoint flag since 2019 (kv_engine f0a3971a1); without it only the first event tells a later one from the rest of
+    a disk checkpoint.
     """
     number = snapshots[:, s.N_STREAM]
     start, flags, place = snapshots[:, s.N_START], snapshots[:, s.N_FLAGS], snapshots[:, s.N_POSITION]
@@ -32,6 +34,7 @@ def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
     has_checkpoint = (flags & CHECKPOINT) != 0
     first_event = snapshots[:, s.N_HAS_FIRST_EVENT]
     is_start = (first_event == 1) & (snapshots[:, s.N_FIRST_EVENT] == start)
+    is_above = (first_event == 1) & (snapshots[:, s.N_FIRST_EVENT] > start)
     # a later event may be the first that was captured
     is_open = first_event != 1
     form, asked_start = streams[number, s.S_FORM], streams[number, s.S_START]
@@ -41,7 +44,7 @@ def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
     is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request & ~from_latest)
     with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))
     later_memory = np.where(has_checkpoint, _MEMORY_2, with_first_event)
-    later_disk = np.where(has_checkpoint, _DISK_LATER, np.where(with_first_event == _MEMORY_3, _DISK_3, with_first_event))
+    later_disk = np.where(has_checkpoint | is_above, _DISK_LATER, np.where(is_start, _DISK_3, with_first_event))
     from_above = asked & (start > asked_start) & ~has_checkpoint
     first_memory = np.where(at_request, _MEMORY_1, np.where(from_above, with_first_event, _IRREGULAR))
     first_disk = np.where(at_request, _DISK_1, _IRREGULAR)

@@ -530,6 +530,9 @@ class Tables:
 
 
 def _event_convention(snapshot: Snapshot, seqno: int) -> str:
-    if seqno != snapshot.start:
+    on_disk = snapshot.record["type"] == "disk"
+    if snapshot.start is None or seqno < snapshot.start:
         return "irregular"
-    return "disk-3-first-event" if snapshot.record["type"] == "disk" else "memory-3"
+    if seqno == snapshot.start:
+        return "disk-3-first-event" if on_disk else "memory-3"
+    return "disk-later" if on_disk else "irregular"

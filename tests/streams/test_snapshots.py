@@ -141,12 +141,25 @@ def test_a_later_marker_with_the_checkpoint_flag_starts_at_its_checkpoint(first:
     assert after_first("disk", "checkpoint", first=first)["convention"] == "disk-later"
 
 
-@pytest.mark.parametrize(
-    ("first", "memory", "disk"), [(None, "unknown", "unknown"), (6, "memory-3", "disk-3-first-event"), (9, "irregular", "irregular")]
-)
-def test_without_the_checkpoint_flag_it_starts_with_the_event_that_follows(first: int | None, memory: str, disk: str) -> None:
-    assert after_first("memory", first=first)["convention"] == memory
-    assert after_first("disk", first=first)["convention"] == disk
+@pytest.mark.parametrize(("first", "convention"), [(None, "unknown"), (6, "memory-3"), (9, "irregular")])
+def test_a_memory_marker_without_the_checkpoint_flag_starts_with_the_event_that_follows(first: int | None, convention: str) -> None:
+    assert after_first("memory", first=first)["convention"] == convention
+
+
+@pytest.mark.parametrize(("first", "convention"), [(None, "unknown"), (6, "disk-3-first-event"), (9, "disk-later"), (5, "irregular")])
+def test_a_disk_marker_of_a_server_without_the_checkpoint_flag_is_a_later_backfill(first: int | None, convention: str) -> None:
+    assert after_first("disk", first=first)["convention"] == convention
+
+
+def test_a_disk_marker_whose_first_event_may_be_lost_is_of_no_known_convention() -> None:
+    talk, stream = streaming()
+    stream.snapshot(0, 5, "memory", "checkpoint")
+    stream.mutation(5, "k")
+    stream.snapshot(6, 20, "disk")
+    with talk.lost():
+        stream.mutation(6, "k")
+    stream.mutation(9, "k")
+    assert last_of(talk)["convention"] == "unknown"
 
 
 @pytest.mark.parametrize(("first", "convention"), [(None, "unknown"), (9, "memory-3"), (10, "irregular")])
