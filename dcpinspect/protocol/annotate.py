@@ -33,6 +33,7 @@ MAX_RECORDS = 16_384
 RECORD_RULES = {"failover_log": "failover-log-size", "items": "cache-transfer-record"}
 """What records that do not fill their value are called, where there is a name for it."""
 
+_MAGICS = tuple(bytes([magic]) for magic in MAGIC_DOCS)
 _LENGTHS_END = 12
 """The header up to here says where the message and its sections end."""
 
@@ -143,8 +144,9 @@ class _Annotator(Annotation):
     def _other_body(self, header: Header) -> str:
         """What the message is if its body is as long as the sections it declares: published examples count none."""
         size = header.body_size - header.value_size
-        if HEADER_SIZE + size > len(self.data):
-            return ""
+        end = HEADER_SIZE + size
+        if end > len(self.data) or self.data[end : end + 1] not in (b"", *_MAGICS):
+            return ""  # what would follow that body begins no message
         extras = self.take(HEADER_SIZE + header.framing_size, header.extras_size)
         choice = choose(dataclasses.replace(header, body_size=size), extras, 0)
         if choice.layout is None or choice.rule:

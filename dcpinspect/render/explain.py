@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.choose import choose
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Side
-from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, decode_header, encode_header
+from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS, Header, decode_header, encode_header
 from dcpinspect.protocol.hextext import HexError, parse_hex, tcp_payload
 from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Context, Message
@@ -83,8 +84,8 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
         out += [*byte_grid(message), "", *field_table(message)]
         supposed = _supposed(rest, context or Context("off"))
         if supposed is not None:
-            words, message = supposed
-            return [*out, "", f"If {words}:", "", *byte_grid(message), "", *field_table(message)]
+            lines, message = supposed
+            return [*out, "", *lines, "", *byte_grid(message), "", *field_table(message)]
         if message.header is None or message.header.magic not in MAGIC_DOCS:
             return out
         at += message.size
@@ -105,23 +106,48 @@ def _likely_context(data: bytes) -> Context:
     return Context("inferred") if first is not None and (first == 0 or 8 <= first < 0x20) else Context()
 
 
-def _supposed(data: bytes, context: Context) -> tuple[str, Message] | None:
-    """(supposition, message) when a header denies a body that the paste has and its command needs, as printed examples do."""
+def _supposed(data: bytes, context: Context) -> tuple[list[str], Message] | None:
+    """(lines, message) when a header denies a body that the paste has and its command needs, as printed examples do.
+
+    The lines say what contradicts itself, and what is supposed instead: that the body is all that follows, and where its layouts want
+    it, that the extras are as long as one of them has them.
+    """
     if len(data) <= HEADER_SIZE:
         return None
     header = decode_header(data)
     body = len(data) - HEADER_SIZE
     is_denied = header.value_size < 0 or (header.body_size == 0 and data[HEADER_SIZE] not in MAGIC_DOCS)
-    if not is_denied or header.magic not in MAGIC_DOCS or header.extras_size + header.key_size + header.framing_size > body:
+    if header.magic not in MAGIC_DOCS or not (is_denied or header.body_size == body):
         return None
-    words = f"the body is the {body} bytes that follow"
-    fixed = replace(header, body_size=body)
-    sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
-    if not header.key_size and header.extras_size not in sizes and body in sizes:
-        words += " and all of it is extras"
-        fixed = replace(fixed, extras_size=body)
+    fixed = _divided(replace(header, body_size=body), data)
+    if fixed.value_size < 0 or (not is_denied and fixed == header):
+        return None
     message = annotate(encode_header(fixed) + data[HEADER_SIZE:], context=context)
-    return (words, message) if header.value_size < 0 or not message.problems else None
+    if header.value_size >= 0 and message.problems:
+        return None
+    wrong = [f"total body {header.body_size}, and {body} bytes follow"] if header.body_size != body else []
+    words = f"the body is the {body} bytes that follow"
+    if fixed.extras_size != header.extras_size:
+        wrong.append(f"extras length {header.extras_size}, and a {message.name} in the {message.generation} layout has {fixed.extras_size}")
+        words += (
+            " and all of it is extras" if fixed.extras_size == body else f", {fixed.extras_size} of extras and {fixed.value_size} of value"
+        )
+    wrong += [problem.reason for problem in message.problems if problem.rule == "contradiction"]
+    return [f"These bytes contradict themselves: {'; '.join(wrong)}.", "", f"If {words}:"], message
+
+
+def _divided(header: Header, data: bytes) -> Header:
+    """The header with extras of a length with which a layout fits, where its own does not."""
+    declared = header.extras_size
+    sizes = {layout.extras_size for layout in layouts_of(header.opcode, header.side, server=header.is_server)}
+    at = HEADER_SIZE + header.framing_size
+    for size in (declared, *sorted(sizes - {declared})) if not header.key_size else ():
+        tried = replace(header, extras_size=size)
+        if tried.value_size >= 0:
+            choice = choose(tried, data[at : at + size], tried.value_size)
+            if choice.layout is not None and not choice.rule:
+                return tried
+    return header
 
 
 def _number(word: str) -> int | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
-from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode
@@ -101,7 +101,7 @@ def test_golden_command(golden: Callable[[str, str], None]) -> None:
     golden("explain/dcp_snapshot_marker.txt", "\n".join(explain("dcp_snapshot_marker") or []) + "\n")
 
 
-@pytest.mark.parametrize("name", ["seed000-01", "seed001-01", "seed004-11"])
+@pytest.mark.parametrize("name", ["seed000-01", "seed001-01", "seed002-01", "seed002-02", "seed003-01", "seed003-02", "seed004-11"])
 def test_a_printed_example_without_a_body_length_is_read_as_its_table_says(name: str) -> None:
     vector = BY_ID[name]
     lines = explain(vector.literal.hex()) or []
@@ -110,6 +110,43 @@ def test_a_printed_example_without_a_body_length_is_read_as_its_table_says(name:
     start = squeezed(printed.rows[-1].partition(":")[0])
     assert any(squeezed(line).startswith(start) for line in lines[at:])
     assert not any(line.startswith("✖") for line in lines[at:])
+
+
+@pytest.mark.parametrize("name", ["seed002-02", "seed003-02"])
+def test_the_printed_v2_marker_is_read_with_1_byte_of_extras_and_36_of_value(name: str) -> None:
+    lines = explain(BY_ID[name].literal.hex()) or []
+    assert lines.count("If the body is the 37 bytes that follow, 1 of extras and 36 of value:") == 1
+    (told,) = [line for line in lines if line.startswith("These bytes contradict themselves")]
+    assert told == (
+        "These bytes contradict themselves: total body 0, and 37 bytes follow; extras length 20, and a dcp_snapshot_marker in the v2.0"
+        " layout has 1; version byte says 2.1, the length of the value says 2.0."
+    )
+    assert not any("in the v1 layout" in line for line in lines)
+    at = lines.index("If the body is the 37 bytes that follow, 1 of extras and 36 of value:")
+    rows = [squeezed(row) for row in lines[at:]]
+    for row in ("Version (24) : 0x01 (v2.1)", "Start Seqno (25-32): 0x0000000000000001", "End Seqno (33-40): 0x0000000000000008"):
+        assert row in rows
+    for row in ("Snapshot Type (41-44): 0x00000002 (disk)", "High Completed Seqno (53-60): 0x0000000000000007"):
+        assert row in rows
+
+
+def test_the_printed_v2_marker_as_its_table_has_it_contradicts_nothing() -> None:
+    lines = explain(BY_ID["seed003-02"].data.hex()) or []
+    assert not any(line.startswith(("These bytes contradict", "✖", "!")) for line in lines)
+    assert "DCP_SNAPSHOT_MARKER command (v2.0)" in lines
+
+
+def test_extras_that_are_counted_wrong_alone_are_supposed_too() -> None:
+    table = BY_ID["seed003-02"].data
+    lines = explain((table[:4] + b"\x14" + table[5:]).hex()) or []
+    assert any(
+        line.startswith("These bytes contradict themselves: extras length 20, and a dcp_snapshot_marker in the v2.0") for line in lines
+    )
+
+
+def test_a_message_that_fits_no_layout_supposes_nothing() -> None:
+    lines = explain(encode_parts(0x80, 0x56, extras=bytes(20), value=bytes(18)).hex()) or []
+    assert not any(line.startswith(("These bytes contradict", "If ")) for line in lines)
 
 
 def test_the_literal_reading_comes_first_and_names_the_contradiction() -> None:
