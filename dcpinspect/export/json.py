@@ -140,7 +140,7 @@ def scalar_value(field: FieldValue) -> Any:
     if spec is not None and spec.flags and isinstance(field.value, int):
         return bit_names(spec.flags, field.value)
     if spec is not None and spec.words and isinstance(field.value, int):
-        return spec.word(field.value)
+        return field.word
     return text_or_hex(field.value) if isinstance(field.value, bytes) else field.value
 
 

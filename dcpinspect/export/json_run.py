@@ -216,6 +216,7 @@ class Run:
         key = decoded.layout[rows] << 8 | decoded.datatype[rows]
         key = key << 16 | np.where(decoded.is_response[rows], decoded.specific[rows], 0).astype(np.int64)
         key = key << 2 | decoded.collections[rows]
+        key = key << 2 | decoded.generation[rows]
         for flag in flags:
             key = key << 1 | flag
         key = key << 16 | batch.file[rows]

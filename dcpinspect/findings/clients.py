@@ -67,7 +67,7 @@ class Clients:
             for place, number in enumerate(numbers):
                 row = streams[number]
                 is_rollback = row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0
-                is_ended = row[s.S_STATE] == w.ENDED and FIRST_BAD_END <= row[s.S_REASON] <= LAST_BAD_END
+                is_ended = row[s.S_STATE] == w.ENDED and FIRST_BAD_END <= row[s.S_REASON] <= LAST_BAD_END and row[s.S_CLOSED_ROW] < 0
                 if not is_rollback and not is_ended:
                     continue
                 column = s.S_ANSWERED if is_rollback else s.S_FINISHED

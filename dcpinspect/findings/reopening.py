@@ -33,7 +33,8 @@ RULES = (
         "warning",
         "a stream ends and the client does not ask for the vbucket again, while it reopens others that ended, or (where the vbucket did not"
         " move) goes on with others; for 2 s, or ten times as long as it took before",
-        "the stream ended as was asked for, or for want of collections or privileges; the client is gone; it was reopened, or"
+        "the stream ended as was asked for, after the client had asked to close it, or for want of collections or privileges; the client is"
+        " gone; it was reopened, or"
         " open already, on another connection; the request may be in what the capture lacks",
         "the client lost the event: restart it, or make it reopen the vbucket",
         w.END_REASONS[2:7],

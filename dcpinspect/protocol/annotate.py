@@ -462,6 +462,8 @@ class _Annotator(Annotation):
         field = FieldValue(spec.name, spec.title, at, size, raw, number, self._meaning(spec, number), depth=depth, spec=spec)
         if spec.kind in (Kind.UUID, Kind.CAS):
             field.value = f"0x{number:016x}"
+        if spec.first_generation is not None and number in spec.first_generation:
+            self._read_by_generation(field, spec.first_generation[number])
         if spec.flags and number:
             field.fields = tuple(
                 FieldValue(bit.name, bit.name, at, size, bit.mask.to_bytes(size, "big"), bit.mask, bit.doc, depth=depth + 1)
@@ -469,6 +471,15 @@ class _Annotator(Annotation):
                 if number & bit.mask
             )
         return field
+
+    def _read_by_generation(self, field: FieldValue, current: int) -> None:
+        """A number that the first specification gave the meaning that ``current`` has since."""
+        first = field.spec.word(current) if field.spec is not None else None
+        if self.context.generation == "upr":
+            field.current = current
+            field.meaning = f"{first}, as a number of the first generation"
+        elif self.context.generation == "unknown":
+            field.meaning = f"{field.meaning}; as a number of the first generation: {first}"
 
     def _meaning(self, spec: Field, number: int) -> str | None:
         kind = spec.kind

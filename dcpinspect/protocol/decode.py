@@ -6,7 +6,7 @@ group. Columns are cut out of the bytes when somebody asks for them: who wants t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -22,9 +22,10 @@ from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
 from dcpinspect.protocol.header_columns import HeaderColumns
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
+from dcpinspect.protocol.message import Context
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.secrecy import hides_key
-from dcpinspect.protocol.session import CollectionsState, Fact, Sessions
+from dcpinspect.protocol.session import ABOVE_ONE, LATER, UPR, CollectionsState, Fact, Sessions, context, generation_of
 
 LAYOUT_NUMBERS = {id(layout): number for number, layout in enumerate(LAYOUTS)}
 ERROR_LAYOUT = len(LAYOUTS)
@@ -57,6 +58,11 @@ _LONGEST_PREFIX = 5
 
 _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
+
+
+_Place = tuple[Rows, Rows, int, Mapping[int, int] | None]
+"""Rows of a column, where its number stands in each, how many bytes it has, and which numbers are written for others."""
+_Places = dict[str, list[_Place]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +121,20 @@ class Decoded:
         """Messages whose key is never shown."""
         self._has_document_key: Mask = np.zeros(len(start), dtype=np.bool_)
         self.groups = list(self._grouped(headers.kind))
+        self.collections, self.underlying_datatype, self.generation = sessions.apply(
+            connection, self._facts(connection, sessions, after_gap)
+        )
+        """CollectionsState that each row is read with; whether the datatype is the stored document's; generation of the connection."""
         self.numbers = LazyColumns(self._columns())
-        """Message-specific columns that have a value somewhere in the batch."""
-        self.collections, self.underlying_datatype = sessions.apply(connection, self._facts(connection, sessions, after_gap))
-        """CollectionsState that each row is read with; whether the datatype is the stored document's."""
+        """Message-specific columns that have a value somewhere in the batch. A number to which the first generation gave the meaning of
+        another is that other one on its connections: a column of words has one word for one thing."""
 
     def __len__(self) -> int:
         return len(self.magic)
+
+    def context_of(self, row: int) -> Context:
+        """What the connection had negotiated when the message was sent."""
+        return context(int(self.collections[row]), bool(self.underlying_datatype[row]), int(self.generation[row]))
 
     # -- columns that are made when they are asked for ------------------------------------------------
 
@@ -224,7 +237,7 @@ class Decoded:
 
     def _columns(self) -> dict[str, Callable[[], Numbers]]:
         """For each message-specific column: how to make it from the groups whose layout has it."""
-        places: dict[str, list[tuple[Rows, Rows, int]]] = {}
+        places: _Places = {}
         for group in self.groups:
             layout = group.choice.layout
             if layout is None or not group.choice.extras_fit:
@@ -250,14 +263,14 @@ class Decoded:
         for row in rows[~self._holes.hit(self.value.start[rows], self.value.size[rows])].tolist():
             yield row, int(self.value.start[row]), int(self.value.size[row]), slots
 
-    def _add_places(
-        self, places: dict[str, list[tuple[Rows, Rows, int]]], layout: Layout, items: tuple[Item, ...], rows: Rows, section: Rows
-    ) -> None:
+    def _add_places(self, places: _Places, layout: Layout, items: tuple[Item, ...], rows: Rows, section: Rows) -> None:
         for spec in items:
             if isinstance(spec, Field) and not spec.reserved and spec.kind.size and len(rows):
                 for name in (spec.name, spec.alias):
                     if name and (layout.columns or name == "collection_id"):  # the table has that one for every message
-                        places.setdefault(name, []).append((rows, section[rows] + spec.offset, spec.kind.size))
+                        places.setdefault(name, []).append((rows, section[rows] + spec.offset, spec.kind.size, None))
+                if spec.first_generation is not None and len(first := rows[self.generation[rows] == UPR]):
+                    places[spec.name].append((first, section[first] + spec.offset, spec.kind.size, spec.first_generation))
 
     # -- what connections negotiate -------------------------------------------------------------------
 
@@ -278,6 +291,7 @@ class Decoded:
             Fact(row, int(connection[row]), underlying_datatype=bool(flag & 0x40)) for row, flag in zip(opened.tolist(), flags, strict=True)
         ]
         facts += self._evidence(connection, sessions.unknown(connection), gap)
+        facts += self._generations(connection, sessions.may_be_first(connection))
         return sorted(facts, key=lambda fact: fact.row)
 
     def _evidence(self, connection: Rows, unknown: Mask, gap: Mask) -> Iterator[Fact]:
@@ -297,6 +311,30 @@ class Decoded:
             found |= set(late[first].tolist())
         for row in found:
             yield Fact(row, int(connection[row]), CollectionsState.INFERRED, evidence=True)
+
+    def _generations(self, connection: Rows, may_be_first: Mask) -> Iterator[Fact]:
+        """The first rows of each connection with something that only the first generation has, and with something that it has not."""
+        if not may_be_first.any():
+            return
+        found: dict[int, list[Rows]] = {UPR: [], LATER: []}
+        for group in self.groups:
+            layout = group.choice.layout
+            rows = group.rows[may_be_first[group.rows]]
+            if layout is None or not len(rows):
+                continue
+            generation = generation_of(layout)
+            above = ABOVE_ONE.get(layout.opcode) if layout.side == "request" and not layout.server else None
+            if generation == UPR:
+                rows = rows[self.fits[rows] & ~self._incomplete[rows]]
+            elif not generation and above is not None and group.choice.extras_fit:
+                generation, at = LATER, self.extras_at[rows] + above[0]
+                rows = rows[(numbers_at(self._data, at, above[1]) > 1) & ~self._holes.hit(at, above[1])]
+            if generation:
+                found[generation].append(rows)
+        for generation, parts in found.items():
+            rows = np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
+            _, first = np.unique(connection[rows], return_index=True)
+            yield from (Fact(row, int(connection[row]), generation=generation) for row in rows[first].tolist())
 
     def _proves_collections(self) -> Mask:
         """Rows that would not be what they are with collections off."""
@@ -366,15 +404,16 @@ class _FlatBuffers:
         return found
 
 
-def _column(
-    data: npt.NDArray[np.uint8], total: int, name: str, places: list[tuple[Rows, Rows, int]], flatbuffers: _FlatBuffers, holes: Holes
-) -> Numbers:
+def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Place], flatbuffers: _FlatBuffers, holes: Holes) -> Numbers:
     """A column of numbers that stand at these places of these rows, or in a FlatBuffer."""
     values = np.zeros(total, dtype=np.uint64)
     valid = np.zeros(total, dtype=np.bool_)
-    for rows, at, size in places:
+    for rows, at, size, renumbered in places:
         is_lost = holes.hit(at, size)
-        values[rows] = np.where(is_lost, 0, numbers_at(data, at, size))
+        read = numbers_at(data, at, size)
+        if renumbered is not None:
+            read = np.array([renumbered.get(number, number) for number in read.tolist()], dtype=np.uint64)
+        values[rows] = np.where(is_lost, 0, read)
         valid[rows] = ~is_lost
     for row, numbers in flatbuffers.numbers.items():
         if name in numbers:

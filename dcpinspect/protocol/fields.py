@@ -97,6 +97,8 @@ class Field:
     flags: tuple[Bit, ...] = ()
     values: Mapping[int, str] | None = None
     """Words for particular values."""
+    first_generation: Mapping[int, int] | None = None
+    """Numbers to which the first specification (UPR) gave another meaning -> the number that has this meaning since."""
     words: bool = False
     """The JSON key of the message holds the word instead of the number."""
     size: int | str | None = None

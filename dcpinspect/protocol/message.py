@@ -13,6 +13,7 @@ from dcpinspect.protocol.header import Header
 Severity = Literal["error", "warning", "note"]
 Encoding = Literal["json", "text", "binary", "fields", "hidden", "missing"]
 Collections = Literal["on", "off", "inferred", "unknown"]
+Generation = Literal["unknown", "upr", "dcp"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Context:
     """Whether document keys start with a collection id."""
     underlying_datatype: bool = False
     """DCP open flag 0x40: the datatype is that of the stored document, whatever the value holds."""
+    generation: Generation = "unknown"
+    """*upr*: a layout was met that only the first specification has, and nothing that it does not have; *dcp*: something that it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +66,19 @@ class FieldValue:
     """Credentials: neither bytes nor value are ever shown."""
     inflated: bool = False
     """It stands in the uncompressed value, not on the wire."""
+    current: int | None = None
+    """The number that has the meaning of this one since the first generation, where its connection is of the first generation."""
     missing: bool = False
     """Some of its bytes are not in the capture."""
     redacted: bool = False
     """Bytes and value are not those of the wire, which hold what users store or who they are."""
+
+    @property
+    def word(self) -> str | None:
+        """The word for the number, as the connection's generation has it."""
+        if self.spec is None or not isinstance(self.value, int):
+            return None
+        return self.spec.word(self.value if self.current is None else self.current)
 
     def walk(self) -> Iterator[FieldValue]:
         """This field and all inside it."""

@@ -4,10 +4,14 @@ A fact holds from the row that shows it, in row order, so that the same capture 
 batches. Collections are *on* or *off* by HELLO, *off* when a connection is seen from its handshake and
 nothing was granted, *unknown* when it begins in the middle, and *inferred* once something proves them:
 a message that only exists with collections, or a key that begins with a byte no bare key begins with.
+
+A connection is of the first generation (*upr*) from the first message in a layout that only the UPR transport specification has, and
+of the later ones (*dcp*) for good from the first message with something that this specification lacks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -16,7 +20,9 @@ import numpy.typing as npt
 
 from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Rows
-from dcpinspect.protocol.message import Collections, Context
+from dcpinspect.protocol.fields import Layout
+from dcpinspect.protocol.message import Collections, Context, Generation
+from dcpinspect.protocol.opcodes import Opcode
 
 
 class CollectionsState(IntEnum):
@@ -31,7 +37,30 @@ class CollectionsState(IntEnum):
 STATE_NAMES: tuple[Collections, ...] = ("unknown", "off", "on", "inferred")
 
 
-_STATE, _UNDERLYING, _HAS_HELLO = range(3)
+GENERATION_NAMES: tuple[Generation, ...] = ("unknown", "upr", "dcp")
+GENERATION_UNKNOWN, UPR, LATER = range(3)
+"""Generations of a connection; what is found out only ever raises them."""
+
+ABOVE_ONE: Mapping[int, tuple[int, int]] = {Opcode.DCP_OPEN: (4, 4), Opcode.DCP_STREAM_END: (0, 4), Opcode.DCP_SNAPSHOT_MARKER: (16, 4)}
+"""(offset, size) of a number in the extras that the first generation has not above 1: open flags, reason of an end, type of a marker."""
+
+_ALSO_FIRST = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_SNAPSHOT_MARKER)
+"""Events whose v1 the first generation has too. A marker with 20 bytes of extras is the UPR_SNAPSHOT_MARKER of its second page."""
+
+
+def generation_of(layout: Layout) -> int:
+    """What a message in this layout says of the generation of its connection."""
+    if layout.server:
+        return GENERATION_UNKNOWN
+    if layout.generation == "upr":
+        return UPR
+    if layout.opcode == Opcode.HELLO or Opcode.DCP_NOOP <= layout.opcode <= Opcode.DCP_CACHE_TRANSFER_END:
+        return LATER
+    is_newer = layout.opcode in (Opcode.DCP_STREAM_REQ, Opcode.DCP_MUTATION) or (layout.opcode in _ALSO_FIRST and layout.generation != "v1")
+    return LATER if is_newer and layout.side == "request" else GENERATION_UNKNOWN
+
+
+_STATE, _UNDERLYING, _HAS_HELLO, _GENERATION = range(4)
 """Columns of a connection. The state is -1 before it was met. Once the answer to a HELLO was seen, nothing that is missing later changes
 what it granted."""
 
@@ -47,38 +76,47 @@ class Fact:
     evidence: bool = False
     """It only counts while collections are unknown."""
     underlying_datatype: bool | None = None
+    generation: int = GENERATION_UNKNOWN
     is_gap: bool = False
     """Something before it was not captured: a HELLO may have been there."""
+
+
+Held = tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_], npt.NDArray[np.int8]]
+"""Of each row of a batch: collections state, underlying datatype, generation."""
 
 
 class Sessions:
     """The state of every connection, carried from batch to batch."""
 
     def __init__(self) -> None:
-        self._connections = np.full((64, 3), -1, np.int8)  # by number; it costs three bytes to have met one
+        self._connections = np.full((64, 4), -1, np.int8)  # by number; it costs four bytes to have met one
 
     def begin(self, connection: int, *, handshake: bool) -> None:
         """A new connection, seen from its handshake or from the middle."""
         row = self._row(connection)
         if row[_STATE] < 0:
-            row[:] = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN, False, False
+            row[:] = CollectionsState.OFF if handshake else CollectionsState.UNKNOWN, False, False, GENERATION_UNKNOWN
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
         """For each of these connection numbers: are its collections still unknown?"""
         return self._of(connections, _STATE) <= CollectionsState.UNKNOWN
 
-    def apply(self, connections: Rows, facts: list[Fact]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:
-        """(collections state, underlying datatype) of each row of a batch, whose facts come in row order.
+    def may_be_first(self, connections: Rows) -> npt.NDArray[np.bool_]:
+        """For each of these connection numbers: has nothing shown that it is later than the first generation?"""
+        return np.asarray(self._of(connections, _GENERATION) != LATER, dtype=np.bool_)
+
+    def apply(self, connections: Rows, facts: list[Fact]) -> Held:
+        """What holds at each row of a batch, whose facts come in row order.
 
         A fact holds from its own row on. Cost: rows x log(facts).
         """
         state = np.maximum(self._of(connections, _STATE), np.int8(CollectionsState.UNKNOWN))
         underlying = self._of(connections, _UNDERLYING) > 0
+        generation = np.maximum(self._of(connections, _GENERATION), np.int8(GENERATION_UNKNOWN))
         if not facts:
-            return state, underlying
+            return state, underlying, generation
         places: list[tuple[int, int]] = []
-        states: list[int] = []
-        flags: list[bool] = []
+        found: list[list[int]] = []
         for fact in facts:
             self.begin(fact.connection, handshake=False)
             row = self._row(fact.connection)
@@ -89,9 +127,9 @@ class Sessions:
                 row[_STATE] = CollectionsState.UNKNOWN
             if fact.underlying_datatype is not None:
                 row[_UNDERLYING] = fact.underlying_datatype
+            row[_GENERATION] = max(row[_GENERATION], fact.generation)
             places.append((fact.connection, fact.row))
-            states.append(int(row[_STATE]))
-            flags.append(bool(row[_UNDERLYING]))
+            found.append(row.tolist())
         rows = len(connections)
         keys = np.array([connection * rows + row for connection, row in places], dtype=np.int64)
         order = np.argsort(keys, kind="stable")
@@ -100,9 +138,9 @@ class Sessions:
         last = np.searchsorted(keys, here, side="right") - 1
         owner = np.array([connection for connection, _ in places], dtype=np.int64)[order]
         known = (last >= 0) & (owner[np.maximum(last, 0)] == connections)
-        state[known] = np.array(states, dtype=np.int8)[order][last[known]]
-        underlying[known] = np.array(flags, dtype=np.bool_)[order][last[known]]
-        return state, underlying
+        after = np.array(found, dtype=np.int8)[order][last[known]]
+        state[known], underlying[known], generation[known] = after[:, _STATE], after[:, _UNDERLYING] > 0, after[:, _GENERATION]
+        return state, underlying, generation
 
     def _row(self, connection: int) -> npt.NDArray[np.int8]:
         if connection >= len(self._connections):
@@ -119,19 +157,23 @@ class Sessions:
 class Settled(Sessions):
     """What was found out when the messages of a batch were decoded first, for decoding them again: nothing in them changes it."""
 
-    def __init__(self, collections: npt.NDArray[np.int8], underlying_datatype: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, rows: Held) -> None:
         super().__init__()
-        self._rows = collections, underlying_datatype
+        self._rows = rows
 
     def unknown(self, connections: Rows) -> npt.NDArray[np.bool_]:
         """None is."""
         return np.zeros(len(connections), dtype=np.bool_)
 
-    def apply(self, connections: Rows, facts: list[Fact]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.bool_]]:  # noqa: ARG002
+    def may_be_first(self, connections: Rows) -> npt.NDArray[np.bool_]:
+        """None is to be asked."""
+        return np.zeros(len(connections), dtype=np.bool_)
+
+    def apply(self, connections: Rows, facts: list[Fact]) -> Held:  # noqa: ARG002
         """The columns as they were."""
         return self._rows
 
 
-def context(state: int, underlying_datatype: bool) -> Context:
+def context(state: int, underlying_datatype: bool, generation: int) -> Context:
     """The context that ``annotate`` wants for a row with this state."""
-    return Context(STATE_NAMES[state], underlying_datatype)
+    return Context(STATE_NAMES[state], underlying_datatype, GENERATION_NAMES[generation])

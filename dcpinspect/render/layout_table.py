@@ -70,6 +70,8 @@ def _items(items: tuple[Item, ...], at: int | None, indent: int) -> Iterator[tup
         if item.values and item.kind is not Kind.COMMAND:
             for number, word in item.values.items():
                 yield indent + 1, str(number) if number < 1 << 32 else f"0x{number:x}", "", "", word
+        for number, current in (item.first_generation or {}).items():
+            yield indent + 1, str(number), "", "", f"{item.word(current)}, where the connection is of the first generation"
         for slot in item.slots:
             yield indent + 1, f"slot {slot.slot} {slot.name}", "", slot.kind, slot.doc
         if at is not None:

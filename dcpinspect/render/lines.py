@@ -185,7 +185,7 @@ def _words(message: Message, name: str) -> str:
     field = message.field(name)
     if field is None or field.spec is None or not isinstance(field.value, int):
         return ""
-    return ", ".join(bit_names(field.spec.flags, field.value)) if field.spec.flags else field.spec.word(field.value) or ""
+    return ", ".join(bit_names(field.spec.flags, field.value)) if field.spec.flags else field.word or ""
 
 
 def _text_value(message: Message, limit: int = 80) -> str:

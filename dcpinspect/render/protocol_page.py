@@ -22,6 +22,16 @@ extras. A message nobody described is shown with its header and its raw sections
 """
 
 
+GENERATIONS = """\
+The first generation, UPR, gave some numbers another meaning. A connection is of the first generation from the first message in a layout
+that only its specification has: a stream request of 40 bytes, a marker without extras, a mutation of 30 bytes, a rollback seqno in the
+extras. It is a later one, for good, from the first message with something that this specification lacks: HELLO, controls, noops, flow
+control or any other command above 0x5b, a stream request of 48 bytes, a mutation of 31 or 32, a deletion or expiration that is not of 18,
+a v2 marker, an open flag, a reason of a stream end or a type of a marker above 1. A marker of 20 bytes with type 0 or 1 is of either.
+Where neither was seen, both meanings are told. The number itself is always shown as it was sent.
+"""
+
+
 def protocol_page() -> str:
     """The page as Markdown."""
     out = [INTRODUCTION, "## Header", "", "| magic | meaning |", "|---|---|"]
@@ -32,6 +42,7 @@ def protocol_page() -> str:
             f"| {field.title} | {offsets_text(field.offset, field.kind.size).strip('()')} | {field.doc} |" for field in header_fields(magic)
         ]
     out += ["", "## Framing extras", "", *frames_markdown()]
+    out += ["", "## Generations", "", GENERATIONS.rstrip()]
     out += ["", "## DCP messages", "", *_families(DCP)]
     out += ["", "## Messages around DCP", "", *_families(AROUND)]
     out += ["", "## Commands", "", "| code | name | what it does |", "|---|---|---|"]

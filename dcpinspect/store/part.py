@@ -25,11 +25,11 @@ from dcpinspect.tables.schema import BY_NAME, COLUMNS
 DERIVED = frozenset({"row", "time", "key"})
 KEPT = tuple(column.name for column in COLUMNS if column.name not in DERIVED)
 
-DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS = 0x01, 0x02, 0x04, 0x08, 0x10, 5
+DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS, GENERATION = 0x01, 0x02, 0x04, 0x08, 0x10, 5, 7
 """Bits of ``_state``: s2c; the packets went the other way; sync by trial; datatype is the stored document's; vbucket is the request's;
-and from which bit on the state of collections stands."""
+and from which bit on the state of collections stands (two bits), and the generation."""
 
-_HIDDEN = {"_file": pa.uint32(), "_last_file": pa.uint32(), "_state": pa.uint8(), "_missing": pa.list_(pa.int64())}
+_HIDDEN = {"_file": pa.uint32(), "_last_file": pa.uint32(), "_state": pa.uint16(), "_missing": pa.list_(pa.int64())}
 _NARROW = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _SPARSE = 8
 """A column is sparse where fewer than one row in so many has a value."""
@@ -92,6 +92,7 @@ def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: 
         | batch.decoded.underlying_datatype * UNDERLYING
         | batch.vbucket_from_request * FROM_REQUEST
         | batch.decoded.collections.astype(np.int64) << COLLECTIONS
+        | batch.decoded.generation.astype(np.int64) << GENERATION
     )
     if turned:
         state |= np.isin(batch.connection, list(turned)) * TURNED

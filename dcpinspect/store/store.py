@@ -252,7 +252,9 @@ class Store:
             frame = int(found.integers("frame")[index])
             raise ChangedCaptureError(self._files[int(files[index])], None, f"frame {frame} has other bytes than when it was read")
         holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
-        settled = Settled((state >> p.COLLECTIONS).astype(np.int8), state & p.UNDERLYING != 0)
+        settled = Settled(
+            ((state >> p.COLLECTIONS & 3).astype(np.int8), state & p.UNDERLYING != 0, (state >> p.GENERATION).astype(np.int8))
+        )
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,

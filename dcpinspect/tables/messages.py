@@ -16,7 +16,6 @@ from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
-from dcpinspect.protocol.session import context
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class MessageBatch:
 
     def context_of(self, index: int) -> Context:
         """What the connection had negotiated when the message was sent."""
-        return context(int(self.decoded.collections[index]), bool(self.decoded.underlying_datatype[index]))
+        return self.decoded.context_of(index)
 
     def annotate(self, index: int) -> Message:
         """The message with every field explained."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings, found_in
 from tests.streams.told import Told, opened, packets
 
@@ -127,13 +128,16 @@ def test_many_are_told_as_one() -> None:
 # -- orphaned-vbucket -----------------------------------------------------------------------------------------
 
 
-def ended(reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = True) -> Told:
+def ended(reason: str = "backfill-failed", *, vbucket: int = 7, again: bool = True, close: bool = False) -> Told:
     """Vbuckets 7 and 8 end; 8 is reopened, 7 is not."""
     talk = opened("dcp:1")
     streams = [talk.stream(number) for number in (vbucket, 8)]
     for stream in streams:
         stream.snapshot(0, 5, "memory")
         stream.mutation(5, "k")
+    if close:
+        talk.send("client", encode("dcp_close_stream", vbucket=vbucket, opaque=99))
+    for stream in streams:
         stream.end(reason)
     talk.wait(0.5)
     if again:
@@ -154,6 +158,10 @@ def test_a_vbucket_that_is_not_reopened_while_another_is(reason: str) -> None:
 @pytest.mark.parametrize("reason", ["ok", "closed", "filter-empty", "lost-privileges"])
 def test_other_reasons_leave_nothing_to_reopen(reason: str) -> None:
     assert found(ended(reason)) == []
+
+
+def test_a_stream_that_the_client_had_asked_to_close_need_not_be_reopened() -> None:
+    assert found(ended("state-changed", close=True)) == []
 
 
 def test_a_client_that_reopens_nothing_may_be_done_with_them() -> None:

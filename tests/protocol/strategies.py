@@ -18,6 +18,7 @@ contexts = st.builds(
     Context,
     collections=st.sampled_from(("on", "off", "inferred", "unknown")),
     underlying_datatype=st.booleans(),
+    generation=st.sampled_from(("unknown", "upr", "dcp")),
 )
 
 

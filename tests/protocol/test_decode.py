@@ -20,7 +20,7 @@ from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Message
-from dcpinspect.protocol.session import Sessions, context
+from dcpinspect.protocol.session import Sessions
 from dcpinspect.tables.schema import SPECIFIC
 from tests.tables.build import batch
 
@@ -87,7 +87,7 @@ def test_columns_agree_with_the_annotation_of_every_vector(handshake: bool) -> N
     assert len(messages) > 150
     decoded = decode_all(messages, connection=list(range(1, len(messages) + 1)), handshake=handshake)
     for row, data in enumerate(messages):
-        assert_equal(decoded, row, annotate(data, context=context(int(decoded.collections[row]), bool(decoded.underlying_datatype[row]))))
+        assert_equal(decoded, row, annotate(data, context=decoded.context_of(row)))
 
 
 @given(
@@ -107,7 +107,7 @@ def test_columns_agree_with_the_annotation_of_mutated_vectors(cases: list[tuple[
         messages.append(bytes(mutated))
     decoded = decode_all(messages, connection=list(range(1, len(messages) + 1)))
     for row, data in enumerate(messages):
-        message = annotate(data, context=context(int(decoded.collections[row]), bool(decoded.underlying_datatype[row])))
+        message = annotate(data, context=decoded.context_of(row))
         if PROBLEMS[decoded.problem[row]] == "bad-magic":
             assert any(problem.rule == "bad-magic" for problem in message.problems)
             continue

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.protocol.message import Context
-from dcpinspect.protocol.session import STATE_NAMES, CollectionsState, Fact, Sessions, context
+from dcpinspect.protocol.session import GENERATION_UNKNOWN, LATER, STATE_NAMES, UPR, CollectionsState, Fact, Sessions, context
 
 OFF, ON, UNKNOWN, INFERRED = CollectionsState.OFF, CollectionsState.ON, CollectionsState.UNKNOWN, CollectionsState.INFERRED
 
 
 def states(sessions: Sessions, connections: list[int], *facts: Fact) -> list[int]:
-    state, _ = sessions.apply(np.array(connections, dtype=np.int64), list(facts))
+    state, _, _ = sessions.apply(np.array(connections, dtype=np.int64), list(facts))
     found: list[int] = state.tolist()
     return found
 
@@ -64,10 +64,19 @@ def test_beginning_twice_changes_nothing() -> None:
 
 def test_the_underlying_datatype_is_remembered_apart_from_collections() -> None:
     sessions = Sessions()
-    _, underlying = sessions.apply(np.array([1, 1, 1]), [Fact(1, 1, underlying_datatype=True)])
+    _, underlying, _ = sessions.apply(np.array([1, 1, 1]), [Fact(1, 1, underlying_datatype=True)])
     assert underlying.tolist() == [False, True, True]
-    _, underlying = sessions.apply(np.array([1, 1]), [Fact(0, 1, ON), Fact(1, 1, underlying_datatype=False)])
+    _, underlying, _ = sessions.apply(np.array([1, 1]), [Fact(0, 1, ON), Fact(1, 1, underlying_datatype=False)])
     assert underlying.tolist() == [True, False]
+
+
+def test_a_generation_is_only_ever_raised() -> None:
+    sessions = Sessions()
+    said = [Fact(1, 1, generation=UPR), Fact(3, 1, generation=LATER), Fact(4, 1, generation=UPR)]
+    generation = sessions.apply(np.array([1, 1, 2, 1, 1]), said)[2]
+    assert generation.tolist() == [GENERATION_UNKNOWN, UPR, GENERATION_UNKNOWN, LATER, LATER]
+    assert sessions.apply(np.array([1, 2]), [Fact(0, 1, generation=UPR)])[2].tolist() == [LATER, GENERATION_UNKNOWN]
+    assert sessions.may_be_first(np.array([1, 2])).tolist() == [False, True]
 
 
 def test_connections_whose_collections_are_unknown_are_marked() -> None:
@@ -79,7 +88,7 @@ def test_connections_whose_collections_are_unknown_are_marked() -> None:
 
 @pytest.mark.parametrize("state", CollectionsState)
 def test_the_context_is_the_state_in_words(state: CollectionsState) -> None:
-    assert context(state, True) == Context(STATE_NAMES[state], True)
+    assert context(state, True, UPR) == Context(STATE_NAMES[state], True, "upr")
     assert STATE_NAMES[state] == state.name.lower()
 
 
@@ -100,7 +109,7 @@ def test_any_division_into_batches_reads_the_same(
         for low, high in pairwise(bounds):
             part = rows[low:high]
             said = [Fact(at, row[0], row[1], evidence=row[2], underlying_datatype=row[3]) for at, row in enumerate(part)]
-            state, underlying = sessions.apply(np.array([row[0] for row in part], dtype=np.int64), said)
+            state, underlying, _ = sessions.apply(np.array([row[0] for row in part], dtype=np.int64), said)
             out += list(zip(state.tolist(), underlying.tolist(), strict=True))
         return out
 

@@ -108,13 +108,28 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         lambda: (meaning(annotate(encode("dcp_stream_req", "response", status=1)), "status"), rules(annotate(BY_ID["syn-nmvb"].data))),
         ("key_enoent", []),
     ),
-    "D14: stream end 1 is closed": (lambda: meaning(annotate(encode("dcp_stream_end", end_reason=1)), "end_reason"), "closed"),
+    "D14: stream end 1 is closed, and what the first generation meant is told": (
+        lambda: meaning(annotate(encode("dcp_stream_end", end_reason=1)), "end_reason"),
+        "closed; as a number of the first generation: state-changed",
+    ),
+    "D14: stream end 1 is state-changed where the connection is of the first generation": (
+        lambda: meaning(annotate(encode("dcp_stream_end", end_reason=1), context=Context(generation="upr")), "end_reason"),
+        "state-changed, as a number of the first generation",
+    ),
     "D14: stream end 2 is state-changed": (
         lambda: meaning(annotate(encode("dcp_stream_end", end_reason=2)), "end_reason"),
         "state-changed",
     ),
-    "D15: vbucket state 2 is replica": (lambda: meaning(annotate(encode("dcp_set_vbucket_state", state=2)), "state"), "replica"),
-    "D15: vbucket state 3 is pending": (lambda: meaning(annotate(encode("dcp_set_vbucket_state", state=3)), "state"), "pending"),
+    "D15: vbucket states 2 and 3 are replica and pending, and what the first generation meant is told": (
+        lambda: [meaning(annotate(encode("dcp_set_vbucket_state", state=state)), "state") for state in (2, 3)],
+        ["replica; as a number of the first generation: pending", "pending; as a number of the first generation: replica"],
+    ),
+    "D15: vbucket states 2 and 3 are pending and replica where the connection is of the first generation": (
+        lambda: [
+            meaning(annotate(encode("dcp_set_vbucket_state", state=state), context=Context(generation="upr")), "state") for state in (2, 3)
+        ],
+        ["pending, as a number of the first generation", "replica, as a number of the first generation"],
+    ),
     "D15: set vbucket state is answered": (lambda: rules(annotate(encode("dcp_set_vbucket_state", "response"))), []),
     "D16: the sequence number of an open is reserved": (lambda: value(published("seed004-01"), "reserved"), 0),
     "D17: a mutation of 30 bytes has no nru": (

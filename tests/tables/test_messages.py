@@ -35,7 +35,7 @@ def test_a_hole_beside_the_key_leaves_it() -> None:
 
 def test_the_context_is_what_was_negotiated_before_the_message() -> None:
     made = batch(MUTATION, ON, MUTATION)
-    assert [made.context_of(index) for index in (0, 2)] == [Context("off"), Context("on")]
+    assert [made.context_of(index) for index in (0, 2)] == [Context("off", generation="dcp"), Context("on", generation="dcp")]
 
 
 def test_annotation_knows_what_is_missing() -> None:

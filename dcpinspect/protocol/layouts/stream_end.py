@@ -14,8 +14,19 @@ LAYOUTS = (
         "request",
         "v1",
         _SPEC,
-        # In the first specification 1 was "state changed"; 3 is never sent, 6 is sent as 2 by current producers.
-        extras=(Field("end_reason", 0, Kind.U32, "why the stream ended", "flag", values=STREAM_END_REASONS, words=True),),
+        # 3 is never sent, 6 is sent as 2 by current producers.
+        extras=(
+            Field(
+                "end_reason",
+                0,
+                Kind.U32,
+                "why the stream ended",
+                "flag",
+                values=STREAM_END_REASONS,
+                words=True,
+                first_generation={1: 2},  # "State Changed (0x01)" of the UPR transport specification
+            ),
+        ),
     ),
     Layout(Opcode.DCP_STREAM_END, "response", "v1", _SPEC),
 )

@@ -17,8 +17,19 @@ LAYOUTS = (
         "request",
         "v1",
         _STATE,
-        # The first specification, and old dissectors, have 2 pending and 3 replica.
-        extras=(Field("state", 0, Kind.U8, "state the consumer's vbucket takes", "state", values=VBUCKET_STATES, words=True),),
+        extras=(
+            Field(
+                "state",
+                0,
+                Kind.U8,
+                "state the consumer's vbucket takes",
+                "state",
+                values=VBUCKET_STATES,
+                words=True,
+                # The UPR transport specification, and old dissectors, have 2 pending and 3 replica.
+                first_generation={2: 3, 3: 2},
+            ),
+        ),
     ),
     Layout(Opcode.DCP_SET_VBUCKET_STATE, "response", "v1", _STATE),
 )

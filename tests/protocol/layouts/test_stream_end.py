@@ -6,6 +6,7 @@ import pytest
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.message import Context, Generation
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
@@ -25,9 +26,27 @@ def test_fields_encode_to_the_message(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "word"), [(1, "closed"), (2, "state-changed"), (6, "rollback"), (8, "lost-privileges"), (9, "unknown (9)")]
+    ("code", "word"),
+    [
+        (0, "ok"),
+        (1, "closed; as a number of the first generation: state-changed"),
+        (2, "state-changed"),
+        (6, "rollback"),
+        (8, "lost-privileges"),
+        (9, "unknown (9)"),
+    ],
 )
 def test_a_reason_has_a_word(code: int, word: str) -> None:
     field = annotate(encode("dcp_stream_end", end_reason=code)).field("end_reason")
     assert field is not None
     assert field.meaning == word
+
+
+@pytest.mark.parametrize(
+    ("generation", "meaning", "word"),
+    [("dcp", "closed", "closed"), ("upr", "state-changed, as a number of the first generation", "state-changed")],
+)
+def test_a_reason_of_1_is_what_the_connections_generation_says(generation: Generation, meaning: str, word: str) -> None:
+    field = annotate(encode("dcp_stream_end", end_reason=1), context=Context(generation=generation)).field("end_reason")
+    assert field is not None
+    assert (field.value, field.meaning, field.word) == (1, meaning, word)

@@ -6,6 +6,7 @@ import pytest
 
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.message import Context, Generation
 from tests.protocol.layouts.cases import Case, decoded, encoded, expected
 
 CASES = (
@@ -27,9 +28,34 @@ def test_fields_encode_to_the_message(case: Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "word"), [(1, "active"), (2, "replica"), (3, "pending"), (4, "dead"), (0, "unknown (0)"), (5, "unknown (5)")]
+    ("state", "word"),
+    [
+        (1, "active"),
+        (2, "replica; as a number of the first generation: pending"),
+        (3, "pending; as a number of the first generation: replica"),
+        (4, "dead"),
+        (0, "unknown (0)"),
+        (5, "unknown (5)"),
+    ],
 )
 def test_a_state_has_a_word(state: int, word: str) -> None:
     field = annotate(encode("dcp_set_vbucket_state", state=state)).field("state")
     assert field is not None
     assert field.meaning == word
+
+
+@pytest.mark.parametrize(
+    ("generation", "state", "meaning", "word"),
+    [
+        ("dcp", 2, "replica", "replica"),
+        ("dcp", 3, "pending", "pending"),
+        ("upr", 1, "active", "active"),
+        ("upr", 2, "pending, as a number of the first generation", "pending"),
+        ("upr", 3, "replica, as a number of the first generation", "replica"),
+        ("upr", 4, "dead", "dead"),
+    ],
+)
+def test_a_state_is_what_the_connections_generation_says(generation: Generation, state: int, meaning: str, word: str) -> None:
+    field = annotate(encode("dcp_set_vbucket_state", state=state), context=Context(generation=generation)).field("state")
+    assert field is not None
+    assert (field.value, field.meaning, field.word) == (state, meaning, word)
