@@ -9,11 +9,12 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message, Value
-from dcpinspect.protocol.statuses import status_meaning, status_name
+from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 SCHEMA = "dcpinspect.message/1"
@@ -82,8 +83,8 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
     if batch.vbucket_from_request[index]:
         out["vbucket_from"] = "request"
     if is_response:
-        code = int(decoded.specific[index])
-        out["status"] = {"code": code, "name": status_name(code), "meaning": status_meaning(code)}
+        code, opcode, is_server = int(decoded.specific[index]), int(decoded.opcode[index]), bool(decoded.is_server[index])
+        out["status"] = {"code": code, "name": status_name(code), "meaning": command_status_meaning(opcode, code, server=is_server)}
         request = batch.request_row.at(index)
         if request is not None:
             out["request_row"] = request

@@ -10,11 +10,12 @@ from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
-from dcpinspect.protocol.opcodes import opcode_name
-from dcpinspect.protocol.statuses import Status, status_meaning, status_name
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
@@ -117,7 +118,8 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
     if session.open_status not in (None, Status.SUCCESS):
         assert session.open_status is not None
         name = status_name(session.open_status)
-        message = f"DCP open{'' if session.name is None else f' {session.name}'}: {name}, {status_meaning(session.open_status)}"
+        meaning = command_status_meaning(Opcode.DCP_OPEN, session.open_status)
+        message = f"DCP open{'' if session.name is None else f' {session.name}'}: {name}, {meaning}"
         yield _of("open-refused", link.number, message, *_known(places, session.open_row), cause=name.replace("_", "-"))
     for key, control in session.controls.items():
         if control.status not in (None, "success"):

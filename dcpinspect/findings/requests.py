@@ -10,8 +10,10 @@ from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import FROM_LATEST, TO_AN_END, Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.message import Severity
-from dcpinspect.protocol.statuses import Status, status_meaning, status_name
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES
@@ -209,7 +211,7 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
         return occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
     passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
-    message = f"stream request refused: {status_name(status)}, {status_meaning(status)}"
+    message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
     advice = _elsewhere(context, number) if status == Status.NOT_MY_VBUCKET else None
     cause = status_name(status).replace("_", "-")
     return occurrence(context, number, "stream-refused", severity, message, places, cause=cause, next_=advice)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dcpinspect.protocol import datatype as datatypes
 from dcpinspect.protocol.annotation import Annotation
 from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
+from dcpinspect.protocol.command_statuses import refusal_meaning
 from dcpinspect.protocol.features import feature_name
 from dcpinspect.protocol.fields import Field, Item, Kind, Records
 from dcpinspect.protocol.flex import DURATIONS, STREAM_ID, decode_frames, duration_us, frame_spec
@@ -114,6 +115,9 @@ class _Annotator(Annotation):
                 value = self.hidden(spec, spec.offset, spec.kind.size, 0, is_value=False)
             else:
                 value = self._scalar(spec, spec.offset, 0)
+            if spec.kind is Kind.STATUS and isinstance(value.value, int):
+                refusal = refusal_meaning(self.data[1], value.value, server=is_server)
+                value.meaning = value.meaning if refusal is None else f"{value.meaning}: {refusal}"
             if value.size and spec.offset < max(len(self.data), 1):
                 self.message.fields.append(value)
 

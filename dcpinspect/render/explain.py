@@ -9,6 +9,7 @@ from dataclasses import replace
 from dcpinspect.escape import escape
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.choose import choose
+from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS, control_key
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Side
@@ -20,7 +21,7 @@ from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcod
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.byte_grid import byte_grid
 from dcpinspect.render.field_table import field_table
-from dcpinspect.render.layout_table import layout_lines
+from dcpinspect.render.layout_table import layout_lines, status_lines
 from dcpinspect.render.lines import short_name
 
 MAX_MESSAGES = 1000
@@ -178,6 +179,8 @@ def _command(opcode: int, *, server: bool) -> list[str]:
     for side in sides:
         for layout in layouts_of(opcode, side, server=server):
             out += ["", *layout_lines(layout)]
+    if not server and opcode in COMMAND_STATUSES:
+        out += ["", "what it may be answered", *status_lines(COMMAND_STATUSES[opcode])]
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dcpinspect.protocol.command_statuses import Answers
 from dcpinspect.protocol.features import FEATURES
 from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Records, fixed_size
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES
@@ -106,6 +107,29 @@ def layout_markdown(layout: Layout) -> list[str]:
         for indent, label, where, size, doc in rows:
             out.append(f"| {'&emsp;' * indent}{_cell(label)} | {where.strip('()')} | {_cell(size)} | {_cell(doc)} |")
     return [*out, ""]
+
+
+def status_rows(answers: Answers) -> list[tuple[str, str, str]]:
+    """(code, name, meaning) of what a command may be answered."""
+    return [
+        ("", "no answer", f"the connection is closed: {meaning[0].lower()}{meaning[1:]}")
+        if status is None
+        else (f"0x{int(status):02x}", status.name.lower(), meaning)
+        for status, meaning in answers
+    ]
+
+
+def status_lines(answers: Answers) -> list[str]:
+    """What a command may be answered, for a terminal."""
+    rows = status_rows(answers)
+    width = max(len(name) for _, name, _ in rows)
+    return [f"  {code:<4}  {name:<{width}}  {meaning}" for code, name, meaning in rows]
+
+
+def status_markdown(answers: Answers) -> list[str]:
+    """What a command may be answered, for the protocol page."""
+    rows = [f"| {code} | {name} | {_cell(meaning)} |" for code, name, meaning in status_rows(answers)]
+    return ["#### Answers", "", "| code | status | meaning for who asked |", "|---|---|---|", *rows, ""]
 
 
 def frames_markdown() -> list[str]:

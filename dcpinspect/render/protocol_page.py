@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, groupby
 
+from dcpinspect.protocol.command_statuses import COMMAND_STATUSES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.header import MAGIC_DOCS, header_fields
@@ -11,7 +12,7 @@ from dcpinspect.protocol.layouts import AROUND, DCP
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.field_table import offsets_text
-from dcpinspect.render.layout_table import features_markdown, frames_markdown, layout_markdown
+from dcpinspect.render.layout_table import features_markdown, frames_markdown, layout_markdown, status_markdown
 
 INTRODUCTION = """\
 # The protocol, as dcpinspect reads it
@@ -65,14 +66,16 @@ def _families(layouts: tuple[Layout, ...]) -> list[str]:
     ordered = sorted(layouts, key=lambda layout: (layout.server, layout.opcode))
     sections: dict[tuple[str, ...], list[tuple[bool, int]]] = {}
     for command, family in groupby(ordered, key=lambda layout: (layout.server, int(layout.opcode))):
-        sections.setdefault(tuple(chain.from_iterable(map(layout_markdown, family))), []).append(command)
+        answers = () if command[0] else COMMAND_STATUSES.get(command[1], ())
+        body = [*chain.from_iterable(map(layout_markdown, family)), *(status_markdown(answers) if answers else ())]
+        sections.setdefault(tuple(body), []).append(command)
     out = []
-    for body, commands in sections.items():
+    for section, commands in sections.items():
         names = [f"{opcode_name(opcode, server=server)} (0x{opcode:02x})" for server, opcode in commands]
         docs = [opcode_doc(opcode, server=server) for server, opcode in commands]
         out += [f"### {', '.join(names)}", ""]
         out += [docs[0]] if len(docs) == 1 else [f"- {name}: {doc}" for name, doc in zip(names, docs, strict=True)]
-        out += ["", *body]
+        out += ["", *section]
     return out[:-1]
 
 

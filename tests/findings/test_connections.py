@@ -19,7 +19,7 @@ def test_an_open_that_is_refused() -> None:
     talk.open("x:1", "producer", status=Status.EACCESS)
     (found,) = findings(talk)
     assert (found.rule, found.severity, found.cause) == ("open-refused", "warning", "eaccess")
-    assert found.message == "DCP open x:1: eaccess, No permission"
+    assert found.message == "DCP open x:1: eaccess, The user lacks the privilege DcpProducer or DcpConsumer"
     assert [place.direction for place in found.places] == ["c2s"]
 
 

@@ -233,6 +233,14 @@ def test_a_reason_that_is_not_defined_is_told(reason: int) -> None:
     assert found.message == f"ended: reason {reason}, which is not defined at 3"
 
 
+def test_an_unknown_uuid_is_told_as_the_first_specification_has_it() -> None:
+    talk = opened()
+    talk.stream(7, start=9, uuid=0xA, status=1)
+    (found,) = (one for one in findings(talk) if one.rule == "stream-refused")
+    assert "the vbucket uuid: roll back all the way to 0" in found.message
+    assert found.cause == "key-enoent"
+
+
 def test_what_is_wrong_with_a_request_says_why_it_is_refused() -> None:
     talk = opened()
     asked = encode(

@@ -104,9 +104,13 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
         lambda: reasons(published("seed004-11", corrected=False)),
         ["dcp_stream_req response must have a value", "64 bytes follow the message"],
     ),
-    "D13: a stream request may be refused with key_enoent": (
+    "D13: a stream request may be refused with key_enoent, which means to roll back to 0": (
         lambda: (meaning(annotate(encode("dcp_stream_req", "response", status=1)), "status"), rules(annotate(BY_ID["syn-nmvb"].data))),
-        ("key_enoent", []),
+        (
+            "key_enoent: The producer does not know the vbucket uuid: roll back all the way to 0 (UPR; later servers answer rollback"
+            " instead)",
+            [],
+        ),
     ),
     "D14: stream end 1 is closed, and what the first generation meant is told": (
         lambda: meaning(annotate(encode("dcp_stream_end", end_reason=1)), "end_reason"),
