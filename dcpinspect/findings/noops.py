@@ -30,7 +30,7 @@ RULES = (
         "noop",
         "warning",
         "a noop is sent while the one before has no answer",
-        "an answer that comes up to one answer time later; after a hole of the consumer",
+        "an answer that comes later by no more than any answer took before the second noop; after a hole of the consumer",
         "a server fault: note its version",
     ),
     Rule(
@@ -119,7 +119,7 @@ def _overlaps(context: Context, link: Link, kept: Kept, peer: list[int], *, is_w
     pairs = [(event[n.T_A], event[n.T_B], event[n.T_PLACE :], event[n.T_OTHER :]) for event in kept.overlaps.told]
     count = kept.overlaps.count
     is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
-    if is_read and peer[n.P_IS_DOUBLE] and context.until_ns(link) > peer[n.P_OPEN + s.AT_TIME] + peer[n.P_TOLERANCE]:
+    if is_read and peer[n.P_IS_DOUBLE] and context.until_ns(link) > peer[n.P_EXCUSED]:
         pairs.append((peer[n.P_OPEN_OPAQUE], peer[n.P_OLDER_OPAQUE], peer[n.P_OPEN :], peer[n.P_OLDER :]))
         count += 1
     for number, (opaque, older, place, other) in enumerate(pairs):

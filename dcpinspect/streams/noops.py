@@ -44,15 +44,15 @@ OTHER, NOOP, ANSWER, LOST = range(4)
 (
     P_PRODUCER, P_LIMIT, P_SILENCE, P_SINCE, P_SLOWEST, P_TOLERANCE, P_UNSEEN, P_OPEN_OPAQUE, P_OLDER_OPAQUE, P_IS_DOUBLE,
     P_CONSUMER_TIME, P_ANSWER_TIME, P_OPEN, _, _, _, P_OLDER, _, _, _, P_HEARD, _, _, _, P_VAGUE, _, _, _, P_VAGUE_OPAQUE, P_IS_WAITING,
-    PEER,
-) = range(31)  # fmt: skip
+    P_EXCUSED, PEER,
+) = range(32)  # fmt: skip
 """P_LIMIT: longest time that an answer may take; P_SILENCE: longest time that the producer may say nothing, from row P_SINCE on.
 P_SLOWEST: longest time that an answer to a noop took; P_TOLERANCE: that any answer took. P_UNSEEN: so many answers may still come to noops
 that were not captured, or are no longer known. P_CONSUMER_TIME: of the consumer's latest message; P_ANSWER_TIME: of its latest answer.
 Places, whose row is 0 where there is none: P_OPEN, the noop under way; P_OLDER, one before it that has no answer; P_HEARD, the producer's
 latest message; P_VAGUE, an answer with another opaque, either to the older of the noops or to one that nobody has seen. P_IS_DOUBLE: the
-noop under way was sent while P_OLDER waited, and nothing has excused it. P_IS_WAITING: the last noop got an answer with another opaque, so
-that the producer still waits, and sends no other."""
+noop under way was sent while P_OLDER waited, and nothing has excused it; an answer up to P_EXCUSED does. P_IS_WAITING: the last noop got
+an answer with another opaque, so that the producer still waits, and sends no other."""
 
 T_CODE, T_CONNECTION, T_TIME, T_A, T_B, T_PLACE, _, _, _, T_OTHER, _, _, _, EVENT = range(14)
 UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
@@ -127,6 +127,7 @@ def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
             peers[c, P_UNSEEN] += 1  # its answer may come, and it is forgotten
         peers[c, P_VAGUE] = 0
     peers[c, P_IS_DOUBLE] = 1 if peers[c, P_OPEN] and not peers[c, P_VAGUE] else 0
+    peers[c, P_EXCUSED] = time_ns + peers[c, P_TOLERANCE]  # answers that come from now on are in question themselves
     for part in range(s.PLACE):
         if not is_held_back:
             peers[c, P_OLDER + part] = peers[c, P_OPEN + part]
@@ -214,8 +215,7 @@ def follow_noops(start: int, said: Ints, peers: Ints, events: Ints, counts: Ints
             if code == NOOP:
                 count = on_noop(i, said, peers, events, count)
         else:
-            is_over = time_ns > peers[c, P_OPEN + s.AT_TIME] + peers[c, P_TOLERANCE]
-            if peers[c, P_IS_DOUBLE] and peers[c, P_OPEN] and is_over:
+            if peers[c, P_IS_DOUBLE] and peers[c, P_OPEN] and time_ns > peers[c, P_EXCUSED]:
                 opaques = peers[c, P_OPEN_OPAQUE], peers[c, P_OLDER_OPAQUE]
                 count = tell(OVERLAP, c, 0, opaques[0], opaques[1], peers, P_OPEN, said, i, P_OLDER, events, count)
                 peers[c, P_IS_DOUBLE] = 0

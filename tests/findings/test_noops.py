@@ -162,6 +162,34 @@ def test_a_noop_before_the_one_before_is_answered() -> None:
     assert [place.direction for place in found.places] == ["s2c", "s2c"]
 
 
+@pytest.mark.parametrize("opaque", [8, 9])
+@pytest.mark.parametrize("sizes", [None, [1] * 100])
+def test_an_answer_that_comes_first_and_late_excuses_no_overlap(opaque: int, sizes: list[int] | None) -> None:
+    """How long it took itself is what is in question, and so is any other answer that was under way."""
+    talk = nooping()
+    talk.stream(7).snapshot(0, 9, "memory", "ack")
+    ask(talk, 8)
+    talk.wait(1)
+    ask(talk, 9)
+    talk.wait(1)
+    answer(talk, opaque)
+    (found,) = check(talk, sizes=sizes)
+    assert (found.rule, found.message) == ("noop-overlap", "noop 0x00000009 sent while 0x00000008 had no answer")
+
+
+def test_a_late_answer_to_something_else_excuses_no_overlap() -> None:
+    talk = nooping()
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory", "ack")
+    ask(talk, 8)
+    talk.wait(1)
+    ask(talk, 9)
+    talk.wait(1)
+    stream.snapshot_received()
+    answer(talk, 8)
+    assert told(talk) == [("noop-overlap", "warning")]
+
+
 def test_an_overlap_at_the_end() -> None:
     talk = nooping()
     ask(talk, 8)
