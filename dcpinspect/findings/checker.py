@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from dcpinspect.findings import (
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, place_of, renumbered_place
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.finding import Finding, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
@@ -40,7 +40,7 @@ from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
-from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.tracker import Tables, Tracker
 from dcpinspect.tables.messages import MessageBatch
 
 RULES: Mapping[str, Rule] = {
@@ -208,44 +208,38 @@ class Checker:
         collector.doubt(negotiation.IDS, negotiation.doubtful(self._tracker, links))
         collector.soften("marker-overlap", context.replicas)
         collector.drop("marker-overlap", context.blind)
-        if is_whole:
-            for occurrence in (*self._pairing.findings(context, coverage), *self._acknowledged.findings(context, coverage)):
-                collector.add(occurrence)
-        if is_whole:
-            for occurrence in unrequested.findings(context):
-                collector.add(occurrence)
-        for occurrence in self._opens.findings(context):
+        explained = set()
+        for occurrence in self._occurrences(context, coverage, tables, is_whole=is_whole):
             collector.add(occurrence)
-        clashes = list(self._opens.clashes(context)) if "name-clash" in self._rules else []
-        for occurrence, _ in clashes:
-            collector.add(occurrence)
-        for occurrence in requests.findings(context):
-            collector.add(occurrence)
-        for occurrence in history.findings(context):
-            collector.add(occurrence)
-        for occurrence in reopening.findings(context, is_whole=is_whole):
-            collector.add(occurrence)
-        for occurrence in ends.findings(context) if is_whole else ():
-            collector.add(occurrence)
-        for occurrence in owed.findings(context, is_whole=is_whole):
-            collector.add(occurrence)
-        for occurrence in markers.findings(context, tables):
-            collector.add(occurrence)
-        for occurrence in gaps.findings(context, tables.all_gaps, with_keys=self._with_keys):
-            collector.add(occurrence)
-        if self._tracker.flow is not None:
-            for occurrence in flow.findings(context, self._tracker.flow, is_whole=is_whole):
-                collector.add(occurrence)
-        if self._tracker.noops is not None:
-            for occurrence in noops.findings(context, self._tracker.noops, is_whole=is_whole):
-                collector.add(occurrence)
-        explained = {closed for _, closed in clashes if closed is not None}
+            if occurrence.closes is not None and occurrence.rule in self._rules:
+                explained.add(occurrence.closes)
         for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
             collector.add(occurrence)
         for verdict in self._verdicts(context) if is_whole else ():
             if verdict.says == "FAIL":
                 collector.add(verdict.occurrence)
         return collector.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart)
+
+    def _occurrences(self, context: Context, coverage: Coverage, tables: Tables, *, is_whole: bool) -> Iterator[Occurrence]:
+        """What the rules over a finished reading find, but for those of connections, and advice."""
+        if is_whole:
+            yield from self._pairing.findings(context, coverage)
+            yield from self._acknowledged.findings(context, coverage)
+            yield from unrequested.findings(context)
+        yield from self._opens.findings(context)
+        yield from self._opens.clashes(context)
+        yield from requests.findings(context)
+        yield from history.findings(context)
+        yield from reopening.findings(context, is_whole=is_whole)
+        if is_whole:
+            yield from ends.findings(context)
+        yield from owed.findings(context, is_whole=is_whole)
+        yield from markers.findings(context, tables)
+        yield from gaps.findings(context, tables.all_gaps, with_keys=self._with_keys)
+        if self._tracker.flow is not None:
+            yield from flow.findings(context, self._tracker.flow, is_whole=is_whole)
+        if self._tracker.noops is not None:
+            yield from noops.findings(context, self._tracker.noops, is_whole=is_whole)
 
     def verdicts(self, links: list[Link]) -> list[lint.Verdict]:
         """What the rules of the family lint say of each connection, whatever it is; none where they are not wanted."""

@@ -19,6 +19,7 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import MOST_WINDOW, window_asked
 
 RULES = (
     Rule(
@@ -108,9 +109,9 @@ def findings(
             )
 
 
-def _of(rule: str, connection: int, message: str, *places: Place, cause: str | None = None) -> Occurrence:
+def _of(rule: str, connection: int, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:
     found = next(one for one in RULES if one.id == rule)
-    return Occurrence(rule, found.severity, message, connection, places, cause=cause)
+    return Occurrence(rule, found.severity, message, connection, places, cause=cause, next=next_)
 
 
 def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
@@ -123,9 +124,10 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
         yield _of("open-refused", link.number, message, *_known(places, session.open_row), cause=name.replace("_", "-"))
     for key, control in session.controls.items():
         if control.status not in (None, "success"):
-            yield _of(
-                "control-rejected", link.number, f"control {key}={control.value}: {control.status}", *_known(places, control.row), cause=key
-            )
+            message = f"control {key}={control.value}: {control.status}"
+            is_above = key == "connection_buffer_size" and (window_asked(control.value) or 0) > MOST_WINDOW
+            next_ = f"ask for {MOST_WINDOW:,} bytes at most: servers from 7.6 on refuse a larger window" if is_above else None
+            yield _of("control-rejected", link.number, message, *_known(places, control.row), cause=key, next_=next_)
         if control_key(key) is None:
             yield _of("control-unknown-key", link.number, f"control {key} is not known", *_known(places, control.row), cause=key)
 

@@ -49,6 +49,8 @@ class Occurrence:
     count: int = 1
     last_time_ns: int = 0
     """Time of the last of ``count``; 0: that of the places."""
+    closes: int | None = None
+    """Connection of which it says why it was closed."""
 
 
 @dataclass(slots=True)

@@ -170,8 +170,8 @@ class Opens:
                     continue  # the connection between the two addresses may be another by then
                 yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
 
-    def clashes(self, context: Context) -> Iterator[tuple[Occurrence, int | None]]:
-        """Name clashes, and the older connection where the server closed it for that."""
+    def clashes(self, context: Context) -> Iterator[Occurrence]:
+        """Name clashes."""
         claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
         good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
         for opened in sorted(good, key=lambda one: one.place.time_ns):
@@ -202,11 +202,11 @@ def _holds(link: Link, when: int) -> bool:
     return link.closed != "replaced" and link.last_ns > when and not (link.closed and link.closed_ns <= when)
 
 
-def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> tuple[Occurrence, int | None]:
+def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> Occurrence:
     message = f"name {newer.name} opened by connection {link.number} while connection {held.number} held it"
     is_closed = held.closed in ("fin", "rst") and held.closed_by == 1 - CLIENT
     if is_closed:
         after = (held.closed_ns - newer.place.time_ns) / 1e6
         message += f"; server closed connection {held.number} {after:.0f} ms later, in frame {held.closed_frame}"
-    found = Occurrence("name-clash", "warning", message, link.number, (newer.place, older.place))
-    return found, held.number if is_closed else None
+    places, closes = (newer.place, older.place), held.number if is_closed else None
+    return Occurrence("name-clash", "warning", message, link.number, places, closes=closes)

@@ -30,8 +30,8 @@ CONTROL_KEYS = (
         "u32 decimal string; 0 turns flow control off",
         "0 (flow control off)",
         "3.0",
-        "Flow-control window in bytes for the whole connection. May be changed later; setting 0 zeroes the producer's outstanding counter.",
-        "EINVAL if not a number",
+        "Flow-control window in bytes for the whole connection. May be changed later; setting 0 zeroes the producer's outstanding counter. Of 2^32 or more, servers before 7.6 keep the lower 32 bits and answer SUCCESS.",
+        "EINVAL if not a number; from 7.6 on, if 2^32 or more",
     ),
     ControlKey(
         "stream_buffer_size",

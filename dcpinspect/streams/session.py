@@ -365,10 +365,21 @@ def readable(batch: MessageBatch) -> Mask:
     return whole
 
 
+MOST_WINDOW = (1 << 32) - 1
+"""The largest flow-control window. Of more, servers before 7.6 keep the lower 32 bits and answer SUCCESS; later ones answer EINVAL
+(kv_engine ``DcpProducer::control``, ``parseUint32``, ``safe_strtoul``)."""
+_MOST_DIGITS = 20
+
+
+def window_asked(value: str) -> int | None:
+    """Bytes of the flow-control window that a client asks for; None for what is no number."""
+    return int(value) if value.isdecimal() and value.isascii() and len(value) <= _MOST_DIGITS else None
+
+
 def _effect(key: str, value: str) -> list[tuple[int, int]]:
     """What a setting that was accepted changes for the kernel."""
-    if key == "connection_buffer_size" and value.isdecimal() and value.isascii() and len(value) < 19:
-        return [(s.C_WINDOW, int(value))]
+    if key == "connection_buffer_size" and (size := window_asked(value)) is not None:
+        return [(s.C_WINDOW, size & MOST_WINDOW)]
     if key == "send_stream_end_on_client_close_stream":
         return [(s.C_END_ON_CLOSE, int(value == "true"))]
     if key == "change_streams":

@@ -30,6 +30,15 @@ def test_controls_that_are_refused_or_unknown() -> None:
     assert told(talk) == [("note", "control-rejected", "make_coffee"), ("note", "control-unknown-key", "make_coffee")]
 
 
+def test_a_window_that_is_refused_because_no_server_can_keep_it() -> None:
+    for size, is_above in ((1 << 32, True), ((1 << 32) - 1, False)):
+        talk = opened()
+        talk.control("connection_buffer_size", str(size), status=Status.EINVAL)
+        (found,) = findings(talk)
+        assert (found.rule, found.message) == ("control-rejected", f"control connection_buffer_size={size}: einval")
+        assert ("4,294,967,295 bytes at most" in found.next) is is_above
+
+
 def test_a_connection_that_is_closed_under_its_streams() -> None:
     for abort, cause, words in ((True, "reset", "reset by the client"), (False, "by-client", "closed by the client")):
         talk = opened()

@@ -12,7 +12,7 @@ from dcpinspect.findings.flow import RULES
 from dcpinspect.protocol.encode import encode
 from tests.damage import sample
 from tests.findings.checked import findings, found_in
-from tests.peers.script import Stream
+from tests.peers.script import Side, Stream
 from tests.streams.told import Told, opened
 
 FLOW = [rule.id for rule in RULES]
@@ -119,6 +119,92 @@ def test_of_several_stalls_the_longest_is_told() -> None:
     assert "for 8.0 s" in found.message
 
 
+@pytest.mark.parametrize(
+    ("seconds", "by", "words"),
+    [
+        (30, "server", ", last acknowledgement 30.0 s before, then the server closed the connection"),
+        (30, "client", ", last acknowledgement 30.0 s before"),
+        (719, "server", ", last acknowledgement 12 min before, then the server closed the connection"),
+        (721, "server", " before, then the server closed the connection; a server may give up after 720 s"),
+        (721, "client", " before; a server may give up after 720 s"),
+    ],
+)
+@pytest.mark.parametrize("abort", [True, False])
+def test_the_servers_limit_is_named_and_explains_its_close(seconds: int, by: Side, words: str, abort: bool) -> None:
+    talk = stalled(seconds)
+    talk.close(by, abort=abort)
+    found = {one.rule: one for one in findings(talk, rules=[*FLOW, "connection-closed"])}
+    assert found["flow-control-stall"].message.endswith(words)
+    assert ("connection-closed" in found) is not (seconds > 720 and by == "server")
+
+
+def test_a_client_that_was_stuck_beyond_the_servers_limit_and_goes_on() -> None:
+    talk = stalled(800)
+    ack(talk, 100)
+    (found,) = check(talk)
+    assert found.message.endswith("last acknowledgement 13 min before; a server may give up after 720 s")
+    assert "dcp_disconnect_when_stuck_name_regex" in found.next
+
+
+def test_the_close_is_explained_by_the_stall_before_it_and_no_earlier_one() -> None:
+    talk = stalled(800)
+    talk.acknowledge()
+    talk.close("server")
+    assert {one.rule for one in findings(talk, rules=[*FLOW, "connection-closed"])} == {"flow-control-stall", "connection-closed"}
+
+
+def test_a_close_in_a_hole_explains_nothing() -> None:
+    talk = stalled(721)
+    with talk.lost():
+        talk.acknowledge()
+        talk.send("client", encode("dcp_get_failover_log", opaque=9))
+    talk.close("server")
+    assert [one.rule for one in findings(talk, rules=[*FLOW, "connection-closed"])] == ["connection-closed"]
+
+
+# -- windows that no server can keep -----------------------------------------------------------------------------------------------------
+
+GIB_4 = 1 << 32
+
+
+def test_of_a_window_above_four_gib_servers_keep_the_lower_bits() -> None:
+    talk = stalled(6, GIB_4 + 500)
+    ack(talk, 100)
+    (found,) = check(talk)
+    assert (found.rule, found.severity) == ("flow-control-stall", "warning")
+    assert found.message.startswith(f"window full {44 + 4 * MUTATION - 100}/500 for 6.0 s")
+    assert found.message.endswith("; of the 4,294,967,796 that were asked for, servers before 7.6 keep the lower 32 bits")
+
+
+@pytest.mark.parametrize("goes_on", [2, 4])
+def test_a_server_that_keeps_more_of_a_window_is_accused_of_nothing(goes_on: int) -> None:
+    talk, stream = windowed(GIB_4 + 300)
+    mutate(stream, 1, goes_on)
+    talk.wait(0.1)
+    mutate(stream, 1 + goes_on)
+    talk.wait(6)
+    talk.noop()
+    assert check(talk) == []
+
+
+def test_a_window_of_exactly_four_gib_is_none() -> None:
+    talk, stream = windowed(GIB_4)
+    mutate(stream, 1, 9)
+    talk.wait(6)
+    ack(talk, 44)
+    (found,) = check(talk)
+    assert (found.rule, found.severity) == ("ack-without-window", "note")
+    assert "of a window of 4,294,967,296, servers before 7.6 keep the lower 32 bits, which are 0" in found.message
+
+
+def test_the_largest_window_is_as_it_was_asked_for() -> None:
+    talk, stream = windowed(GIB_4 - 1)
+    mutate(stream, 1, 9)
+    talk.wait(6)
+    talk.acknowledge()
+    assert check(talk) == []
+
+
 # -- under-acknowledged -----------------------------------------------------------------------------------------------------------------
 
 
@@ -190,6 +276,7 @@ def test_framing_extras_that_a_consumer_does_not_count() -> None:
         talk.counted = 0
     (found,) = check(talk)
     assert (found.cause, found.message) == ("without-flex-frames", "under-acknowledged by 15 bytes: 5 x framing extras")
+    assert "MB-40277" in found.next
 
 
 def test_stream_ends_that_a_consumer_does_not_count() -> None:
@@ -211,6 +298,26 @@ def test_headers_that_a_consumer_does_not_count() -> None:
         ack(talk, MUTATION - 24)
     (found,) = check(talk)
     assert (found.cause, found.message) == ("without-header", "under-acknowledged by 96 bytes: 4 x the header of 24 bytes")
+
+
+@pytest.mark.parametrize(("name", "is_node"), [("replication:ns_1@a->ns_1@b:default", True), ("reader:1", False)])
+def test_versions_of_servers_that_count_otherwise_are_named_to_nodes_and_where_nothing_fits(name: str, is_node: bool) -> None:
+    talk = opened(name, connection_buffer_size="10000")
+    stream = talk.stream(7)
+    stream.snapshot(0, 1000, "memory")
+    ack(talk, 20)
+    for seqno in range(1, 4):
+        mutate(stream, seqno)
+        ack(talk, MUTATION - 24)
+    (found,) = check(talk)
+    assert (found.rule, found.cause, "MB-64936" in found.next) == ("under-acknowledged", "without-header", is_node)
+    talk = opened(name, connection_buffer_size="10000")
+    talk.stream(7).snapshot(0, 1000, "memory")
+    (found,) = check(excess(talk))
+    assert (found.rule, found.cause) == ("over-acknowledged", None)
+    assert "5.5 to 8.0.2, MB-72321" in found.next
+    (found,) = [one for one in check(growing()) if one.rule == "under-acknowledged"]
+    assert "MB-56275" in found.next
 
 
 def test_two_acknowledgements_prove_nothing() -> None:
