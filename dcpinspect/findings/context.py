@@ -19,7 +19,7 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tracker import Tracker, blind_connections, replica_streams
+from dcpinspect.streams.tracker import COLLECTIONS, Tracker, blind_connections, replica_streams
 from dcpinspect.streams.vague import Vague
 from dcpinspect.tables.messages import DIRECTIONS
 
@@ -99,6 +99,23 @@ class Context:
     def session(self, connection: int) -> Session:
         """What a connection has said of itself."""
         return self.tracker.conversation.sessions.get(connection) or Session()
+
+    def has_collections(self, connection: int) -> bool | None:
+        """Whether a connection negotiated collections; None where nobody can know."""
+        features = self.session(connection).features
+        if features is not None:
+            return COLLECTIONS in features
+        row = self.tracker.state.connections[connection]
+        is_whole = row[s.C_KNOWN] == 1 and not row[s.C_LOSSES] and not row[s.C_LOSSES + 1]
+        return False if is_whole else None  # no HELLO was sent
+
+    def is_filtered(self, stream: int) -> bool | None:
+        """Whether a stream was asked for with a filter of collections; None where nobody can know."""
+        row = self.streams[stream]
+        if not row[s.S_FORM] or row[s.S_FILTER] == s.CUT_VALUE:
+            return None
+        value = self.tracker.conversation.filters[int(row[s.S_FILTER])] if row[s.S_FILTER] >= 0 else None
+        return value is not None and ("collections" in value or "scope" in value)
 
     def producer(self, connection: int) -> int:
         """Direction of the producer's messages; that of servers where nothing tells."""

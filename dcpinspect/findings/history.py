@@ -292,7 +292,8 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             spent = duration((times[-1] - times[0]) / 1e9)
             message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
             told = [context.place(streams[one], s.S_FINISHED) for one in (rounds[-1], *rounds[:2])]
-            advice = _ADVICE["stream-end"]
+            is_bare = context.has_collections(int(streams[rounds[-1], s.S_CONNECTION])) is False
+            advice = _ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
             yield occurrence(
                 context, rounds[-1], "rollback-loop", "warning", message, told, cause="stream-end", next_=advice, shared=shared

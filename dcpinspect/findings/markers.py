@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.findings.context import FROM_LATEST, Context, plain
+from dcpinspect.findings.context import FROM_LATEST, Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.snapshots import DISK
 from dcpinspect.streams.tracker import Tables
 
 RULES = (
@@ -30,10 +31,20 @@ RULES = (
         "warning",
         "another marker, or a stream end ok, comes before the end of a snapshot; a note where collections are off or unknown",
         "the same range again with history; a replica that merges snapshots; the end that was asked for came; after a hole",
-        "a client without collections is not told what it cannot see: negotiate collections, or take the next marker as the end",
-        reports=("MB-38733", "MB-50183", "JDCP-175", "couchbase/sync_gateway#5719"),
+        "take the next marker as the end; a client without collections is not told what it cannot see, with them a server has to tell it",
+        reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
     ),
 )
+
+_NEXT = "take the next marker as the end"
+_BARE = "a client without collections is not told what it cannot see: negotiate collections, or take the next marker as the end"
+_UNKNOWN = f"{_NEXT}: whether collections are on is not in the capture, and without them a client is not told what it cannot see"
+_SERVER = f"{_NEXT}; the server owes the last seqno, or a SeqnoAdvanced, and the client did nothing for it: report it with its version"
+_KNOWN = (
+    f"{_NEXT}; the client did nothing for it: the servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
+    " filtered snapshots where an item of another collection follows a prepare or abort (MB-73354); with another version, report it"
+)
+"""As kv_engine's active_stream.cc has it in those versions; the fix is of August 2026."""
 
 
 def findings(context: Context, tables: Tables) -> Iterator[Occurrence]:
@@ -52,12 +63,17 @@ def findings(context: Context, tables: Tables) -> Iterator[Occurrence]:
     yield from _resumed(context, tables)
 
 
-def _of(context: Context, stream: int, rule: str, severity: Severity, message: str, *places: Place, seqnos: tuple[int, ...]) -> Occurrence:
-    row = context.streams[stream]
-    sid = int(row[s.S_SID])
-    return Occurrence(
-        rule, severity, message, int(row[s.S_CONNECTION]), places, int(row[s.S_VBUCKET]), sid if sid >= 0 else None, seqnos=seqnos
-    )
+def _of(
+    context: Context,
+    stream: int,
+    rule: str,
+    severity: Severity,
+    message: str,
+    *places: Place,
+    seqnos: tuple[int, ...],
+    next_: str | None = None,
+) -> Occurrence:
+    return occurrence(context, stream, rule, severity, message, places, next_=next_, seqnos=tuple(dict.fromkeys(seqnos)))
 
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
@@ -80,15 +96,35 @@ def _is_all(stream: npt.NDArray[np.int64]) -> bool:
 
 def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
     row = context.snapshots[number]
-    session = context.session(int(context.streams[stream, s.S_CONNECTION]))
-    is_told = "Collections" in (session.features or ()) or session.control("enable_sync_writes") == "true"
+    is_told = context.has_collections(int(context.streams[stream, s.S_CONNECTION])) or _has_sync_writes(context, stream)
     end = plain(row[s.N_END])
-    reached = f"{plain(row[s.N_REACHED])} of {end}" if row[s.N_REACHED] > s.LEAST else f"nothing of the snapshot up to {end}"
+    if row[s.N_REACHED] > s.LEAST:
+        reached, first = f"{plain(row[s.N_REACHED])} of {end}", plain(row[s.N_REACHED]) + 1
+    else:
+        before = plain(row[s.N_BEFORE]) + 1 if row[s.N_HAS_BEFORE] else 0
+        reached, first = f"nothing of the snapshot up to {end}", max(plain(row[s.N_START]), before)
     later = np.flatnonzero((context.snapshots[:, s.N_STREAM] == stream) & (context.snapshots[:, s.N_INDEX] == row[s.N_INDEX] + 1))
     places = [context.marker(number), *(context.marker(int(one)) for one in later[:1])]
     came = "the next marker came" if len(later) else "the stream ended"
-    message = f"{reached} when {came}: no SeqnoAdvanced"
-    return _of(context, stream, "snapshot-incomplete", "warning" if is_told else "note", message, *places, seqnos=(end,))
+    missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
+    message = f"{reached} when {came}: {missing} did not come{', nor a SeqnoAdvanced' if is_told else ''}"
+    severity: Severity = "warning" if is_told else "note"
+    next_ = _after_incomplete(context, number, stream)
+    return _of(context, stream, "snapshot-incomplete", severity, message, *places, seqnos=(min(first, end), end), next_=next_)
+
+
+def _has_sync_writes(context: Context, stream: int) -> bool:
+    return context.session(int(context.streams[stream, s.S_CONNECTION])).control("enable_sync_writes") == "true"
+
+
+def _after_incomplete(context: Context, number: int, stream: int) -> str:
+    """What to do about it, by what is known of the client."""
+    has_collections = context.has_collections(int(context.streams[stream, s.S_CONNECTION]))
+    if has_collections:
+        is_memory = not int(context.snapshots[number, s.N_FLAGS]) & DISK
+        is_known = is_memory and context.is_filtered(stream) and not _has_sync_writes(context, stream)
+        return _KNOWN if is_known else _SERVER
+    return _UNKNOWN if has_collections is None else _BARE
 
 
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:

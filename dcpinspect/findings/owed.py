@@ -117,14 +117,17 @@ def _is_owing(context: Context, number: int) -> bool:
     connection = int(row[s.S_CONNECTION])
     of, link = context.tracker.state.connections[connection], context.by_number[connection]
     producer = context.producer(connection)
-    filters = context.tracker.conversation.filters
-    filter_ = filters[int(row[s.S_FILTER])] if row[s.S_FILTER] >= 0 else None
-    is_filtered = filter_ is not None and ("collections" in filter_ or "scope" in filter_)
-    is_filtered = is_filtered or row[s.S_FILTER] == s.CUT_VALUE
     is_open = w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING and row[s.S_ANSWER] == w.A_ACCEPTED and row[s.S_IN_OSO] < 0
     is_endless = row[s.S_END] == s.GREATEST and not int(row[s.S_FLAGS]) & TO_AN_END & ~FROM_LATEST
     is_whole = of[s.C_LOSSES + producer] == row[s.S_LOSSES] and link.lost_at_end == (None, None)
-    return bool(is_open and is_endless and is_whole and row[s.S_HAS_POSITION] and not is_filtered and not context.is_starved(connection))
+    return bool(
+        is_open
+        and is_endless
+        and is_whole
+        and row[s.S_HAS_POSITION]
+        and context.is_filtered(number) is False
+        and not context.is_starved(connection)
+    )
 
 
 def _busy_until(context: Context, number: int) -> int:

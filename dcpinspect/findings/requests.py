@@ -99,7 +99,7 @@ RULES = (
         "note",
         "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, rollback and lost-privileges",
         "the client had closed it",
-        "reopen the stream where it ended; the reason says what else to do",
+        "by reason: some streams go on where they ended, others only once the filter, the privileges or the start are other ones",
         (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
     ),
@@ -119,6 +119,18 @@ _STATUS_SEVERITY: dict[int, Severity] = {
     Status.ERANGE: "error",
     Status.DCP_STREAM_ID_INVALID: "error",
 }
+_AFTER_END = {
+    "closed": "reopen the stream where it ended, unless the client meant to close it",
+    "state-changed": "ask for a new cluster map, and reopen the stream where it ended, at the node that it names for the vbucket",
+    "disconnected": "reopen the stream where it ended, on a new connection",
+    "too-slow": "reopen the stream where it ended, and take messages off faster: the server does not keep them for long",
+    "backfill-failed": "reopen the stream where it ended; if it ends again, the server's log says why it cannot read the vbucket",
+    "rollback": "ask again and expect a rollback: discard what is above its seqno, and go on from there;"
+    " a stream from the same start with the same uuid ends again",
+    "filter-empty": "the collections that it was asked for were dropped: do not reopen it with this filter",
+    "lost-privileges": "give the user its privileges back first: until then, what it asks for is refused",
+}
+"""What to do when a stream ended for a reason."""
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
@@ -320,6 +332,6 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
         f"ended: {name}{last}",
         (context.place(row, s.S_FINISHED),),
         cause=name if is_defined else "undefined",
-        next_=None if is_defined else "the server may be newer than this program: its release notes say what the reason means",
+        next_=_AFTER_END[name] if is_defined else "the server may be newer than this program: its release notes say what the reason means",
         shared=f"ended: {name}",
     )

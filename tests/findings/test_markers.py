@@ -48,17 +48,102 @@ def test_a_first_marker_may_start_anywhere_from_the_latest_or_behind_a_hole() ->
     assert of("first-marker-start", talk) == []
 
 
-@pytest.mark.parametrize(("features", "severity"), [(("JSON", "Collections"), "warning"), (("JSON",), "note")])
-def test_a_snapshot_that_another_marker_cuts_short(features: tuple[str, ...], severity: str) -> None:
+def cut_short(*features: str, kind: str = "memory", value: dict[str, object] | None = None, **controls: str) -> Told:
+    """Of a snapshot up to 9 the last seqno does not come."""
     talk = Told("test:1")
-    talk.hello("test/1.0", *features)
+    if features:
+        talk.hello("test/1.0", *features)
+    talk.open("test:1", "producer")
+    for key, of in controls.items():
+        talk.control(key, of)
+    stream = streaming(talk, value=value)
+    stream.snapshot(0, 9, kind)
+    stream.mutation(8, "k")
+    stream.snapshot(10, 12, "memory", "checkpoint")
+    stream.mutation(12, "l")
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("features", "severity", "what"),
+    [
+        (("JSON", "Collections"), "warning", "seqno 9 did not come, nor a SeqnoAdvanced"),
+        (("JSON",), "note", "seqno 9 did not come"),
+    ],
+)
+def test_a_snapshot_that_another_marker_cuts_short(features: tuple[str, ...], severity: str, what: str) -> None:
+    assert of("snapshot-incomplete", cut_short(*features)) == [(severity, f"8 of 9 when the next marker came: {what}")]
+
+
+def test_seqnos_that_did_not_come_are_named() -> None:
+    talk = opened()
+    stream = streaming(talk, start=4)
+    stream.snapshot(4, 9, "memory")
+    stream.snapshot(10, 20, "memory", "checkpoint")
+    stream.mutation(12, "l")
+    stream.snapshot(21, 30, "memory", "checkpoint")
+    found = [one for one in findings(talk) if one.rule == "snapshot-incomplete"]
+    (one,) = found  # of the same vbucket
+    assert (one.message, one.count) == (
+        "nothing of the snapshot up to 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced",
+        2,
+    )
+    assert one.seqnos == (5, 9)
+
+
+def advice(talk: Told) -> str:
+    (one,) = [one for one in findings(talk) if one.rule == "snapshot-incomplete"]
+    return one.next
+
+
+FILTER: dict[str, object] = {"collections": ["0"]}
+
+
+@pytest.mark.parametrize("features", [("JSON",), ()])
+def test_only_a_client_without_collections_is_told_to_negotiate_them(features: tuple[str, ...]) -> None:
+    assert "negotiate collections" in advice(cut_short(*features))
+    for value in (None, FILTER):
+        told = advice(cut_short("JSON", "Collections", value=value))
+        assert "negotiate" not in told
+        assert told.startswith("take the next marker as the end")
+
+
+def test_whether_collections_are_on_nobody_knows_where_the_hello_may_be_lost() -> None:
+    talk = Told("test:1")
+    with talk.lost():
+        talk.hello("test/1.0", "JSON", "Collections")
     talk.open("test:1", "producer")
     stream = streaming(talk)
     stream.snapshot(0, 9, "memory")
     stream.mutation(8, "k")
     stream.snapshot(10, 12, "memory", "checkpoint")
-    stream.mutation(12, "l")
-    assert of("snapshot-incomplete", talk) == [(severity, "8 of 9 when the next marker came: no SeqnoAdvanced")]
+    assert of("snapshot-incomplete", talk) == [("note", "8 of 9 when the next marker came: seqno 9 did not come")]
+    assert "negotiate" not in advice(talk)
+    assert "whether collections are on" in advice(talk)
+
+
+KNOWN = "MB-73354"
+
+
+def test_servers_that_are_known_to_leave_it_out_are_named() -> None:
+    told = advice(cut_short("JSON", "Collections", value=FILTER))
+    assert KNOWN in told
+    assert all(version in told for version in ("7.0.2", "7.2.9", "7.6.12", "8.0.2"))
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        cut_short("JSON", "Collections"),
+        cut_short("JSON", "Collections", value={"sid": 3}),
+        cut_short("JSON", "Collections", value=FILTER, kind="disk"),
+        cut_short("JSON", "Collections", value=FILTER, enable_sync_writes="true"),
+        cut_short("JSON"),
+    ],
+    ids=["without a filter", "with a stream-id alone", "from disk", "with sync writes", "without collections"],
+)
+def test_and_not_where_theirs_is_another_case(talk: Told) -> None:
+    assert KNOWN not in advice(talk)
 
 
 def test_a_stream_that_brought_all_it_was_asked_for_owes_nothing_of_its_snapshot() -> None:
@@ -107,7 +192,9 @@ def test_what_came_of_an_incomplete_snapshot_is_what_lies_inside_of_it() -> None
     stream.mutation(4, "a")
     stream.mutation(30, "b")
     stream.snapshot(40, 50, "memory")
-    assert [message for _, message in of("snapshot-incomplete", talk)] == ["4 of 9 when the next marker came: no SeqnoAdvanced"]
+    assert [message for _, message in of("snapshot-incomplete", talk)] == [
+        "4 of 9 when the next marker came: seqnos 5–9 did not come, nor a SeqnoAdvanced"
+    ]
 
 
 def test_a_marker_behind_what_came_is_not_called_incomplete_as_well() -> None:

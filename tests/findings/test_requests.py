@@ -221,6 +221,31 @@ def test_ends_have_their_reasons(reason: str, severity: str) -> None:
     assert (found.rule, found.severity, found.cause, found.message) == ("stream-end-reason", severity, reason, f"ended: {reason} at 3")
 
 
+@pytest.mark.parametrize(
+    ("reason", "says"),
+    [
+        ("closed", "reopen the stream where it ended"),
+        ("state-changed", "new cluster map"),
+        ("disconnected", "reopen the stream where it ended"),
+        ("too-slow", "reopen the stream where it ended"),
+        ("backfill-failed", "reopen the stream where it ended"),
+        ("rollback", "expect a rollback"),
+        ("filter-empty", "do not reopen it with this filter"),
+        ("lost-privileges", "first"),
+    ],
+)
+def test_what_to_do_at_an_end_goes_by_its_reason(reason: str, says: str) -> None:
+    talk = opened()
+    stream = talk.stream(7)
+    stream.snapshot(0, 3, "memory")
+    stream.mutation(3, "k")
+    stream.end(reason)
+    (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
+    assert says in found.next
+    is_loop = reason in ("rollback", "filter-empty", "lost-privileges")
+    assert found.next.startswith("reopen the stream where it ended") is not (is_loop or reason == "state-changed")
+
+
 @pytest.mark.parametrize("reason", [9, 99, 0xFFFF_FFFF])
 def test_a_reason_that_is_not_defined_is_told(reason: int) -> None:
     talk = opened()
