@@ -233,7 +233,7 @@ class Checker:
         yield from reopening.findings(context, is_whole=is_whole)
         if is_whole:
             yield from ends.findings(context)
-        yield from owed.findings(context, is_whole=is_whole)
+        yield from owed.findings(context, tables.waits, is_whole=is_whole)
         yield from markers.findings(context, tables)
         yield from gaps.findings(context, tables.all_gaps, with_keys=self._with_keys)
         if self._tracker.flow is not None:

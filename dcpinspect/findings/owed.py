@@ -14,10 +14,10 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.heard import HighSeqno
 from dcpinspect.streams.logs import Origin
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.tracker import COLLECTIONS
+from dcpinspect.streams.waits import Waits
 
 _ANSWERS, _SECONDS = 3, 5
 """So many answers over so much time say that nothing is persisted."""
@@ -57,48 +57,26 @@ RULES = (
 )
 
 
-def findings(context: Context, *, is_whole: bool) -> Iterator[Occurrence]:
+def findings(context: Context, waits: Waits, *, is_whole: bool) -> Iterator[Occurrence]:
     """All occurrences. ``is_whole``: all messages were taken; else nothing is absent."""
     if is_whole:
-        yield from _owed(context)
+        yield from _owed(context, waits)
     yield from _not_persisted(context)
     yield from _slow(context)
 
 
-def _told(context: Context) -> dict[tuple[Origin, int], list[tuple[int, HighSeqno]]]:
-    """What servers told of seqnos, with the connections, by vbucket."""
-    found: dict[tuple[Origin, int], list[tuple[int, HighSeqno]]] = defaultdict(list)
-    for connection, session in context.tracker.conversation.sessions.items():
-        for vbucket, heard in session.heard.items():
-            if connection in context.logs.origins:
-                found[context.logs.origins[connection], vbucket] += [(connection, high) for high in heard.seqnos]
-    return found
-
-
-def _owed(context: Context) -> Iterator[Occurrence]:
-    streams, told = context.streams, _told(context)
-    newest = {(int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET]), int(row[s.S_SID])): number for number, row in enumerate(streams)}
-    for (connection, vbucket, _), number in newest.items():
-        row = streams[number]
-        link = context.by_number.get(connection)
-        answers = told.get((context.logs.origins[connection], vbucket), []) if link is not None else []
-        if link is None or not answers or not _is_owing(context, number):
+def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
+    for number in np.flatnonzero(waits.are_long).tolist():
+        wait = waits.get(number)
+        if wait is None or not _is_owing(context, number):
             continue
-        last = int(row[s.S_POSITION])
-        above = [(when, high) for when, high in answers if high.seqno + s.LEAST > last]
-        if not above or max(answers, key=lambda one: one[1].at.row)[1].seqno + s.LEAST <= last:
-            continue
-        asked_on, high = min(above, key=lambda one: one[1].at.row)
-        since = max(high.at.time_ns, int(row[s.S_LATEST + s.AT_TIME]), _busy_until(context, number))
-        idle = link.last_ns - since
-        if idle <= max(2_000_000_000, 10 * int(context.tracker.state.connections[connection, s.C_SLOWEST])):
-            continue
-        session = context.session(connection)
+        row = context.streams[number]
+        last = plain(row[s.S_POSITION])
+        session = context.session(int(row[s.S_CONNECTION]))
         sees_all = COLLECTIONS in (session.features or ()) or session.control("enable_sync_writes") == "true"
         severity: Severity = "warning" if sees_all else "note"
-        newest_told = max(one.seqno for _, one in above)
-        message = f"server has {newest_told}, sent {plain(last)}, idle {duration(idle / 1e9)}, window open"
-        places = (context.said(asked_on, high.at), context.place(row, s.S_LATEST), context.request(number))
+        message = f"server has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
+        places = (context.said(wait.connection, wait.at), context.place(row, s.S_LATEST), context.request(number))
         yield occurrence(
             context,
             number,
@@ -106,40 +84,21 @@ def _owed(context: Context) -> Iterator[Occurrence]:
             severity,
             message,
             places,
-            seqnos=(newest_told, plain(last)),
+            seqnos=(wait.newest, last),
             shared="server has more than it sent, window open",
         )
 
 
 def _is_owing(context: Context, number: int) -> bool:
-    """Whether all that the vbucket has is to come on a stream, and nothing of it can have come unseen."""
+    """Whether all that the vbucket has is to come on a stream that waits, and nothing hides that it is not to."""
     row = context.streams[number]
     connection = int(row[s.S_CONNECTION])
     of, link = context.tracker.state.connections[connection], context.by_number[connection]
     producer = context.producer(connection)
-    is_open = w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING and row[s.S_ANSWER] == w.A_ACCEPTED and row[s.S_IN_OSO] < 0
     is_endless = row[s.S_END] == s.GREATEST and not int(row[s.S_FLAGS]) & TO_AN_END & ~FROM_LATEST
     is_whole = of[s.C_LOSSES + producer] == row[s.S_LOSSES] and link.lost_at_end == (None, None)
-    return bool(
-        is_open
-        and is_endless
-        and is_whole
-        and row[s.S_HAS_POSITION]
-        and context.is_filtered(number) is False
-        and not context.is_starved(connection)
-    )
-
-
-def _busy_until(context: Context, number: int) -> int:
-    """Until when the server may have been busy with other streams before it came to the disk for this one; 0 for no reason to wait."""
-    row = context.streams[number]
-    snapshot = int(row[s.S_SNAPSHOT])
-    waits = not row[s.S_MARKERS] or (snapshot >= 0 and _is_open_disk(context.snapshots[snapshot : snapshot + 1]))
-    return int(context.tracker.state.connections[int(row[s.S_CONNECTION]), s.C_PRODUCER_TIME]) if waits else 0
-
-
-def _is_open_disk(snapshot: Table) -> bool:
-    return bool(snapshot[0, s.N_STATE] == w.OPEN and types(snapshot)[0] == _DISK)
+    is_asked = row[s.S_ANSWER] == w.A_ACCEPTED
+    return bool(is_asked and is_endless and is_whole and context.is_filtered(number) is False and not context.is_starved(connection))
 
 
 def _not_persisted(context: Context) -> Iterator[Occurrence]:

@@ -37,6 +37,7 @@ from dcpinspect.streams.snapshots import snapshot_records, states
 from dcpinspect.streams.vague import Vague
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
+from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 
@@ -66,6 +67,8 @@ class Tables:
     vbuckets: Records
     all_gaps: Gaps
     """What ``gaps`` is made of."""
+    waits: Waits
+    """What verdicts of streams are made of."""
 
     @property
     def by_name(self) -> dict[str, Records]:
@@ -182,20 +185,21 @@ class Tracker:
         starved = {number: flow.is_full for number, flow in flows.items()}
         high_seqnos = _high_seqnos(sessions, clients)
         ends = Ends.of(streams, state.connections, by_number, starved)
-        ends = _with_high_seqnos(ends, streams, clients, high_seqnos, _deaf_since(clients, state.connections, losses, by_number))
+        branches = self._branches(streams)
+        waits = Waits((streams, snapshots, state.connections, losses), branches, sessions, by_number, clients)
         vague = Vague(streams, state.connections, by_number, sessions, clients)
         extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague), *self._out_of_order.gaps]
         kernel_gaps = state.rows(s.N_GAPS)
         facts = self._facts(streams)
         cause = causes(kernel_gaps, snapshots, facts)
-        disputes = Disputes(kernel_gaps, cause, streams, snapshots, self._branches(streams), vbucket=self._compared)
+        disputes = Disputes(kernel_gaps, cause, streams, snapshots, branches, vbucket=self._compared)
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
         found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told, facts)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
         texts = Texts(self.conversation.filters, self.conversation.logs)
-        stream_table = stream_records(streams, snapshots, by_cause.sum(axis=1), texts, ends)
+        stream_table = stream_records(streams, snapshots, by_cause.sum(axis=1), texts, ends, waits.are_long)
         verdicts = stream_table.values("verdict")
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
@@ -217,8 +221,9 @@ class Tracker:
             snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams[:, s.S_CONNECTION]]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
-            vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos),
+            vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos, waits),
             all_gaps=found,
+            waits=waits,
         )
 
     def compare(self, look_again: Callable[[Wanted], Shown]) -> None:
@@ -309,32 +314,6 @@ def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[
                 if key not in found or found[key].at.row < high.at.row:
                     found[key] = high
     return found
-
-
-def _deaf_since(clients: dict[int, str], connections: Table, losses: Table, links: Mapping[int, Link]) -> dict[str, int]:
-    """When something that each client was told last was not captured; nothing for those of whom all was."""
-    found: dict[str, int] = {}
-    told = losses[losses[:, s.L_DIRECTION] == connections[losses[:, s.L_CONNECTION], s.C_PRODUCER]]
-    for number, time_ns in told[:, [s.L_CONNECTION, s.L_AFTER_TIME]].tolist():
-        if number in clients:
-            found[clients[number]] = max(time_ns, found.get(clients[number], 0))
-    for number, client in clients.items():
-        if links[number].lost_at_end[max(0, int(connections[number, s.C_PRODUCER]))] is not None:
-            found[client] = s.GREATEST
-    return found
-
-
-def _with_high_seqnos(
-    ends: Ends, streams: Table, clients: dict[int, str], high_seqnos: dict[tuple[str, int], HighSeqno], deaf: dict[str, int]
-) -> Ends:
-    """``deaf``: until when each client may have been told of others: a rollback takes some back."""
-    if high_seqnos:
-        for row, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
-            high = high_seqnos.get((clients.get(connection, ""), vbucket))
-            if high is not None and high.at.time_ns > deaf.get(clients.get(connection, ""), 0):
-                ends.high_seqno[row] = high.seqno + s.LEAST
-                ends.high_time[row] = high.at.time_ns
-    return ends
 
 
 def number_streams(streams: Table) -> npt.NDArray[np.int64] | None:

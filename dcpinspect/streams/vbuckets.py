@@ -12,6 +12,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.streams.heard import HighSeqno
+from dcpinspect.streams.waits import Wait, Waits
 from dcpinspect.tables.records import Records, Values
 
 Table = npt.NDArray[np.int64]
@@ -24,6 +25,7 @@ def vbucket_records(
     gaps: Table,
     clients: Mapping[int, str],
     high_seqnos: Mapping[tuple[str, int], HighSeqno],
+    waits: Waits,
 ) -> Records:
     """The table; ``gaps``: number of gaps by stream and cause."""
     found: dict[tuple[str, int], list[int]] = {}
@@ -45,7 +47,6 @@ def vbucket_records(
     first = np.minimum.reduceat(np.where(has_any, place, len(own) - 1), begin)
     last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
-    high = [high_seqnos.get(key) for key in keys]
     snapshot_counts = np.bincount(snapshots[:, s.N_STREAM], minlength=len(streams))
 
     def total(values: Table | Mask) -> Numbers:
@@ -60,7 +61,7 @@ def vbucket_records(
         "requested_end": Numbers(s.unbiased(newest[:, s.S_END]), newest[:, s.S_FORM] > 0),
         "first_seqno": Numbers(s.unbiased(own[first, s.S_FIRST]), received),
         "last_seqno": Numbers(s.unbiased(own[last, s.S_LAST]), received),
-        "high_seqno": [None if one is None else one.seqno for one in high],
+        "high_seqno": [_high_seqno(high_seqnos.get(key), waits.get(story[-1])) for key, story in zip(keys, stories, strict=True)],
         "items": total(own[:, s.S_ITEMS]),
         "bytes": total(own[:, s.S_BYTES]),
         "gaps": [
@@ -73,3 +74,8 @@ def vbucket_records(
         "last_time": Numbers(np.maximum.reduceat(own[:, s.S_LATEST + s.AT_TIME], begin)),
     }
     return Records(VBUCKETS, columns, len(stories), file=own[begin, s.S_OPENED + s.AT_FRAME] >> s.FILE_SHIFT)
+
+
+def _high_seqno(told: HighSeqno | None, wait: Wait | None) -> int | None:
+    """The newest seqno that the client was told, or what its newest stream waits for: another client may have been told of that."""
+    return wait.newest if wait is not None else told.seqno if told is not None else None

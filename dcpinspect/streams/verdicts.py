@@ -38,16 +38,8 @@ class Ends:
     """Something behind the stream's latest message was not captured, up to the end of its connection or of the capture."""
     is_starved: Mask
     """The connection's window is full."""
-    high_seqno: Table
-    """Newest seqno of the vbucket that its client was told, biased; the least there is where none is known."""
-    high_time: Table
-    """When it was told."""
     now: Table
     """Time of the connection's latest packet."""
-    slowest: Table
-    """Longest time that the connection took to answer a stream request."""
-    is_vague: Mask
-    """Something that may have moved the stream's position was not captured or cannot be read."""
 
     @staticmethod
     def of(streams: Table, connections: Table, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
@@ -65,10 +57,7 @@ class Ends:
         lost = (connections[number, s.C_LOSSES + producer] != streams[:, s.S_LOSSES]) | at_end[number, producer]
         lost |= connections[number, s.C_CLOSED_TIME] >= streams[:, s.S_LATEST + s.AT_TIME]  # it may be the one that was closed
         full = np.array([starved.get(number, False) for number in range(len(connections))], dtype=np.bool_)
-        slowest = np.minimum(connections[number, s.C_SLOWEST], _LONG)
-        none = np.full(len(streams), s.LEAST)
-        vague = connections[number, s.C_LOSSES + producer] != streams[:, s.S_POSITION_LOSSES]
-        return Ends(closed[number], lost, full[number], none, np.zeros(len(streams), dtype=np.int64), now[number], slowest, vague)
+        return Ends(closed[number], lost, full[number], now[number])
 
 
 def is_over(streams: Table, ends: Ends) -> Mask:
@@ -86,8 +75,8 @@ def answers(streams: Table, ends: Ends) -> Table:
     return found
 
 
-def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Table:
-    """Number of the verdict of every stream."""
+def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends, behind: Mask) -> Table:
+    """Number of the verdict of every stream; ``behind``: those that have waited for long, as ``waits`` has it."""
     state, snapshot = streams[:, s.S_STATE], streams[:, s.S_SNAPSHOT]
     table = snapshots if len(snapshots) else np.zeros((1, s.SNAPSHOT), dtype=np.int64)
     current = table[snapshot]
@@ -104,10 +93,6 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
     unread = runs & (streams[:, s.S_POSITION_LOSSES] < 0) & (streams[:, s.S_UNREADABLE] > current[:, s.N_PLACE + s.AT_ROW])
     unmarked = (streams[:, s.S_FORM] == 0) & (streams[:, s.S_MARKERS] == 0)
     unknown = unmarked | unread | ends.is_lost | (state == w.LEFT) | (state == w.REQUESTED)
-    quiet_since = np.maximum(streams[:, s.S_LATEST + s.AT_TIME], ends.high_time)
-    # not from latest before the first marker: what the server had by then is not asked for; nor where a marker may be lost
-    is_known = (streams[:, s.S_HAS_POSITION] != 0) & (streams[:, s.S_SUSPENDED] == 0) & ~ends.is_vague
-    behind = is_known & (ends.high_seqno > streams[:, s.S_POSITION]) & (ends.now - quiet_since > np.maximum(PATIENCE_NS, 10 * ends.slowest))
     complete = (is_marked & np.isin(current[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED))) | (
         ~is_marked & (streams[:, s.S_MARKERS] > 0) & (streams[:, s.S_SUSPENDED] == 0)
     )
@@ -119,9 +104,9 @@ def verdicts(streams: Table, snapshots: Table, answer: Table, ends: Ends) -> Tab
         is_ended,
         unknown,
         ends.is_starved,
+        behind,
         from_disk | in_oso,
         runs,
-        behind,
         complete,
         silent,
     ]
@@ -158,10 +143,10 @@ def failover_entries(log: bytes) -> list[tuple[int, int]]:
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, ends: Ends) -> Records:
-    """The table; ``gaps``: number of gaps of each stream."""
+def stream_records(streams: Table, snapshots: Table, gaps: Table, texts: Texts, ends: Ends, behind: Mask) -> Records:
+    """The table; ``gaps``: number of gaps of each stream; ``behind``: as ``verdicts`` has it."""
     answer = answers(streams, ends)
-    verdict = verdicts(streams, snapshots, answer, ends)
+    verdict = verdicts(streams, snapshots, answer, ends, behind)
     asked, asked_range = streams[:, s.S_FORM] > 0, streams[:, s.S_FORM] == 1
     flags, flag_number = np.unique(streams[:, s.S_FLAGS], return_inverse=True)
     flag_number = np.where(asked, flag_number.reshape(-1), -1)

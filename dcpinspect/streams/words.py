@@ -18,9 +18,9 @@ STREAM_VERDICTS = (
     "ended",
     "unknown-capture",
     "starved-by-flow-control",
+    "behind",
     "backfilling",
     "advancing",
-    "behind",
     "caught-up",
     "silent",
 )

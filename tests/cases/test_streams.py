@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dcpinspect.protocol.statuses import Status
 from tests.cases.told import Case
 from tests.streams.told import opened
@@ -80,6 +82,22 @@ def test_14_the_last_change_comes_with_the_next_one_only(tmp_path: Path) -> None
     assert found.message == "server has 18, sent 17, idle 41.0 s, window open"
     assert case.shows("server-owes-seqno") == ["get_all_vb_seqnos answer", "mutation", "stream_req"]
     assert found.next.startswith("on the server's side")
+    assert [case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")] == ["behind", "behind"]
+
+
+@pytest.mark.parametrize("every", [0.1, 0.5, 1.9, 5])
+def test_14_however_often_the_client_asks_for_the_high_seqno(tmp_path: Path, every: float) -> None:
+    talk = opened(enable_noop="true", connection_buffer_size="1000000")
+    stream = talk.stream(88)
+    stream.snapshot(0, 17, "memory")
+    stream.mutation(17, "k")
+    for number in range(int(20 / every)):
+        talk.high_seqnos({88: 18 + number})
+        talk.wait(every)
+    talk.noop()
+    case = Case(tmp_path, talk)
+    assert case.accusations == ["server-owes-seqno"]
+    assert [case.tables.by_name[name].records()[0]["verdict"] for name in ("streams", "vbuckets")] == ["behind", "behind"]
 
 
 def test_16_a_stream_that_is_open_already(tmp_path: Path) -> None:

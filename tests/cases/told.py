@@ -8,6 +8,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.reading import Reading
 from dcpinspect.streams.tracker import Tables
+from tests.agreement import disagreements
 from tests.builders import Recorded, pcap
 from tests.streams.told import Told, packets
 
@@ -34,6 +35,7 @@ class Case:
                     self._names[row] = opcode_name(opcode).removeprefix("dcp_") + (" answer" if is_answer else "")
             self.findings: list[Finding] = reading.findings()
             self.tables: Tables = reading.tables
+            assert disagreements({name: table.records() for name, table in self.tables.by_name.items()}, self.findings) == []
 
     @property
     def accusations(self) -> list[str]:

@@ -79,6 +79,8 @@ class Tables:
         self.highs: dict[tuple[tuple[str, str], int], tuple[int, int]] = {}
         self.all_highs: dict[tuple[tuple[str, str], int], tuple[int, int]] = {}
         """With what was said of replicas, whose high seqno need not be the vbucket's."""
+        self.told: dict[tuple[int, int], list[tuple[int, int, bool]]] = defaultdict(list)
+        """By connection and vbucket: when a high seqno was told, which, and whether it was a replica's."""
         self._replicas: set[tuple[str, int]] = set()
         self._previous: dict[tuple[tuple[str, str], int, int | None], list[Stream]] = defaultdict(list)
         self.stream_of: dict[int, Stream] = {}
@@ -211,12 +213,15 @@ class Tables:
             if asked.said.parts["state"] != "replica":
                 self.highs[connection.client, entry["vbucket"]] = entry["seqno"], answer.time_ns
             self.all_highs[connection.client, entry["vbucket"]] = entry["seqno"], answer.time_ns
+            told = answer.time_ns, entry["seqno"], asked.said.parts["state"] == "replica"
+            self.told[connection.number, entry["vbucket"]].append(told)
             if asked.said.parts["state"] == "replica":
                 self._replicas.add((connection.server, entry["vbucket"]))
 
     def _answer_observe_seqno(self, connection: Connection, asked: Heard, answer: Heard) -> None:
         learnt = answer.said.parts["current_seqno"], answer.time_ns
         self.highs[connection.client, asked.said.parts["vbucket"]] = self.all_highs[connection.client, asked.said.parts["vbucket"]] = learnt
+        self.told[connection.number, asked.said.parts["vbucket"]].append((answer.time_ns, learnt[0], False))
 
     # -- the life of a stream ------------------------------------------------------------------------------
 

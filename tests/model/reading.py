@@ -13,6 +13,7 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.elsewhere import Shown
 from dcpinspect.streams.tracker import Tracker
+from tests.agreement import disagreements
 from tests.builders import FIN, RST, SYN
 from tests.damage import PORT, Packet, batches
 from tests.model.facts import End, Heard, Record
@@ -107,7 +108,8 @@ class _Found:
 
 
 def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True) -> Read:
-    """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole messages have the tape's bytes.
+    """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole messages have the tape's bytes,
+    and that the tables and the findings say the same of streams that wait.
 
     ``remembers``: as from a pipe; else the events by which streams are compared are read again.
     """
@@ -128,7 +130,9 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
     if not remembers:
         tracker.compare(lambda wanted: _again(capture, Shown(wanted)))
     tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
-    return Read(_recognised(capture, found, known), known, tables, checker.findings(engine.links, engine.coverage))
+    findings = checker.findings(engine.links, engine.coverage)
+    assert disagreements(tables, findings) == []
+    return Read(_recognised(capture, found, known), known, tables, findings)
 
 
 def _again(capture: Capture, shown: Shown) -> Shown:

@@ -101,25 +101,50 @@ def _verdict(tables: Tables, stream: Stream, *, flow: bool = True, highs: bool =
     if flow and _is_starved(connection):
         return "starved-by-flow-control"
     snapshot = stream.current
-    if snapshot is not None and snapshot.record["state"] == "open":
-        return "advancing" if snapshot.record["type"] == "memory" else "backfilling"
     quiet: Any = "caught-up" if snapshot is not None else "silent"
+    if snapshot is not None and snapshot.record["state"] == "open":
+        quiet = "advancing" if snapshot.record["type"] == "memory" else "backfilling"
     if snapshot is None and stream.heard:
         quiet = OneOf("silent", "advancing", "backfilling", "caught-up")  # cache transfer only
     if snapshot is not None and snapshot.end is None and snapshot.record["type"] != "oso":
         quiet = OneOf("unknown-capture", "advancing", "caught-up", "behind")
-    high, learnt_ns = tables.highs.get((stream.client, stream.vbucket), (0, 0))
-    if highs and stream.last is not None and high > stream.last:
-        since_heard = now_ns - stream.last_heard_ns
-        since_both = now_ns - max(stream.last_heard_ns, learnt_ns)
-        slowest = 10 * max(connection.slowest_answer_ns, 1)
-        if since_both > max(PATIENCE_NS, slowest):
+    since_ns, may_wait = _waits_since(tables, stream, connection) if highs else (None, False)
+    if since_ns is not None and now_ns - max(since_ns, stream.last_heard_ns) > max(PATIENCE_NS, 10 * connection.slowest_answer_ns):
+        # what a server reads from disk may have to wait for other streams
+        is_on_disk = snapshot is None or (snapshot.record["state"] == "open" and snapshot.record["type"] != "memory")
+        if not is_on_disk and not may_wait:
             return "behind" if not isinstance(quiet, OneOf) else quiet
-        if since_heard > PATIENCE_NS:
-            return OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet]))
-    if highs and stream.last is not None and tables.all_highs.get((stream.client, stream.vbucket), (0, 0))[0] > stream.last:
-        return OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet]))
-    return quiet
+        may_wait = True
+    return OneOf("behind", *(quiet.values if isinstance(quiet, OneOf) else [quiet])) if may_wait else quiet
+
+
+def _waits_since(tables: Tables, stream: Stream, connection: Connection) -> tuple[int | None, bool]:
+    """When the server first told of more than a stream has, and still does; and whether that depends on what it said of a replica."""
+    if stream.last is None or stream.state != "accepted" or stream.last >= stream.record["requested_end"]:
+        return None, False
+    if stream.current is not None and stream.current.record["type"] == "oso" and stream.current.record["state"] == "open":
+        return None, False
+    told: list[tuple[int, str, int]] = []
+    for other in tables.connections:
+        is_same_bucket = other.record["bucket"] == connection.record["bucket"] or other.client == connection.client
+        if other.server == connection.server and is_same_bucket:
+            for time_ns, seqno, is_replica in tables.told[other.number, stream.vbucket]:
+                told.append((time_ns, "replica" if is_replica else "high", seqno))
+            for one in tables.streams:
+                if one.connection == other.number and one.vbucket == stream.vbucket:
+                    if one.state == "rolled-back":
+                        told.append((one.record["last_time"], "rollback", one.record["rollback_seqno"]))
+                    elif one.branch is not None:
+                        told.append((one.opened_at, "branch", one.branch))
+    since_ns, newest, branch = None, -1, None
+    for time_ns, kind, number in sorted(told):
+        if kind == "high":
+            newest = number
+            since_ns = None if number <= stream.last else since_ns or time_ns
+        elif (kind == "rollback" and number < newest) or (kind == "branch" and branch not in (None, number)):
+            since_ns = None
+        branch = number if kind == "branch" else branch
+    return since_ns, any(kind == "replica" for _, kind, _ in told)
 
 
 def _is_starved(connection: Connection) -> bool:
@@ -166,6 +191,7 @@ def vbuckets(tables: Tables) -> list[Record]:
     for (client, vbucket), streams in groups.items():
         newest = streams[-1].record
         highs = [known.get((client, vbucket), (None, 0))[0] for known in (tables.highs, tables.all_highs)]
+        highs += [seqno for (_, place), told in tables.told.items() if place == vbucket for _, seqno, _ in told]
         out.append(
             {
                 "client": " ".join(client).rstrip(),

@@ -14,6 +14,7 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from tests.agreement import disagreements
 from tests.peers import truth
 
 SAMPLES = truth.SAMPLES
@@ -50,6 +51,16 @@ def read(name: str) -> dict[Direction, list[Read]]:
                 key = (batch.endpoints.client[connection], batch.endpoints.server[connection], direction)
                 found[key].append((int(batch.stream_offset[index]), Read(batch, index)))
     return {key: [message for _, message in sorted(messages, key=lambda item: item[0])] for key, messages in found.items()}
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_tables_and_findings_say_the_same_of_streams_that_wait(name: str) -> None:
+    with Reading([str(CAPTURES[name])], track=True) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        tables = {table: records.records() for table, records in reading.by_name().items()}
+        assert disagreements(tables, reading.findings()) == []
 
 
 def said(name: str) -> dict[Direction, list[truth.Message]]:

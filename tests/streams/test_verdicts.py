@@ -260,13 +260,87 @@ def test_who_received_something_just_now_is_not_behind_yet() -> None:
     assert verdict(talk) == "caught-up"
 
 
-def test_a_snapshot_under_way_advances_however_long_nothing_came() -> None:
-    talk, stream = started("memory")
+@pytest.mark.parametrize("kinds", [("memory",), ("disk", "checkpoint")])
+def test_a_snapshot_under_way_is_behind_as_soon_as_nothing_of_it_has_come_for_long(kinds: tuple[str, ...]) -> None:
+    talk, stream = started(*kinds)
     stream.mutation(1, "k")
+    talk.wait(30)
+    talk.high_seqnos({7: 9})
+    assert verdict(talk) == ("advancing" if kinds == ("memory",) else "backfilling")
+    talk.wait(30)
+    talk.acknowledge()
+    assert verdict(talk) == "behind"
+
+
+def test_an_out_of_order_snapshot_under_way_is_not_behind() -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    stream.oso("start")
+    stream.mutation(3, "c")
     talk.high_seqnos({7: 9})
     talk.wait(30)
     talk.noop()
-    assert verdict(talk) == "advancing"
+    assert verdict(talk) == "backfilling"
+
+
+def polled(every: float, times: int, *highs: int) -> Told:
+    """The stream is at 5, and its client asks again and again."""
+    talk, stream = started("memory")
+    stream.mutation(5, "k")
+    for number in range(times):
+        talk.high_seqnos({7: highs[min(number, len(highs) - 1)]})
+        talk.wait(every)
+    return talk
+
+
+@pytest.mark.parametrize("highs", [(9,), tuple(range(6, 50))], ids=["the same", "ever higher"])
+def test_who_asks_again_and_again_is_behind_since_the_first_answer(highs: tuple[int, ...]) -> None:
+    assert verdict(polled(0.5, 4, *highs)) == "caught-up"
+    assert verdict(polled(0.5, 40, *highs)) == "behind"
+
+
+def test_an_answer_that_is_not_above_ends_the_wait() -> None:
+    talk = polled(0.5, 10, 9)
+    talk.high_seqnos({7: 5})
+    talk.high_seqnos({7: 9})
+    talk.noop()
+    assert verdict(talk) == "caught-up"
+
+
+def test_a_rollback_and_a_new_history_take_back_what_was_told() -> None:
+    talk = opened()
+    talk.high_seqnos({7: 9})
+    talk.stream(7, start=9, uuid=0xA, rollback=5)
+    stream = talk.stream(7, start=5, uuid=0xA, log=[(0xB, 5), (0xA, 0)])
+    for waited in (False, True):
+        talk.wait(30 if waited else 0)
+        talk.noop()
+        assert verdict(talk) == "silent"
+    stream.end("state-changed")
+    talk.high_seqnos({7: 9})
+    talk.stream(7, log=[(0xC, 0)])
+    talk.wait(30)
+    talk.noop()
+    assert verdict(talk) == "silent"
+
+
+def test_who_has_all_it_asked_for_is_not_behind() -> None:
+    talk = opened()
+    stream = talk.stream(7, end=5)
+    stream.snapshot(0, 5, "memory")
+    stream.mutation(5, "k")
+    talk.high_seqnos({7: 9})
+    talk.wait(30)
+    talk.noop()
+    assert verdict(talk) == "caught-up"
+
+
+def test_who_asked_for_the_end_is_owed_nothing() -> None:
+    talk = polled(1, 2, 9)
+    talk.ask("dcp_close_stream", vbucket=7)
+    talk.wait(30)
+    talk.noop()
+    assert verdict(talk) != "behind"
 
 
 def test_who_asks_for_the_latest_only_is_not_behind_what_there_was() -> None:
