@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from dcpinspect.findings.collector import SHOWN
-from dcpinspect.findings.context import Context, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
@@ -29,8 +29,10 @@ RULES = (
         "snapshot",
         "error",
         "a change that another stream of the vbucket and branch brought did not come, nor a later one of its document, and the snapshot is"
-        " complete",
-        "another branch of the vbucket; what the client did not ask for, or may not see; what compaction may have purged; after a hole",
+        " complete, in seqno order or out of order; in a first snapshot, or one from disk, only what the other stream shows to be the"
+        " document's latest change up to the snapshot's end",
+        "another branch of the vbucket; what the client did not ask for, or may not see; what compaction may have purged, or another"
+        " change may stand for behind what the other stream has brought; after a hole",
         "the client has not heard of this change: compare both rows and the failover logs, and report them with the server's version",
     ),
     Rule(
@@ -52,13 +54,13 @@ def findings(context: Context, gaps: Gaps, *, with_keys: bool = True) -> Iterato
     unexplained = gaps.unexplained
     yield from _bulk(context, gaps.table[unexplained.in_history], "gap-in-history-snapshot", "warning", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
-    for number, other, event in unexplained.missing:
-        gap = gaps.table[number]
-        seqno = plain(event[T_SEQNO])
-        what = f"{key_text(event)} " if with_keys else ""
-        message = f"{what}seqno {seqno} was sent to {_elsewhere(context, gap, other)}, not here"
-        here, there = context.at(int(gap[s.G_STREAM]), gap, s.G_BEFORE_AT), context.at(other, event, T_PLACE)
-        yield _occurrence(context, "item-missing", "error", message, gap, here, there, seqnos=(seqno,))
+    for one in unexplained.missing:
+        seqno = plain(one.event[T_SEQNO])
+        what = f"{key_text(one.event)} " if with_keys else ""
+        message = f"{what}seqno {seqno} was sent to {elsewhere(context, one.stream, one.other)}, not here"
+        here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, one.gap, s.G_BEFORE_AT)
+        there = context.at(one.other, one.event, T_PLACE)
+        yield occurrence(context, one.stream, "item-missing", "error", message, (here, there), seqnos=(seqno,))
 
 
 def _bulk(context: Context, gaps: Table, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
@@ -98,9 +100,9 @@ def _without_cause(after: int, before: int) -> str:
     return f"{_seqnos(after, before)} missing between {after} and {before}, no cause fits"
 
 
-def _elsewhere(context: Context, gap: Table, other: int) -> str:
-    """The stream that something was sent on, for who looks at the stream of a gap."""
-    mine, theirs = context.streams[gap[s.G_STREAM]], context.streams[other]
+def elsewhere(context: Context, stream: int, other: int) -> str:
+    """The stream that something was sent on, for who looks at another one."""
+    mine, theirs = context.streams[stream], context.streams[other]
     if mine[s.S_CONNECTION] != theirs[s.S_CONNECTION]:
         return f"connection {theirs[s.S_CONNECTION]}"
     return f"stream-id {theirs[s.S_SID]}" if mine[s.S_SID] != theirs[s.S_SID] else f"stream #{theirs[s.S_ORDINAL]}"

@@ -33,12 +33,14 @@ MOST_OTHERS = 16
 """Streams that one stream is compared with: a client may have opened any number."""
 _NO_COLLECTION = -2
 
-_SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.OUT_OF_ORDER, w.ADVANCED)
+_SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.ADVANCED)
 """Causes that are known whatever other streams show."""
 _COMPLETE = (w.COMPLETE, w.COMPLETE_ADVANCED)
 _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
+_HAS_PURGE = 4
+"""Bit of N_PRESENT: the marker says up to where deletions were purged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +100,34 @@ class Disputes:
     """The gaps that other streams may explain."""
 
     def __init__(
-        self, gaps: Table, cause: Table, streams: Table, snapshots: Table, branches: Table, *, first: int = 0, vbucket: int = 0
+        self,
+        gaps: tuple[Table, Table],
+        cause: Table,
+        streams: Table,
+        snapshots: Table,
+        branches: Table,
+        *,
+        first_row: int = 0,
+        vbucket: int = 0,
     ) -> None:
-        """``branches``: newest uuid of the failover log of every stream, 0 where none is known; ``first``: gap from which on, as
-        ``vbucket``."""
-        self._gaps, self._streams, self._snapshots = gaps, streams, snapshots
+        """``gaps``: those of the kernel, whose causes are ``cause``, and those inside out-of-order snapshots; ``branches``: newest uuid of
+        the failover log of every stream, 0 where none is known; ``first_row``: of messages that end gaps, from which on, as ``vbucket``."""
+        of_kernel, unordered = gaps
+        self._gaps, self._streams, self._snapshots = np.concatenate(gaps), streams, snapshots
+        cause = np.concatenate((cause, np.where(unordered[:, s.G_LOSS] >= 0, w.LOSS, w.OUT_OF_ORDER)))
+        self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
         self._snapshots_of = Grouped(snapshots[:, s.N_STREAM], len(streams))
-        pairs = _disputed(gaps[first:], cause[first:], streams, np.where(streams[:, s.S_VBUCKET] >= vbucket, branches, 0))
-        self.pairs = [(first + gap, other) for gap, other in pairs]
+        lost = self._gaps[cause == w.LOSS]
+        self._lost, self._lost_of = lost, Grouped(lost[:, s.G_STREAM], len(streams))
+        late = np.flatnonzero(self._gaps[:, s.G_BEFORE_AT + s.AT_ROW] >= first_row)
+        pairs = _disputed(self._gaps[late], cause[late], streams, np.where(streams[:, s.S_VBUCKET] >= vbucket, branches, 0))
+        self.pairs = [(int(late[gap]), other) for gap, other in pairs]
         """(gap, stream that shows some of it)."""
+
+    @property
+    def streams(self) -> set[int]:
+        """The streams that have the gaps."""
+        return {int(self._gaps[gap, s.G_STREAM]) for gap, _ in self.pairs}
 
     def wanted(self) -> Wanted:
         """The events that settle them."""
@@ -114,33 +135,43 @@ class Disputes:
         for gap, other in self.pairs:
             row = self._gaps[gap]
             run = int(row[s.G_AFTER]) + 1, int(row[s.G_BEFORE]) - 1
-            last = max(run[1], self._end_of(gap))
+            snapshot = int(row[s.G_SNAPSHOT])
+            last = max(run[1], self._range(snapshot)[1] if snapshot >= 0 else s.LEAST)
             # of the stream itself, the later versions that came instead
             intervals.setdefault(int(row[s.G_STREAM]), []).append((run[0], last))
-            intervals.setdefault(other, []).append((run[0], last))
+            own = self._snapshots_of[other]
+            ends = [end for end in (self._range(number)[1] for number in own.tolist()) if end >= last]
+            intervals.setdefault(other, []).append((run[0], min(ends, default=last)))
         return Wanted(self._streams, intervals)
 
-    def _end_of(self, gap: int) -> int:
-        snapshot = int(self._gaps[gap, s.G_SNAPSHOT])
-        if snapshot < 0 or self._snapshots[snapshot, s.N_LAYOUT] == s.UPR_LAYOUT:
-            return s.LEAST
-        return int(self._snapshots[snapshot, s.N_END])
+    def _range(self, snapshot: int) -> Interval:
+        """The seqnos that a snapshot spans; the first is above the last where nobody knows."""
+        row = self._snapshots[snapshot]
+        if row[s.N_LAYOUT] > s.UPR_LAYOUT:
+            return int(row[s.N_START]), int(row[s.N_END])
+        if row[s.N_STATE] != w.COMPLETE_OSO or not row[s.N_HAS_BEFORE] or not row[s.N_SEEN]:
+            return s.GREATEST, s.LEAST
+        return int(row[s.N_BEFORE]) + 1, int(max(row[s.N_LAST], row[s.N_ADVANCED] if row[s.N_HAS_ADVANCED] else s.LEAST))
 
     def settled(self, shown: Shown | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Told]:
-        """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared."""
+        """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared.
+
+        Gaps have the kernel's numbers; those inside out-of-order snapshots count down from -1.
+        """
         told: dict[int, Told] = {}
         events: dict[int, Events] = {}
         for gap, other in self.pairs:
             stream, after = (int(number) for number in self._gaps[gap, [s.G_STREAM, s.G_AFTER]])
+            name = int(self._numbers[gap])
             if shown is None or not (shown.has_from(stream, after) and shown.has_from(other, after)):
-                told.setdefault(gap, Told(-1, other))
+                told.setdefault(name, Told(-1, other))
                 continue
             for number in (stream, other):
                 if number not in events:
                     events[number] = Events(shown.of(number))
             found = self._judged(gap, other, events[stream], events[other], asked[stream])
             if found is not None:
-                told[gap] = told[gap].or_rather(found) if gap in told else found
+                told[name] = told[name].or_rather(found) if name in told else found
         return told
 
     def _judged(self, gap: int, other: int, mine: Events, theirs: Events, asked: Subscription) -> Told | None:
@@ -152,7 +183,7 @@ class Disputes:
         if place is not None:
             return Told(w.UNEXPLAINED, other, inside[place])
         hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
-        if len(inside) == before - after - 1 and hidden.issuperset(inside[:, T_OPCODE].tolist()):
+        if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside[:, T_OPCODE].tolist()):
             return Told(w.INVISIBLE, other, inside[0])
         return None
 
@@ -162,11 +193,11 @@ class Disputes:
         if number < 0 or asked.collections is None:
             return None
         snapshot = self._snapshots[number]
-        if snapshot[s.N_STATE] not in _COMPLETE or snapshot[s.N_TAINTED] or snapshot[s.N_LAYOUT] == s.UPR_LAYOUT:
+        if snapshot[s.N_STATE] not in (*_COMPLETE, w.COMPLETE_OSO) or snapshot[s.N_TAINTED]:
             return None
-        start, end = int(snapshot[s.N_START]), int(snapshot[s.N_END])
+        start, end = self._range(number)
         # A backfill lacks what compaction purged; and a first marker begins where the client asked, not where its items do.
-        is_all_there = not snapshot[s.N_FLAGS] & DISK and snapshot[s.N_INDEX] > 1
+        is_all_there = snapshot[s.N_LAYOUT] != s.OSO_LAYOUT and not snapshot[s.N_FLAGS] & DISK and snapshot[s.N_INDEX] > 1
         told = inside[:, [T_SEQNO, T_OPCODE, T_KEY, T_COLLECTION, T_ROW]].tolist()
         for place, (seqno, opcode, key, collection, row) in enumerate(told):
             if opcode not in _VISIBLE or key < 0 or collection < 0 or not start <= seqno <= end:
@@ -179,25 +210,46 @@ class Disputes:
                 continue
             if not is_all_there and not asked.deletions:
                 continue
-            if not is_all_there and not self._is_latest(other, row, end, came_again=theirs.came_later(seqno, end, key, collection)):
+            if not is_all_there and not self._is_latest(other, row, end, theirs, (seqno, key, collection)):
                 continue
             if not mine.came_later(seqno, end, key, collection) and not theirs.ended_later(seqno, end, collection):
                 return place
         return None
 
-    def _is_latest(self, stream: int, row: int, end: int, *, came_again: bool) -> bool:
-        """Whether an event is the latest of its key up to ``end``: its snapshot reaches so far, and has no more than one of a key.
+    def _is_latest(self, stream: int, row: int, end: int, theirs: Events, event: tuple[int, int, int]) -> bool:
+        """Whether an event of a stream, (seqno, key, collection) in a row, is the latest of its key up to ``end``.
 
-        In one of history, which may have more, ``came_again`` says whether another one came.
+        A snapshot has no more than one of a key, its latest; one of history may have more. If its end is below ``end``, all that is in the
+        snapshots behind it has to be known, up to the end of the one that spans ``end``: a later version may stand for one below it.
         """
+        seqno, key, collection = event
         own = self._snapshots_of[stream]  # in order of rows
         place = int(np.searchsorted(self._snapshots[own, s.N_PLACE + s.AT_ROW], row)) - 1
         if place < 0:
             return False
-        snapshot = self._snapshots[own[place]]
-        is_whole = not snapshot[s.N_TAINTED] and snapshot[s.N_LAYOUT] > s.UPR_LAYOUT and snapshot[s.N_END] >= end
-        has_one = not snapshot[s.N_FLAGS] & HISTORY or (snapshot[s.N_STATE] in _COMPLETE and not came_again)
-        return bool(is_whole and has_one)
+        first = self._snapshots[own[place]]
+        reached = self._range(int(own[place]))[1]
+        if first[s.N_TAINTED] or reached == s.LEAST:
+            return False
+        if reached >= end and not first[s.N_FLAGS] & HISTORY:
+            return True
+        for number in own[place:].tolist():
+            snapshot = self._snapshots[number]
+            # A deletion may have been purged from a later one from disk.
+            may_lack = number != own[place] and snapshot[s.N_FLAGS] & DISK and not _purged_below(snapshot, seqno)
+            if snapshot[s.N_STATE] not in (*_COMPLETE, w.COMPLETE_OSO) or snapshot[s.N_TAINTED] or may_lack:
+                return False
+            reached = self._range(number)[1]
+            if reached >= end:
+                break
+        lost = self._lost[self._lost_of[stream]]
+        is_lost = bool(((lost[:, s.G_AFTER] < reached) & (lost[:, s.G_BEFORE] > seqno)).any())
+        return reached >= end and not is_lost and not theirs.came_later(seqno, reached, key, collection)
+
+
+def _purged_below(snapshot: Table, seqno: int) -> bool:
+    """Whether a marker says that deletions were purged below a seqno only."""
+    return bool(snapshot[s.N_PRESENT] & _HAS_PURGE and snapshot[s.N_PURGE] <= seqno)
 
 
 class Grouped:

@@ -63,9 +63,22 @@ class Unexplained:
 
     in_history: Rows
     """Between two events of a snapshot that has every change."""
-    missing: Sequence[tuple[int, int, Table]]
-    """What another stream brought and had to come here, too: (gap, that stream, the event as ``elsewhere`` has it)."""
+    missing: Sequence[Missing]
     without_cause: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What another stream brought and had to come here, too."""
+
+    stream: int
+    other: int
+    event: Table
+    """As ``elsewhere`` has it."""
+    gap: Table | None
+    """Of the kernel."""
+    snapshot: int
+    """The out-of-order one that lacks it, where the gap is not the kernel's."""
 
 
 def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
@@ -116,7 +129,8 @@ class Gaps:
         told: Mapping[int, Told],
         facts: StreamFacts,
     ) -> None:
-        """``told``: by number of the gap, what another stream says of it."""
+        """``extras``: those inside out-of-order snapshots first; ``told``: by number of the gap, as ``disputes`` has it, what another
+        stream says of it."""
         self._facts = facts
         self.table = gaps
         """As the kernel wrote them."""
@@ -124,11 +138,12 @@ class Gaps:
         self._streams = streams
         self._snapshots = snapshots
         self._losses = losses
-        self._told = told
-        for number, tale in told.items():
+        self._told = {number if number >= 0 else len(gaps) - 1 - number: tale for number, tale in told.items()}
+        cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))
+        for number, tale in self._told.items():
             if tale.cause >= 0:
                 cause[number] = tale.cause
-        self._kernel_cause = cause
+        self._kernel_cause = cause[: len(gaps)]
         after = np.concatenate((gaps[:, s.G_AFTER], np.array([gap.after for gap in extras], dtype=np.int64)))
         before = np.concatenate((gaps[:, s.G_BEFORE], np.array([gap.before for gap in extras], dtype=np.int64)))
         row = np.concatenate((gaps[:, s.G_BEFORE_AT + s.AT_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
@@ -136,7 +151,7 @@ class Gaps:
         self._order = np.lexsort((after, row))
         self.after, self.before = after[self._order], before[self._order]
         self.stream = np.concatenate((gaps[:, s.G_STREAM], np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
-        self.cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))[self._order]
+        self.cause = cause[self._order]
 
     def __len__(self) -> int:
         return len(self._order)
@@ -145,11 +160,18 @@ class Gaps:
     def unexplained(self) -> Unexplained:
         """Gaps that nothing explains."""
         told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
-        missing = [(number, tale.stream, tale.event) for number, tale in told if tale.event is not None]
-        numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _, _ in missing])
+        missing = [self._missing(number, tale.stream, tale.event) for number, tale in told if tale.event is not None]
+        numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in told])
         flags = self.table[numbers, s.G_FLAGS]
         is_history = _has(flags, s.G_IN_RANGE) & _has(flags, s.G_AT_EDGE)
         return Unexplained(numbers[is_history], missing, numbers[~is_history])
+
+    def _missing(self, number: int, other: int, event: Table) -> Missing:
+        if number < len(self.table):
+            gap = self.table[number]
+            return Missing(int(gap[s.G_STREAM]), other, event, gap, -1)
+        extra = self._extras[number - len(self.table)]
+        return Missing(extra.stream, other, event, None, extra.snapshot)
 
     def records(self) -> Records:
         """The table."""
@@ -171,12 +193,13 @@ class Gaps:
 
     def _rows(self, place: int) -> list[int]:
         number = int(self._order[place])
+        tale = self._told.get(number)
         if number >= len(self.table):
-            return list(self._extras[number - len(self.table)].rows)
+            rows = self._extras[number - len(self.table)].rows
+            return [int(tale.event[T_ROW]), rows[-1]] if tale is not None and tale.event is not None else list(rows)
         gap = self.table[number]
         cause = int(self.cause[place])
         first, last = int(gap[s.G_AFTER_AT + s.AT_ROW]), int(gap[s.G_BEFORE_AT + s.AT_ROW])
-        tale = self._told.get(number)
         if tale is not None and tale.event is not None:
             return [int(tale.event[T_ROW]), last]
         snapshot = int(gap[s.G_SNAPSHOT])
@@ -201,12 +224,12 @@ class Gaps:
 
     def _evidence(self, place: int) -> str:
         number = int(self._order[place])
-        if number >= len(self.table):
-            return self._extra_evidence(self._extras[number - len(self.table)])
         tale = self._told.get(number)
         if tale is not None and tale.event is not None:
             return self._tale(tale, tale.event)
-        return self._own_evidence(place, number) + ("" if tale is None else "; other streams not compared")
+        is_extra = number >= len(self.table)
+        own = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
+        return own + ("" if tale is None else "; other streams not compared")
 
     def _tale(self, tale: Told, event: Table) -> str:
         connection = self._streams[tale.stream, s.S_CONNECTION]

@@ -39,6 +39,15 @@ class OutOfOrder:
                 self._missing(number, ranges, snapshots[number])
             del self._fresh[number], self._ranges[number], self._sizes[number]
 
+    def rows(self, snapshots: Table) -> Table:
+        """The gaps as the kernel writes its own; the message before them is the one that began their snapshot."""
+        table = np.zeros((len(self.gaps), s.GAP), dtype=np.int64)
+        for row, gap in zip(table, self.gaps, strict=True):
+            row[[s.G_STREAM, s.G_AFTER, s.G_BEFORE, s.G_SNAPSHOT, s.G_LOSS]] = gap.stream, gap.after, gap.before, gap.snapshot, gap.loss
+            row[s.G_BEFORE_AT + s.AT_ROW] = gap.rows[-1]
+        table[:, s.G_AFTER_AT : s.G_AFTER_AT + s.PLACE] = snapshots[table[:, s.G_SNAPSHOT], s.N_PLACE : s.N_PLACE + s.PLACE]
+        return table
+
     def __getstate__(self) -> dict[str, list[Extra]]:
         """The gaps: of what still runs nothing is told."""
         return {"gaps": self.gaps}

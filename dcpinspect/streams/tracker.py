@@ -188,11 +188,12 @@ class Tracker:
         branches = self._branches(streams)
         waits = Waits((streams, snapshots, state.connections, losses), branches, sessions, by_number, clients)
         vague = Vague(streams, state.connections, by_number, sessions, clients)
-        extras = [*rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague), *self._out_of_order.gaps]
+        extras = [*self._out_of_order.gaps, *rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague)]
         kernel_gaps = state.rows(s.N_GAPS)
         facts = self._facts(streams)
         cause = causes(kernel_gaps, snapshots, facts)
-        disputes = Disputes(kernel_gaps, cause, streams, snapshots, branches, vbucket=self._compared)
+        all_gaps = kernel_gaps, self._out_of_order.rows(snapshots)
+        disputes = Disputes(all_gaps, cause, streams, snapshots, branches, vbucket=self._compared)
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
         found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told, facts)
@@ -237,14 +238,14 @@ class Tracker:
 
     def _settle(self, recent: Recent) -> None:
         """Keeps what is told of gaps before the events that tell it are forgotten."""
-        rows = self.state.rows(s.N_GAPS)[:, s.G_BEFORE_AT + s.AT_ROW]
-        self._keep(recent.shown, first=int(np.searchsorted(rows, recent.first_row)))
+        self._keep(recent.shown, first_row=recent.first_row)
 
-    def _keep(self, look: Callable[[Wanted], Shown], *, first: int = 0, vbucket: int = 0) -> Shown | None:
-        """Keeps what is told of gaps from ``first`` and ``vbucket`` on; the events that tell it, None where none can."""
+    def _keep(self, look: Callable[[Wanted], Shown], *, first_row: int = 0, vbucket: int = 0) -> Shown | None:
+        """Keeps what is told of gaps from ``first_row`` and ``vbucket`` on; the events that tell it, None where none can."""
         gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
         cause = causes(gaps, snapshots, self._facts(streams))
-        disputes = Disputes(gaps, cause, streams, snapshots, self._branches(streams), first=first, vbucket=vbucket)
+        all_gaps = gaps, self._out_of_order.rows(snapshots)
+        disputes = Disputes(all_gaps, cause, streams, snapshots, self._branches(streams), first_row=first_row, vbucket=vbucket)
         if not disputes.pairs:
             return None
         shown = look(disputes.wanted())
@@ -262,9 +263,8 @@ class Tracker:
         return np.array([*newest, 0], dtype=np.int64)[streams[:, s.S_LOG]]  # number -1, no log, finds the last one
 
     def _subscriptions(self, disputes: Disputes, streams: Table) -> dict[int, Subscription]:
-        gaps = self.state.rows(s.N_GAPS)
         found = {}
-        for number in {int(gaps[gap, s.G_STREAM]) for gap, _ in disputes.pairs}:
+        for number in disputes.streams:
             stream = streams[number]
             connection = int(stream[s.S_CONNECTION])
             of = self.state.connections[connection]

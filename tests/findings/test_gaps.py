@@ -235,3 +235,22 @@ def test_another_filter_another_branch_and_a_hole_accuse_nobody() -> None:
 
 def test_who_was_not_heard_asking_misses_nothing() -> None:
     assert of("item-missing", *pair(late=True)) == []
+
+
+def test_the_same_stream_again_after_a_reconnect_lacks_a_document_out_of_order() -> None:
+    before = opened()
+    stream = before.stream(7, log=LOG)
+    for start, end in ((0, 3), (4, 6), (7, 9)):
+        stream.snapshot(start, end, "memory", "checkpoint")
+        events(stream, range(max(start, 1), end + 1))
+    before.close()
+    after = opened("test:2", port=50_001, enable_out_of_order_snapshots="true")
+    stream = after.stream(7, log=LOG)
+    stream.oso("start")
+    events(stream, (9, 8, 7, 6, 4, 3, 2, 1))
+    stream.oso("end")
+    (found,) = of("item-missing", before, after)
+    assert (found.message, found.seqnos, found.connection) == ("k5 seqno 5 was sent to connection 1, not here", (5,), 2)
+    (record,) = tables(before, after).gaps
+    assert [place.row for place in found.places][1] == record["rows"][0]
+    assert all(place.time_ns and place.stream_offset and place.direction == "s2c" for place in found.places)

@@ -469,3 +469,210 @@ def test_of_what_several_streams_tell_the_worst_counts_whoever_tells_it_first() 
     for less, more in ((nobody_knows, nothing), (nobody_knows, something), (nothing, something)):
         assert less.or_rather(more) is more
         assert more.or_rather(less) is more
+
+
+# -- a snapshot here that several span there ------------------------------------------------------------------------------
+
+
+def in_three(stream: Stream, *last: str) -> None:
+    """Snapshots 0–3, 4–6 and 7–9, the last one of these kinds."""
+    changes(stream, 3)
+    changes(stream, 6, start=4)
+    changes(stream, 9, *(last or ("memory", "checkpoint")), start=7)
+
+
+def unordered(stream: Stream, without: Sequence[int] = (), advanced: int | None = None) -> None:
+    stream.oso("start")
+    for seqno in (9, 8, 7, 6, 5, 4, 3, 2, 1):
+        if seqno not in without:
+            stream.mutation(seqno, f"k{seqno}")
+    if advanced is not None:
+        stream.seqno_advanced(advanced)
+    stream.oso("end")
+
+
+def in_memory(stream: Stream) -> None:
+    changes(stream, 9, without=[5])
+
+
+def from_disk(stream: Stream) -> None:
+    changes(stream, 9, "disk", "checkpoint", without=[5])
+
+
+def out_of_order(stream: Stream) -> None:
+    unordered(stream, without=[5])
+
+
+LACKING = pytest.mark.parametrize("lacks_it", [in_memory, from_disk, out_of_order])
+NOT_MISSING = {"deduplicated", "oso"}
+
+
+@LACKING
+def test_it_is_missing_in_a_first_snapshot_that_several_snapshots_there_span(lacks_it: Callable[[Stream], None]) -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    in_three(shows)
+    lacks_it(lacks)
+    found = gap(one, two)
+    assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (4, 6, "unexplained")
+    assert found["evidence"] == (
+        "connection 1 was sent 5 in row 15, and here neither that nor a later version came before the snapshot was complete"
+    )
+    assert found["rows"][0] == 15
+
+
+@LACKING
+@pytest.mark.parametrize("showing", [Stream.mutation, Stream.deletion, Stream.expiration])
+def test_it_is_not_missing_where_a_later_snapshot_there_changes_it(
+    lacks_it: Callable[[Stream], None], showing: Callable[[Stream, int, str], None]
+) -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    changes(shows, 3)
+    changes(shows, 6, start=4)
+    shows.snapshot(7, 12, "memory", "checkpoint")
+    shows.mutation(7, "k7")
+    showing(shows, 11, "k5")  # which stands for one that may have been at 8 or 9
+    shows.mutation(12, "k12")
+    lacks_it(lacks)
+    assert gap(one, two)["cause"] in NOT_MISSING
+
+
+def ends_below(stream: Stream) -> None:
+    changes(stream, 3)
+    changes(stream, 6, start=4)
+
+
+def is_not_complete(stream: Stream) -> None:
+    ends_below(stream)
+    changes(stream, 8, start=7)
+    stream.snapshot(9, 20, "memory", "checkpoint")
+    stream.mutation(9, "k9")
+
+
+def may_lack_a_purged_deletion(stream: Stream) -> None:
+    in_three(stream, "disk", "checkpoint")
+
+
+def lost_a_later_snapshot(stream: Stream) -> None:
+    ends_below(stream)
+    assert isinstance(stream.conversation, Told)
+    with stream.conversation.lost():
+        stream.snapshot(7, 8, "memory", "checkpoint")
+        stream.mutation(8, "k5")
+    changes(stream, 9, start=9)
+
+
+@LACKING
+@pytest.mark.parametrize("knows", [ends_below, is_not_complete, may_lack_a_purged_deletion, lost_a_later_snapshot])
+def test_it_is_not_missing_where_the_other_stream_does_not_know_that_no_later_one_came(
+    lacks_it: Callable[[Stream], None], knows: Callable[[Stream], None]
+) -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    knows(shows)
+    lacks_it(lacks)
+    assert gap(one, two)["cause"] in NOT_MISSING
+
+
+def test_a_marker_that_says_what_was_purged_lets_a_later_snapshot_from_disk_count() -> None:
+    for purged, cause in ((4, "unexplained"), (8, "deduplicated")):
+        (one, shows), (two, lacks) = pair()
+        ends_below(shows)
+        shows.snapshot(7, 9, "disk", "checkpoint", version="v2.2", max_visible_seqno=9, high_completed_seqno=0, purge_seqno=purged)
+        for seqno in (7, 8, 9):
+            shows.mutation(seqno, f"k{seqno}")
+        from_disk(lacks)
+        assert gap(one, two)["cause"] == cause
+
+
+@pytest.mark.parametrize("removes", [Stream.deletion, Stream.expiration])
+@LACKING
+def test_a_deletion_that_several_snapshots_there_span_may_have_been_purged_here(
+    lacks_it: Callable[[Stream], None], removes: Callable[[Stream, int, str], None]
+) -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    changes(shows, 3)
+    shows.snapshot(4, 6, "memory", "checkpoint")
+    shows.mutation(4, "k4")
+    removes(shows, 5, "k5")
+    shows.mutation(6, "k6")
+    changes(shows, 9, start=7)
+    lacks_it(lacks)
+    assert gap(one, two)["cause"] in NOT_MISSING
+
+
+@pytest.mark.parametrize(
+    ("value", "cause"), [({"collections": ["0"]}, "unexplained"), ({"collections": ["8"]}, "oso")], ids=["its collection", "another"]
+)
+def test_it_is_missing_out_of_order_only_where_it_was_asked_for(value: dict[str, Any], cause: str) -> None:
+    (one, shows), (two, lacks) = pair(mine={"value": value}, controls={"enable_out_of_order_snapshots": "true"})
+    in_three(shows)
+    unordered(lacks, without=[5])
+    assert gap(one, two)["cause"] == cause
+
+
+def later_version(stream: Stream) -> None:
+    stream.oso("start")
+    for seqno, key in ((9, "k5"), (8, "k8"), (7, "k7"), (6, "k6"), (4, "k4"), (3, "k3"), (2, "k2"), (1, "k1")):
+        stream.mutation(seqno, key)
+    stream.oso("end")
+
+
+def is_still_open(stream: Stream) -> None:
+    stream.oso("start")
+    stream.mutation(9, "k9")
+
+
+def was_advanced(stream: Stream) -> None:
+    unordered(stream, without=[5], advanced=12)
+
+
+@pytest.mark.parametrize("comes", [later_version, is_still_open, was_advanced])
+def test_nothing_is_missing_out_of_order_that_may_have_changed_or_may_still_come(comes: Callable[[Stream], None]) -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    in_three(shows)
+    comes(lacks)
+    assert {record["cause"] for record in tables(one, two).gaps} <= {"oso", "seqno-advanced"}
+
+
+def test_what_is_invisible_stays_the_gap_of_an_out_of_order_snapshot() -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    hidden(shows, "memory", "checkpoint")
+    lacks.oso("start")
+    for seqno in (4, 1):
+        lacks.mutation(seqno, f"k{seqno}")
+    lacks.oso("end")
+    assert gap(one, two)["cause"] == "oso"
+
+
+def test_nothing_is_missing_out_of_order_where_some_of_it_was_lost() -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    in_three(shows)
+    lacks.oso("start")
+    for seqno in (9, 8, 7, 6, 5, 4, 3, 2, 1):
+        if seqno == 5:
+            with two.lost():
+                lacks.mutation(5, "k5")
+        else:
+            lacks.mutation(seqno, f"k{seqno}")
+    lacks.oso("end")
+    assert gap(one, two)["cause"] == "capture-loss"
+
+
+def test_what_an_out_of_order_snapshot_shows_is_missing_elsewhere() -> None:
+    (one, shows), (two, lacks) = pair()
+    unordered(shows)
+    from_disk(lacks)
+    assert gap(one, two)["cause"] == "unexplained"
+
+
+def test_gaps_out_of_order_are_told_of_as_those_of_a_file_that_is_read_again() -> None:
+    (one, shows), (two, lacks) = pair(controls={"enable_out_of_order_snapshots": "true"})
+    in_three(shows)
+    unordered(lacks, without=[5])
+    captured = packets(one, two)
+    seen = Seen(captured, remembers=False)
+    seen.tracker.compare(again(captured))
+    gaps = seen.tracker.tables(seen.links).gaps.records()
+    assert [one["cause"] for one in gaps] == ["unexplained"]
+    assert Seen(captured).gaps == gaps
+    (forgotten,) = Seen(captured, (3,) * 100, most=4).gaps
+    assert (forgotten["cause"], forgotten["evidence"].endswith("complete without them; other streams not compared")) == ("oso", True)
