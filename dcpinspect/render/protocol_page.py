@@ -13,6 +13,7 @@ from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_doc, opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.field_table import offsets_text
 from dcpinspect.render.layout_table import features_markdown, frames_markdown, layout_markdown, status_markdown
+from dcpinspect.render.specification import specification_markdown
 
 INTRODUCTION = """\
 # The protocol, as dcpinspect reads it
@@ -57,7 +58,8 @@ def protocol_page() -> str:
         f"| {control.key} | {control.values.replace('|', 'or')} | {control.default} | {control.since} | {control.doc} |"
         for control in CONTROL_KEYS
     ]
-    out += ["", "## HELLO features", "", *features_markdown(), ""]
+    out += ["", "## HELLO features", "", *features_markdown()]
+    out += ["", "## The specification, piece by piece", "", *specification_markdown(), ""]
     return "\n".join(out)
 
 
