@@ -197,6 +197,7 @@ _ALLOWED = {
     "dcpinspect.findings.finding": ("Occurrence", "Place"),
     "dcpinspect.findings.opens": ("Opened", "Opens", "_Early"),
     "dcpinspect.findings.pairing": ("Asked", "Pairing"),
+    "dcpinspect.findings.refusals": ("Refusals", "_Refused"),
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
     "dcpinspect.streams.elsewhere": ("Shown", "Wanted"),

@@ -23,6 +23,7 @@ from dcpinspect.findings import (
     order,
     owed,
     pairing,
+    refusals,
     reopening,
     requests,
     unrequested,
@@ -49,6 +50,7 @@ RULES: Mapping[str, Rule] = {
         wire,
         negotiation,
         pairing,
+        refusals,
         opens,
         requests,
         history,
@@ -87,6 +89,7 @@ SILENCES: Mapping[str, Collection[str]] = {
     "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
     "message-without-stream": ("opaque-mismatch",),
     "role-violation": ("missing-response", "bad-stream-range"),
+    "consumer-refused": ("ack-early",),
     "wrong-failover-entry": ("unknown-vbucket-uuid",),
     "no-common-history": ("unknown-vbucket-uuid",),
 }
@@ -104,7 +107,7 @@ _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]] = True
 
 
-_FOUND = ("_collector", "_pairing", "_opens", "_acknowledged", "_places")
+_FOUND = ("_collector", "_pairing", "_refusals", "_opens", "_acknowledged", "_places")
 """What a checker knows that more than the next messages need."""
 
 
@@ -126,6 +129,7 @@ class Checker:
         self._collector = Collector(self._rules)
         self._negotiation = negotiation.Negotiation()
         self._pairing = pairing.Pairing()
+        self._refusals = refusals.Refusals()
         self._opens = opens.Opens()
         self._acknowledged = acknowledged.Acknowledged()
         self._places: dict[int, Place] = {}
@@ -154,6 +158,7 @@ class Checker:
         whole._tracker = tracker
         whole._collector = Collector.joined(whole._rules, [part._collector for part in parts], connections)
         whole._pairing = pairing.Pairing.joined([part._pairing for part in parts], connections)
+        whole._refusals = refusals.Refusals.joined([part._refusals for part in parts], connections)
         whole._opens = opens.Opens.joined([part._opens for part in parts], connections)
         whole._acknowledged = acknowledged.Acknowledged.joined([part._acknowledged for part in parts], connections)
         places = [
@@ -181,6 +186,7 @@ class Checker:
         found = list(self.look(batch) if alone is None else alone)
         found += self._negotiation.candidates(batch, self._tracker)
         found += self._pairing.candidates(batch)
+        self._refusals.take(batch, self._negotiation.facts, self._tracker.state.connections[:, s.C_PRODUCER])
         self._opens.take(batch, self._tracker.conversation.news)
         self._acknowledged.take(batch)
         state = self._tracker.state
@@ -209,7 +215,7 @@ class Checker:
         collector.soften("marker-overlap", context.replicas)
         collector.drop("marker-overlap", context.blind)
         explained = set()
-        for occurrence in self._occurrences(context, coverage, tables, is_whole=is_whole):
+        for occurrence in self._occurrences(context, coverage, tables, collector.offenders(), is_whole=is_whole):
             collector.add(occurrence)
             if occurrence.closes is not None and occurrence.rule in self._rules:
                 explained.add(occurrence.closes)
@@ -220,12 +226,15 @@ class Checker:
                 collector.add(verdict.occurrence)
         return collector.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart)
 
-    def _occurrences(self, context: Context, coverage: Coverage, tables: Tables, *, is_whole: bool) -> Iterator[Occurrence]:
-        """What the rules over a finished reading find, but for those of connections, and advice."""
+    def _occurrences(
+        self, context: Context, coverage: Coverage, tables: Tables, faulty: Collection[int], *, is_whole: bool
+    ) -> Iterator[Occurrence]:
+        """What the rules over a finished reading find, but for those of connections, and advice. ``faulty``: rows of faulty messages."""
         if is_whole:
             yield from self._pairing.findings(context, coverage)
             yield from self._acknowledged.findings(context, coverage)
             yield from unrequested.findings(context)
+        yield from self._refusals.findings(context, faulty, is_whole=is_whole)
         yield from self._opens.findings(context)
         yield from self._opens.clashes(context)
         yield from requests.findings(context)

@@ -231,6 +231,11 @@ class Collector:
             if key[0] != rule or key[2] not in connections or heap.first.severity != "warning"
         }
 
+    def offenders(self) -> set[int]:
+        """Rows of the messages that anything worse than a note was found in."""
+        worse = [heap for heap in self._heaps.values() if heap.first.severity != "note"]
+        return {places[0].row for heap in worse for places in (*heap.shown, heap.last) if places}
+
     def findings(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
     ) -> list[Finding]:

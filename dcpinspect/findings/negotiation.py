@@ -252,12 +252,13 @@ class Negotiation:
     """Holds messages against what their connection has negotiated."""
 
     def __init__(self) -> None:
-        self._facts = Facts()
+        self.facts = Facts()
+        """What held at the messages of the latest batch."""
 
     def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
         """Messages that were not negotiated; the tracker has been fed with the batch."""
         producers = tracker.state.connections[:, s.C_PRODUCER]
-        self._facts.take(batch, tracker.conversation.news, producers)
+        self.facts.take(batch, tracker.conversation.news, producers)
         yield from self._of_requests(batch, producers)
         decoded = batch.decoded
         answers = decoded.is_response & ~decoded.is_server & _OF_DCP[decoded.opcode]
@@ -300,7 +301,7 @@ class Negotiation:
         deletions = sent & (code == Opcode.DCP_DELETION)
         for extras, asked, words in ((_EXTRAS_WITH_TIME, OFF, _time_unasked), (_EXTRAS_WITHOUT_TIME, ON, _time_missing)):
             rows = np.flatnonzero(deletions & (decoded.extras_size == extras))
-            rows = rows[(self._facts.at(DELETE_TIMES, batch, rows) == asked) & (self._facts.at(EXPIRIES, batch, rows) == OFF)]
+            rows = rows[(self.facts.at(DELETE_TIMES, batch, rows) == asked) & (self.facts.at(EXPIRIES, batch, rows) == OFF)]
             if len(rows):
                 yield Candidates("delete-times-mismatch", rows, words)
         durable = sent & np.isin(code, _DURABLE)
@@ -313,7 +314,7 @@ class Negotiation:
     ) -> Iterator[Candidates]:
         """Messages of a kind for which a fact has a value that it must not have."""
         rows = np.flatnonzero(mask)
-        rows = rows[self._facts.at(fact, batch, rows) == value] if len(rows) else rows
+        rows = rows[self.facts.at(fact, batch, rows) == value] if len(rows) else rows
         if len(rows):
             yield Candidates(rule, rows, words)
 
@@ -323,8 +324,8 @@ class Negotiation:
         if not len(rows):
             return
         is_2_2 = np.isin(batch.decoded.layout[rows], [number for number, name in _MARKERS.items() if name.startswith("v2.2")])
-        is_off = self._facts.at(MARKER_2_2, batch, rows) == OFF
-        wrong = rows[is_off & (is_2_2 | (self._facts.at(SYNC_WRITES, batch, rows) == OFF))]
+        is_off = self.facts.at(MARKER_2_2, batch, rows) == OFF
+        wrong = rows[is_off & (is_2_2 | (self.facts.at(SYNC_WRITES, batch, rows) == OFF))]
         if len(wrong):
             layout = batch.decoded.layout
             yield Candidates("marker-version-not-negotiated", wrong, lambda row: f"marker {_MARKERS[int(layout[row])]} not negotiated")

@@ -6,7 +6,7 @@ from typing import Any
 
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.header import HEADER_SIZE
-from tests.model.plants import EACCESS, EINVAL, LOG, VB, Plants
+from tests.model.plants import EACCESS, EINVAL, ERANGE, ETMPFAIL, LOG, VB, Plants
 from tests.model.producer import CAS
 from tests.model.talk import UUID, Talk
 from tests.model.tape import Said
@@ -90,6 +90,24 @@ def _(talk: Talk) -> Said:
     reply = talk.say(True, "dcp_mutation", "response", opaque=asked.parts["opaque"], status=0)
     talk.failover_log(VB)
     return reply
+
+
+@plant("an event is refused", "consumer-refused")
+def _(talk: Talk) -> Said:
+    asked = talk.stream(VB)
+    talk.snapshot(VB, 0, 3)
+    status = (EINVAL, ERANGE, ETMPFAIL)[talk.dice.below(3)]
+    reply = talk.say(True, "dcp_mutation", "response", opaque=asked.parts["opaque"], status=status)
+    if talk.dice.chance(50):
+        talk.close("server")
+    return reply
+
+
+@plant("a marker is refused", "consumer-refused")
+def _(talk: Talk) -> Said:
+    asked = talk.stream(VB)
+    talk.marker(VB, 0, 3, "memory", *(["ack"] if talk.dice.chance(50) else []))
+    return talk.say(True, "dcp_snapshot_marker", "response", opaque=asked.parts["opaque"], status=EINVAL)
 
 
 @plant("a setting is refused", "control-rejected")

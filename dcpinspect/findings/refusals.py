@@ -1,0 +1,256 @@
+"""Rules about consumers that refuse what a producer sends on a stream: most servers close the connection then.
+
+Which answers they close it for is in kv_engine, ``DcpProducer::handleResponse``: since 6.6 all but success and those by which a consumer
+says that it has no such stream any more, which concern that stream only. Before, only answers to prepares, commits and aborts counted.
+Any answer to a snapshot marker or a vbucket state is taken for an acknowledgement.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.findings.collector import duration, place_of, renumbered_place
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.negotiation import ON, V7_STATUSES, Facts
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.streams import state as s
+from dcpinspect.streams.few import FIRST
+from dcpinspect.streams.links import Link
+from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+
+RULES = (
+    Rule(
+        "consumer-refused",
+        "stream",
+        "error",
+        "a consumer answers a message of a stream with an error; with the close of the connection where that follows",
+        "the stream is not there any more: NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, OPAQUE_NO_MATCH, KEY_ENOENT to a stream end, and without"
+        " v7_dcp_status_codes KEY_EEXISTS and, but to a commit or abort, KEY_ENOENT; ENOMEM to a cache transfer; settings that are not"
+        " known; a message that was not captured, or in which a fault is found",
+        "servers from 6.6 on close the connection at such an answer, those of 6.5 where it is to a prepare, commit or abort: look at why"
+        " the consumer could not take the message",
+    ),
+)
+
+MOST = 1 << 14
+"""Streams and statuses that are remembered at most."""
+REACH = 1 << 16
+"""A message is looked for among so many rows before the answer to it."""
+PATIENCE_NS = 2_000_000_000
+
+_REFUSABLE = np.zeros(256, dtype=np.bool_)
+_REFUSABLE[[*range(Opcode.DCP_STREAM_END, Opcode.DCP_EXPIRATION + 1), Opcode.DCP_SET_VBUCKET_STATE]] = True
+_REFUSABLE[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_REFUSABLE[Opcode.DCP_SEQNO_ACKNOWLEDGED] = False
+_ACKNOWLEDGED = (Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SET_VBUCKET_STATE)
+_NO_STREAM = (Status.SUCCESS, Status.NOT_MY_VBUCKET, Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH)
+_NO_STREAM_BEFORE_V7 = (Status.KEY_EEXISTS, Status.KEY_ENOENT)
+_SEQNOS = ("by_seqno", "end_seqno", "commit_seqno", "abort_seqno")
+_NO_SEQNO = 0
+
+_CHUNKS = 64
+"""Tables of latest messages before they become one."""
+
+R_ROW, R_OFFSET, R_FILE, R_FRAME, R_TIME, R_CONNECTION, R_DIRECTION, R_OPCODE, R_OPAQUE, R_VBUCKET = range(10)
+
+Table = npt.NDArray[np.int64]
+
+_Key = tuple[int, int, int, int]
+"""Connection, opcode, opaque, status of the answer."""
+
+
+@dataclass(slots=True)
+class _Refused:
+    """Answers of one kind about one stream."""
+
+    vbucket: int | None
+    """None: messages of several vbuckets have the opaque."""
+    needs_v7: bool
+    """It is an error only because the connection has the statuses of version 7."""
+    told: list[tuple[Place, Place | None, int]] = field(default_factory=list)
+    """The first ones: the answer, the latest message that it can be about, and the seqno of that."""
+    last: Place | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Messages of streams."""
+
+    table: Table
+    """A column a message."""
+    seqnos: npt.NDArray[np.uint64]
+
+
+class Refusals:
+    """Follows what consumers answer to messages of streams. Memory grows with the streams of which something is refused."""
+
+    def __init__(self) -> None:
+        self._of: dict[_Key, _Refused] = {}
+        self._recent: deque[_Sent] = deque()
+        """Messages of streams in the latest rows."""
+
+    def take(self, batch: MessageBatch, facts: Facts, producers: Rows) -> None:
+        """The next messages. ``facts``: what was negotiated, by now; ``producers``: direction of each connection's producer, or -1."""
+        decoded = batch.decoded
+        of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
+        sent = np.flatnonzero(of_stream & ~decoded.is_response)
+        is_known = batch.vbucket.valid if batch.vbucket.valid is not None else np.ones(len(batch), dtype=np.bool_)
+        by_consumer = producers[batch.connection] == 1 - batch.direction
+        rows = np.flatnonzero(of_stream & decoded.is_response & is_known & by_consumer & ~np.isin(decoded.specific, _NO_STREAM))
+        if len(rows):
+            opcode, status = decoded.opcode[rows], decoded.specific[rows]
+            is_expected = (status == Status.KEY_ENOENT) & (opcode == Opcode.DCP_STREAM_END)
+            is_expected |= (status == Status.ENOMEM) & (opcode == Opcode.DCP_CACHE_TRANSFER)
+            is_no_key = (status == Status.KEY_ENOENT) & np.isin(opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
+            needs_v7 = np.isin(status, _NO_STREAM_BEFORE_V7) & ~is_no_key
+            is_refused = ~is_expected & ((facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
+            before = [*self._recent, _sent(batch, sent)]
+            rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
+            parts = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
+            keys, of = np.unique(np.stack([part[rows].astype(np.int64) for part in parts]), axis=1, return_inverse=True)
+            order = np.argsort(of.reshape(-1), kind="stable")
+            bounds = np.searchsorted(of.reshape(-1)[order], np.arange(keys.shape[1] + 1)).tolist()
+            for low, high in pairwise(bounds):
+                self._refuse(batch, rows[order[low:high]], before, needs_v7=bool(needs_v7[order[low]]))
+        self._remember(batch, sent)
+
+    def _remember(self, batch: MessageBatch, rows: Rows) -> None:
+        least = int(batch.row[-1]) - REACH if len(batch) else 0
+        while self._recent and self._recent[0].table[R_ROW, -1] <= least:
+            self._recent.popleft()
+        rows = rows[batch.row[rows] > least]
+        if len(rows):
+            self._recent.append(_sent(batch, rows))
+        if len(self._recent) > _CHUNKS:
+            table = np.concatenate([one.table for one in self._recent], axis=1)
+            self._recent = deque([_Sent(table, np.concatenate([one.seqnos for one in self._recent]))])
+
+    def _refuse(self, batch: MessageBatch, rows: Rows, before: Sequence[_Sent], *, needs_v7: bool) -> None:
+        """Answers of one key."""
+        decoded, first = batch.decoded, int(rows[0])
+        key = (int(batch.connection[first]), int(decoded.opcode[first]), int(decoded.opaque[first]), int(decoded.specific[first]))
+        refused = self._of.get(key)
+        if refused is None:
+            if len(self._of) >= MOST:
+                return
+            refused = self._of[key] = _Refused(int(batch.vbucket.values[first]), needs_v7)
+        for index in rows[: FIRST - len(refused.told)].tolist():
+            answer = place_of(batch, index)
+            about, seqno, is_shared = _found(before, key, answer.row, 1 - int(batch.direction[index]), batch.request_row.at(index))
+            refused.told.append((answer, about, seqno))
+            refused.vbucket = None if is_shared else refused.vbucket
+        refused.count += len(rows)
+        refused.last = place_of(batch, int(rows[-1]))
+
+    # -- what is known at the end -----------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found; not what only the next messages would need."""
+        return {"refused": self._of}
+
+    def __setstate__(self, found: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc] # there is nothing yet
+        self._of = found["refused"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Refusals], connections: Sequence[Rows]) -> Self:
+        """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        for part, of in zip(parts, connections, strict=True):
+            for (connection, *rest), one in part._of.items():
+                told = [
+                    (renumbered_place(answer, of), None if about is None else renumbered_place(about, of), seqno)
+                    for answer, about, seqno in one.told
+                ]
+                last = None if one.last is None else renumbered_place(one.last, of)
+                whole._of[int(of[connection]), rest[0], rest[1], rest[2]] = replace(one, told=told, last=last)
+        whole._of = dict(sorted(whole._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
+        return whole
+
+    def findings(self, context: Context, faulty: Collection[int], *, is_whole: bool) -> Iterator[Occurrence]:
+        """All occurrences. ``faulty``: rows of messages in which a fault was found: who refuses one of these is right."""
+        for (connection, opcode, _, status), one in self._of.items():
+            link = context.by_number.get(connection)
+            if link is None or any(about is not None and about.row in faulty for _, about, _ in one.told):
+                continue
+            if one.needs_v7 and context.known_until_ns(link, 1 - context.producer(connection)) < one.told[0][0].time_ns:
+                continue  # what the consumer has set may lie in what was lost
+            after_ns = _closed_after_ns(context, link, one) if is_whole and opcode not in _ACKNOWLEDGED else None
+            what = f"answered with {status_name(status)}"
+            if opcode in _ACKNOWLEDGED:
+                what += "; the producer takes any answer to it for an acknowledgement"
+            elif after_ns is not None:
+                side = ("client", "server")[link.closed_by]
+                word = "reset" if link.closed == "rst" else "closed"
+                what += f"; the {side} {word} the connection {duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
+            for number, (answer, about, seqno) in enumerate(one.told):
+                upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
+                yield Occurrence(
+                    "consumer-refused",
+                    "error",
+                    f"{opcode_name(opcode)}{upto} {what}",
+                    connection,
+                    (answer, *([about] if about is not None else [])),
+                    one.vbucket,
+                    cause=status_name(status).replace("_", "-"),
+                    seqnos=(seqno,) if upto else (),
+                    shared=f"{opcode_name(opcode)} {what}",
+                    count=one.count - len(one.told) + 1 if number == len(one.told) - 1 else 1,
+                    last_time_ns=one.last.time_ns if one.last is not None else 0,
+                    closes=connection if after_ns is not None else None,
+                )
+
+
+def _sent(batch: MessageBatch, rows: Rows) -> _Sent:
+    decoded = batch.decoded
+    where = (batch.row, batch.stream_offset, batch.last_file, batch.last_frame, batch.time_ns, batch.connection, batch.direction)
+    columns = [column[rows] for column in where]
+    columns += [column[rows].astype(np.int64) for column in (decoded.opcode, decoded.opaque, decoded.specific)]
+    seqnos = np.full(len(rows), _NO_SEQNO, dtype=np.uint64)
+    for name in _SEQNOS:
+        number = decoded.numbers.get(name)
+        if number is not None:
+            has_it = seqnos == _NO_SEQNO if number.valid is None else (seqnos == _NO_SEQNO) & number.valid[rows]
+            seqnos = np.where(has_it, number.values[rows].astype(np.uint64), seqnos)
+    return _Sent(np.stack(columns), seqnos)
+
+
+def _found(before: Sequence[_Sent], key: _Key, row: int, direction: int, request: int | None) -> tuple[Place | None, int, bool]:
+    """The latest message before a row that an answer can be about, its seqno, and whether it may be about another vbucket's as well.
+
+    ``request``: the row of the message, where it is known.
+    """
+    connection, opcode, opaque, _ = key
+    place, seqno, vbuckets = None, _NO_SEQNO, set()
+    for sent in before:
+        table = sent.table
+        is_it = (table[R_CONNECTION] == connection) & (table[R_OPCODE] == opcode) & (table[R_OPAQUE] == opaque)
+        is_it &= (table[R_DIRECTION] == direction) & (table[R_ROW] < row) & (table[R_ROW] >= row - REACH)
+        at = np.flatnonzero(is_it if request is None else is_it & (table[R_ROW] == request))
+        if len(at):
+            number, offset, file, frame, time_ns = table[:R_CONNECTION, at[-1]].tolist()
+            place = Place(number, connection, DIRECTIONS[direction], offset, file, frame, time_ns)
+            seqno = int(sent.seqnos[at[-1]])
+            vbuckets.update(np.unique(table[R_VBUCKET, at]).tolist())
+    return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (place, seqno, False)
+
+
+def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
+    """How long after one of the answers the producer closed the connection; None where it did not, or too late to be about them."""
+    if link.closed not in ("fin", "rst") or link.closed_by != context.producer(link.number):
+        return None
+    patience_ns = max(PATIENCE_NS, 10 * int(context.tracker.state.connections[link.number, s.C_SLOWEST]))
+    after = [link.closed_ns - place.time_ns for place in (*(answer for answer, _, _ in one.told), one.last) if place is not None]
+    return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)
