@@ -10,6 +10,7 @@ import numpy as np
 from dcpinspect.coverage import Coverage
 from dcpinspect.findings import (
     acknowledged,
+    closing,
     connections,
     ends,
     flow,
@@ -65,6 +66,7 @@ RULES: Mapping[str, Rule] = {
         flow,
         noops,
         connections,
+        closing,
         lint,
     )
     for rule in module.RULES
@@ -219,8 +221,11 @@ class Checker:
             collector.add(occurrence)
             if occurrence.closes is not None and occurrence.rule in self._rules:
                 explained.add(occurrence.closes)
-        for occurrence in connections.findings(context, coverage, self._places, is_whole=is_whole, explained=explained):
+        for occurrence in connections.findings(context, coverage, self._places):
             collector.add(occurrence)
+        if is_whole:
+            for occurrence in closing.findings(context, collector.found(closing.CLOSES), self._tracker.noops, explained):
+                collector.add(occurrence)
         for verdict in self._verdicts(context) if is_whole else ():
             if verdict.says == "FAIL":
                 collector.add(verdict.occurrence)

@@ -1,6 +1,7 @@
 """Occurrences put together: one finding for one thing, however often and on however many vbuckets it happened.
 
-Memory grows with (rule, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are kept.
+Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are
+kept.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ MOST_ADVICE = 3
 MANY_VBUCKETS = 4
 """From so many vbuckets on, what they share is one finding."""
 
-Key = tuple[str, str | None, int, int | None, int | None]
-"""Rule, cause, connection, vbucket, stream-id."""
+Key = tuple[str, Severity, str | None, int, int | None, int | None]
+"""Rule, severity, cause, connection, vbucket, stream-id."""
 
 _VBUCKETLESS = np.zeros(256, dtype=np.bool_)
 _VBUCKETLESS[:] = True
@@ -57,12 +58,16 @@ class _Heap:
     last: tuple[Place, ...] = ()
     count: int = 0
     last_time_ns: int = 0
+    advice: dict[str | None, Place | None] = field(default_factory=dict)
+    """What to do, and the message that first led to it; one more than are named tells that there are too many."""
 
     def add(self, occurrence: Occurrence) -> None:
         if len(self.shown) < SHOWN:
             self.shown.append(occurrence.places)
         else:
             self.last = occurrence.places
+        if len(self.advice) <= MOST_ADVICE:
+            self.advice.setdefault(occurrence.next, next(iter(occurrence.places), None))
         self.count += occurrence.count
         times = [place.time_ns for place in occurrence.places]
         self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
@@ -76,7 +81,8 @@ class _Heap:
         if not shown:
             return None
         left = len(shown) if is_last_out else self.count - len(self.shown) + len(shown)
-        return replace(self, shown=shown, last=() if is_last_out else self.last, count=left)
+        advice = {what: place for what, place in self.advice.items() if place is None or not is_out(place)}
+        return replace(self, shown=shown, last=() if is_last_out else self.last, count=left, advice=advice)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -111,7 +117,7 @@ class Collector:
         """One occurrence."""
         if occurrence.rule not in self._rules:
             return
-        key = (occurrence.rule, occurrence.cause, occurrence.connection, occurrence.vbucket, occurrence.sid)
+        key = (occurrence.rule, occurrence.severity, occurrence.cause, occurrence.connection, occurrence.vbucket, occurrence.sid)
         heap = self._heaps.get(key)
         if heap is None:
             heap = self._heaps[key] = _Heap(occurrence)
@@ -124,10 +130,13 @@ class Collector:
             if candidates.rule in self._rules and len(candidates.rows):
                 by_rule.setdefault(candidates.rule, []).append(candidates)
         for name, several in by_rule.items():
-            self._add_rows(batch, self._rules[name], several)
+            rule = self._rules[name]
+            for severity in {candidates.severity or rule.severity: None for candidates in several}:
+                same = [candidates for candidates in several if (candidates.severity or rule.severity) == severity]
+                self._add_rows(batch, rule, severity, same)
 
-    def _add_rows(self, batch: MessageBatch, rule: Rule, several: Sequence[Candidates]) -> None:
-        """What one rule found, in order of rows wherever it was found, so that nothing depends on batches."""
+    def _add_rows(self, batch: MessageBatch, rule: Rule, severity: Severity, several: Sequence[Candidates]) -> None:
+        """What one rule found of one severity, in order of rows wherever it was found, so that nothing depends on batches."""
         rows = np.concatenate([found.rows for found in several])
         source = np.repeat(np.arange(len(several)), [len(found.rows) for found in several])
         if len(several) > 1:
@@ -141,12 +150,14 @@ class Collector:
         bounds = np.searchsorted(inverse.reshape(-1)[order], np.arange(keys.shape[1] + 1))
         for number in range(keys.shape[1]):
             mine = order[bounds[number] : bounds[number + 1]]
-            self._add_same(batch, rule, several, source[mine], rows[mine], keys[:, number].tolist())
+            self._add_same(batch, rule, severity, several, source[mine], rows[mine], keys[:, number].tolist())
 
-    def _add_same(self, batch: MessageBatch, rule: Rule, several: Sequence[Candidates], source: Rows, rows: Rows, key: list[int]) -> None:
+    def _add_same(
+        self, batch: MessageBatch, rule: Rule, severity: Severity, several: Sequence[Candidates], source: Rows, rows: Rows, key: list[int]
+    ) -> None:
         """The rows of one key; ``source``: which of ``several`` found each of them."""
         connection, vbucket, sid = key
-        known = self._heaps.get((rule.id, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None))
+        known = self._heaps.get((rule.id, severity, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None))
         room = SHOWN - (len(known.shown) if known is not None else 0)
         chosen = list(range(min(max(room, 0), len(rows))))
         if len(rows) > len(chosen):
@@ -155,7 +166,7 @@ class Collector:
             row, found, is_last = int(rows[place]), several[int(source[place])], place == chosen[-1]
             occurrence = Occurrence(
                 rule.id,
-                found.severity or rule.severity,
+                severity,
                 self._words(batch, found, row),
                 connection,
                 (place_of(batch, row), *(found.others(row) if found.others is not None else ())),
@@ -188,12 +199,13 @@ class Collector:
         """
         whole = cls(rules)
         for part, of in zip(parts, connections, strict=True):
-            for (rule, cause, connection, vbucket, sid), heap in part._heaps.items():
+            for (rule, severity, cause, connection, vbucket, sid), heap in part._heaps.items():
                 number = int(of[connection])
+                advice = {what: None if place is None else renumbered_place(place, of) for what, place in heap.advice.items()}
                 first = replace(heap.first, connection=number, places=renumbered_places(heap.first.places, of))
                 shown = [renumbered_places(places, of) for places in heap.shown]
-                whole._heaps[rule, cause, number, vbucket, sid] = replace(
-                    heap, first=first, shown=shown, last=renumbered_places(heap.last, of)
+                whole._heaps[rule, severity, cause, number, vbucket, sid] = replace(
+                    heap, first=first, shown=shown, last=renumbered_places(heap.last, of), advice=advice
                 )
         return whole
 
@@ -204,7 +216,9 @@ class Collector:
     def only(self, rules: Mapping[str, Rule]) -> Collector:
         """A collector of these rules that goes on by itself."""
         other = Collector(rules)
-        other._heaps = {key: replace(heap, shown=list(heap.shown)) for key, heap in self._heaps.items() if key[0] in rules}
+        other._heaps = {
+            key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice)) for key, heap in self._heaps.items() if key[0] in rules
+        }
         return other
 
     def doubt(self, rules: Collection[str], spans: Mapping[int, Sequence[tuple[int, int]]]) -> None:
@@ -220,7 +234,7 @@ class Collector:
     def soften(self, rule: str, places: Collection[tuple[int, int | None]]) -> None:
         """Makes notes of a rule's warnings on these connections and vbuckets."""
         for key, heap in self._heaps.items():
-            if key[0] == rule and (key[2], key[3]) in places and heap.first.severity == "warning":
+            if key[0] == rule and (key[3], key[4]) in places and heap.first.severity == "warning":
                 self._heaps[key] = replace(heap, first=replace(heap.first, severity="note"))
 
     def drop(self, rule: str, connections: Collection[int]) -> None:
@@ -228,13 +242,17 @@ class Collector:
         self._heaps = {
             key: heap
             for key, heap in self._heaps.items()
-            if key[0] != rule or key[2] not in connections or heap.first.severity != "warning"
+            if key[0] != rule or key[3] not in connections or heap.first.severity != "warning"
         }
 
     def offenders(self) -> set[int]:
         """Rows of the messages that anything worse than a note was found in."""
         worse = [heap for heap in self._heaps.values() if heap.first.severity != "note"]
         return {places[0].row for heap in worse for places in (*heap.shown, heap.last) if places}
+
+    def found(self, rules: Collection[str]) -> list[Finding]:
+        """What these rules have found by now, vbucket by vbucket, whether another rule silences it or not."""
+        return [self._one(heap) for key, heap in self._heaps.items() if key[0] in rules]
 
     def findings(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
@@ -284,7 +302,7 @@ class Collector:
             severity=first.severity,
             cause=first.cause,
             message=first.message,
-            next=first.next or self._rules[first.rule].next,
+            next=self._next([heap]) or self._rules[first.rule].next,
             connections=(first.connection,),
             vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
             sid=first.sid,
@@ -297,13 +315,21 @@ class Collector:
 
     @staticmethod
     def _next(heaps: list[_Heap]) -> str | None:
-        """What to do, vbucket by vbucket where it differs; None where it differs too much, or the rule says it."""
-        by_next: dict[str | None, list[int]] = {}
+        """What to do, vbucket by vbucket and row by row where it differs; None where it differs too much, or the rule says it."""
+        found: dict[tuple[str | None, str], list[int]] = {}
         for heap in heaps:
-            by_next.setdefault(heap.first.next, []).append(heap.first.vbucket or 0)
-        if len(by_next) == 1 or None in by_next or len(by_next) > MOST_ADVICE:
-            return next(iter(by_next)) if len(by_next) == 1 else None
-        return "; ".join(f"vb {ranges(sorted(set(vbuckets)))}: {advice}" for advice, vbuckets in by_next.items())
+            for what, place in heap.advice.items():
+                row = f"row {place.row}" if place is not None and len(heap.advice) > 1 else ""
+                found.setdefault((what, row), []).append(heap.first.vbucket or 0)
+        different = {what for what, _ in found}
+        if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
+            return different.pop() if len(different) == 1 else None
+        parts = []
+        for (what, row), vbuckets in found.items():
+            where = f"vb {ranges(sorted(set(vbuckets)))}" if len(heaps) > 1 else ""
+            label = ", ".join(filter(None, (where, row)))
+            parts.append(f"{label}: {what}" if label else f"{what}")
+        return "; ".join(parts)
 
     def _many(self, heaps: list[_Heap]) -> Finding:
         heaps = sorted(heaps, key=lambda heap: heap.places[:1])

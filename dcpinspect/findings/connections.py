@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.findings.context import Context
@@ -17,7 +15,6 @@ from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
-from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 
@@ -38,15 +35,6 @@ RULES = (
         "a setting is asked for that nobody described",
         "",
         "look for a spelling mistake, or a newer server",
-    ),
-    Rule(
-        "connection-closed",
-        "session",
-        "note",
-        "a connection is closed while streams are open",
-        "",
-        "look at who closed it, and at what it was told just before",
-        ("by-client", "by-server", "reset"),
     ),
     Rule(
         "capture-hole",
@@ -78,17 +66,10 @@ RULES = (
 )
 
 
-def findings(
-    context: Context, coverage: Coverage, places: Mapping[int, Place], *, is_whole: bool, explained: Collection[int] = ()
-) -> Iterator[Occurrence]:
-    """All occurrences. ``places``: where the messages of a session were, by row. ``is_whole``: all messages were taken.
-
-    ``explained``: connections of which another rule says why they were closed.
-    """
+def findings(context: Context, coverage: Coverage, places: Mapping[int, Place]) -> Iterator[Occurrence]:
+    """All occurrences. ``places``: where the messages of a session were, by row."""
     for link in context.links:
         yield from _session(context, link, places)
-        if is_whole and link.number not in explained:
-            yield from _closed(context, link)
         if not link.has_handshake:
             yield _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown")
         for direction, name in enumerate(("c2s", "s2c")):
@@ -134,20 +115,6 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
 
 def _known(places: Mapping[int, Place], row: int) -> list[Place]:
     return [places[row]] if row in places else []
-
-
-def _closed(context: Context, link: Link) -> Iterator[Occurrence]:
-    if link.closed not in ("fin", "rst"):
-        return
-    streams = context.streams[context.streams[:, s.S_CONNECTION] == link.number]
-    runs = streams[(streams[:, s.S_STATE] >= w.ACCEPTED) & (streams[:, s.S_STATE] <= w.STREAMING)]
-    if not len(runs):
-        return
-    latest = context.place(runs[np.argmax(runs[:, s.S_LATEST + s.AT_ROW])], s.S_LATEST)
-    side = "client" if link.closed_by == 0 else "server"
-    cause = "reset" if link.closed == "rst" else f"by-{side}"
-    message = f"{'reset' if link.closed == 'rst' else 'closed'} by the {side} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
-    yield _of("connection-closed", link.number, message, *([latest] if latest is not None else []), cause=cause)
 
 
 def _loss(context: Context, connection: int, direction: int) -> list[Place]:

@@ -95,8 +95,16 @@ def findings(context: Context) -> Iterator[Occurrence]:
         ended = [number for number in numbers if _ended_for_rollback(context, number)]
         if len(rolled) > 1 or len(ended) > 1:
             in_order = InOrder(numbers)
-            yield from _loop(context, in_order, rolled)
+            yield from (_of_loop(context, in_order, rounds) for rounds in _loops(context, in_order, rolled))
             yield from _end_loop(context, in_order, ended)
+
+
+def loops(context: Context) -> Iterator[Sequence[int]]:
+    """The stream requests of each rollback-loop."""
+    for numbers in context.of_client.values():
+        rolled = [number for number in numbers if _is_rollback(context, number)]
+        if len(rolled) > 1:
+            yield from _loops(context, InOrder(numbers), rolled)
 
 
 def _is_rollback(context: Context, number: int) -> bool:
@@ -215,14 +223,14 @@ class InOrder:
         return self.numbers[self.places[before] + 1 : self.places[number]]
 
 
-def _loop(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Occurrence]:
+def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Sequence[int]]:
     rounds = list(rolled[:1])
     for number in [*rolled[1:], None]:
         if number is not None and _is_again(context, in_order, rounds[-1], number):
             rounds.append(number)
             continue
         if _is_loop(context, in_order, rounds):
-            yield _of_loop(context, in_order, rounds)
+            yield rounds
         rounds = [number] if number is not None else []
 
 

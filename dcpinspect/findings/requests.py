@@ -9,6 +9,7 @@ import numpy as np
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import FROM_LATEST, TO_AN_END, Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.history import loops
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.message import Severity
@@ -69,9 +70,9 @@ RULES = (
         "rollback",
         "stream",
         "warning",
-        "a stream request is answered with a rollback",
+        "a stream request is answered with a rollback; a note where the client went back as it was told, and is in no rollback-loop",
         "",
-        "discard what is above the rollback seqno and resume there",
+        "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has the request that works for each",
         CAUSES,
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
         is_told_once=True,
@@ -131,18 +132,21 @@ _AFTER_END = {
     "lost-privileges": "give the user its privileges back first: until then, what it asks for is refused",
 }
 """What to do when a stream ended for a reason."""
+_FOLLOWED = "nothing is left to do: the client asked again as it was told"
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
 
 def findings(context: Context) -> Iterator[Occurrence]:
     """All occurrences, client by client, in the order of the requests."""
-    clients = Clients(context)
+    clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
     for numbers in context.of_client.values():
         for place, number in enumerate(numbers):
             row = context.streams[number]
             if row[s.S_FORM] and row[s.S_ANSWER] in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
                 yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :])
+                if row[s.S_ANSWER] == w.A_ROLLBACK:
+                    yield _rolled_back(context, number, None if number in looping else _followed(context, number, numbers[place + 1 :]))
             yield from _ended(context, number)
 
 
@@ -152,7 +156,6 @@ def _answered(context: Context, clients: Clients, number: int, before: Sequence[
     if bad is not None:
         yield bad
     if row[s.S_ANSWER] == w.A_ROLLBACK:
-        yield _rolled_back(context, number)
         not_honoured = _not_honoured(context, clients, number, after)
         if not_honoured is not None:
             yield not_honoured
@@ -259,7 +262,33 @@ def _is_open(context: Context, number: int) -> bool:
     return w.ACCEPTED <= int(context.streams[number, s.S_STATE]) <= w.CLOSING
 
 
-def _rolled_back(context: Context, number: int) -> Occurrence:
+def _next_request(context: Context, number: int, after: Sequence[int]) -> int | None:
+    """What the client asked for next, once it was told of a rollback; ``after``: its later streams of the vbucket."""
+    told_ns = int(context.streams[number, s.S_ANSWERED + s.AT_TIME])
+    return next((one for one in after if context.streams[one, s.S_OPENED + s.AT_TIME] >= told_ns), None)
+
+
+def _followed(context: Context, number: int, after: Sequence[int]) -> int | None:
+    """The request by which the client did what a rollback asks for: one that would work, or that worked, from no higher."""
+    row, origins = context.streams[number], context.logs.origins
+    bucket = origins[int(row[s.S_CONNECTION])][1]
+    again = _next_request(context, number, [one for one in after if origins[int(context.streams[one, s.S_CONNECTION])][1] == bucket])
+    if again is None or row[s.S_ROLLBACK] == s.UNREAD_SEQNO:
+        return None
+    other = context.streams[again]
+    if not other[s.S_FORM] or other[s.S_START] > row[s.S_ROLLBACK] or int(other[s.S_FLAGS]) & FROM_LATEST:
+        return None
+    if other[s.S_ANSWER] == w.A_ACCEPTED:
+        return again
+    found = context.rollbacks.of(number)
+    start, low, high = (plain(other[column]) for column in (s.S_START, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END))
+    is_range = other[s.S_FORM] != 1 or (low, high) in ((found.to, found.to), found.snapshot)
+    is_uuid = found.resume_uuid is not None and int(other[s.S_UUID]) & ENDLESS == found.resume_uuid
+    return again if start == found.to and is_range and is_uuid else None
+
+
+def _rolled_back(context: Context, number: int, followed: int | None) -> Occurrence:
+    """``followed``: the request by which the client did as it was told; None where it did not, or nobody knows."""
     row = context.streams[number]
     if row[s.S_ROLLBACK] == s.UNREAD_SEQNO:
         start = plain(row[s.S_START])
@@ -278,16 +307,18 @@ def _rolled_back(context: Context, number: int) -> Occurrence:
     found = context.rollbacks.of(number)
     start, to = found.asked.start, found.to
     uuid = "the newest uuid of the log that began at or below it" if found.resume_uuid is None else f"uuid 0x{found.resume_uuid:016x}"
+    told = f"asked {start}, told {to}: {found.why.text}"
+    again = context.request(followed) if followed is not None else None
     return occurrence(
         context,
         number,
         "rollback",
-        "warning",
-        f"asked {start}, told {to}: {found.why.text}",
-        (context.request(number), context.answer(number), context.log_place(found.log) if found.log is not None else None),
+        "warning" if again is None else "note",
+        told if again is None else f"{told}; followed in row {again.row}",
+        (context.request(number), context.answer(number), again, context.log_place(found.log) if found.log is not None else None),
         cause=found.why.cause,
-        shared=f"rolled back: {found.why.shared}",
-        next_=f"discard what is above {to}, resume at {to} with {uuid}",
+        shared=f"rolled back{'' if again is None else ', and followed'}: {found.why.shared}",
+        next_=f"discard what is above {to}, resume at {to} with {uuid}" if again is None else _FOLLOWED,
         seqnos=(start, to),
     )
 
@@ -295,7 +326,7 @@ def _rolled_back(context: Context, number: int) -> Occurrence:
 def _not_honoured(context: Context, clients: Clients, number: int, after: Sequence[int]) -> Occurrence | None:
     row = context.streams[number]
     told_ns = int(row[s.S_ANSWERED + s.AT_TIME])
-    again = next((one for one in after if context.streams[one, s.S_OPENED + s.AT_TIME] >= told_ns), None)
+    again = _next_request(context, number, after)
     if again is None or not context.streams[again, s.S_FORM]:  # a stream whose request is missing was accepted
         return None
     other = context.streams[again]

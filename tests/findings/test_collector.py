@@ -10,6 +10,7 @@ from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, duration
 from dcpinspect.findings.finding import Occurrence, Place, ranges
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.message import Severity
 from tests.damage import PORT, batches
 from tests.streams.told import opened, packets
 
@@ -20,8 +21,10 @@ def place(row: int) -> Place:
     return Place(row, 1, "s2c", 100 * row, 0, row, 1_000 * row)
 
 
-def once(rule: str, row: int, vbucket: int | None = 7, cause: str | None = None) -> Occurrence:
-    return Occurrence(rule, "warning", f"at {row}", 1, (place(row),), vbucket, cause=cause)
+def once(
+    rule: str, row: int, vbucket: int | None = 7, cause: str | None = None, severity: Severity = "warning", next_: str | None = None
+) -> Occurrence:
+    return Occurrence(rule, severity, f"at {row}", 1, (place(row),), vbucket, cause=cause, next=next_)
 
 
 def collected(*occurrences: Occurrence) -> Collector:
@@ -40,6 +43,40 @@ def test_the_first_three_and_the_last_are_kept() -> None:
 def test_causes_and_vbuckets_are_told_apart() -> None:
     found = collected(once("broad", 1), once("broad", 2, cause="x"), once("broad", 3, 8), once("broad", 4, None)).findings({})
     assert [(one.cause, one.vbuckets) for one in found] == [(None, (7,)), ("x", (7,)), (None, (8,)), (None, ())]
+
+
+def test_what_is_worse_is_another_finding() -> None:
+    found = collected(once("broad", 1, severity="note"), once("broad", 2), once("broad", 3, severity="note")).findings({})
+    assert [(one.severity, [each.row for each in one.places], one.count) for one in found] == [("warning", [2], 1), ("note", [1, 3], 2)]
+
+
+@pytest.mark.parametrize(
+    ("advice", "expected"),
+    [
+        (["do a", "do a"], "do a"),
+        (["do a", "do b", "do a"], "row 1: do a; row 2: do b"),
+        (["do a", "do b", "do c", "do d"], "do something"),
+        (["do a", None], "do something"),
+    ],
+)
+def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(advice: list[str | None], expected: str) -> None:
+    (found,) = collected(*(once("broad", row, next_=one) for row, one in enumerate(advice, 1))).findings({})
+    assert (found.next, found.count) == (expected, len(advice))
+
+
+def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
+    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True)
+    collector = Collector({"broad": rule})
+    for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
+        collector.add(once("broad", row, vbucket, next_=what))
+    (found,) = collector.findings({})
+    assert found.next == "vb 7, row 1: do a; vb 7, row 3: do c; vb 8: do b"
+
+
+def test_advice_for_what_another_rule_speaks_of_is_not_given() -> None:
+    told = (once("broad", 1, next_="do a"), once("broad", 2, next_="do b"), once("narrow", 2))
+    found = [one for one in collected(*told).findings({"narrow": ("broad",)}) if one.rule == "broad"]
+    assert [one.next for one in found] == ["do a"]
 
 
 def test_from_four_vbuckets_on_they_are_one() -> None:
@@ -105,6 +142,17 @@ def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_eac
     (one,) = collector.findings({})
     assert one.message == f"told on {count} vbuckets in 0 us: 7–{6 + count}"
     assert (one.next, one.vbuckets) == (expected, tuple(range(7, 7 + count)))
+
+
+def test_what_one_rule_found_of_two_severities_in_a_batch_is_two_findings() -> None:
+    batch = Engine(["told.pcap"], ports=(PORT,)).feed(next(batches(packets(opened()))))
+    assert batch is not None
+    collector = Collector(RULES)
+    bad = Candidates("broad", np.array([0, 1, 2, 3]), lambda row: f"bad {row}", severity="error")
+    mild = Candidates("broad", np.array([1, 3]), lambda row: f"mild {row}")
+    collector.add_batch(batch, [mild, bad])
+    found = [(one.severity, one.message, one.count, [place.row for place in one.places]) for one in collector.findings({})]
+    assert found == [("error", "bad 0", 4, [1, 2, 3, 4]), ("warning", "mild 1", 2, [2, 4])]
 
 
 def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:

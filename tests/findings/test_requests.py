@@ -123,14 +123,150 @@ def test_a_manifest_ahead_of_the_servers() -> None:
     assert [one.rule for one in warnings(talk)] == ["manifest-ahead"]
 
 
-def test_a_rollback_says_why_and_what_would_work() -> None:
+def rolled_back(*, to: int = 100, **request: Any) -> Told:
+    """A client that is ahead of the newest branch, by a log that it was sent."""
     talk = opened()
-    talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
-    talk.stream(7, start=100, snapshot=(100, 100), uuid=NEW, log=LOG)
-    (found,) = warnings(talk)
+    talk.failover_log(7, LOG)
+    asked: dict[str, Any] = {"start": 150, "snapshot": (150, 150), "uuid": OLD} | request
+    talk.stream(7, rollback=to, **asked)
+    return talk
+
+
+def rollbacks(*talks: Told) -> list[Finding]:
+    return [one for one in findings(*talks) if one.rule == "rollback"]
+
+
+def test_a_rollback_says_why_and_what_would_work() -> None:
+    (found,) = warnings(rolled_back())
     assert (found.rule, found.cause) == ("rollback", "leading-consumer")
     assert found.next == f"discard what is above 100, resume at 100 with uuid 0x{NEW:016x}"
     assert found.seqnos == (150, 100)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"start": 100, "snapshot": (100, 100), "uuid": NEW},
+        {"start": 100, "snapshot": (100, 100), "uuid": NEW, "status": Status.ETMPFAIL},
+        {"start": 100, "snapshot": (100, 100), "uuid": NEW, "rollback": 50},
+        {"start": 100, "snapshot": (90, 110), "uuid": OLD},
+        {"start": 0},
+    ],
+    ids=["as advised", "as advised, and refused", "as advised, and rolled back further", "in another way that works", "from 0"],
+)
+def test_a_rollback_that_the_client_followed_is_a_note(again: dict[str, Any]) -> None:
+    talk = rolled_back()
+    talk.stream(7, log=LOG, **again)
+    found = rollbacks(talk)[-1]
+    assert (found.severity, found.cause, found.seqnos) == ("note", "leading-consumer", (150, 100))
+    request = found.places[2]
+    assert found.message.startswith("asked 150, told 100: ")
+    assert found.message.endswith(f"; followed in row {request.row}")
+    assert (request.direction, request.row) == ("c2s", found.places[1].row + 1)
+    assert found.next.startswith("nothing is left to do")
+
+
+def test_on_another_connection_as_well() -> None:
+    second = opened(port=50_001)
+    second.stream(7, start=100, uuid=NEW, log=LOG)
+    assert [one.severity for one in rollbacks(rolled_back(), second)] == ["note"]
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"start": 120, "uuid": NEW, "snapshot": (120, 120)},
+        {"start": 100, "snapshot": (100, 100), "uuid": OLD, "rollback": 0},
+        {"start": 100, "snapshot": (90, 110), "uuid": NEW, "rollback": 90},
+        {"start": 100, "snapshot": (100, 100), "uuid": OLD, "status": Status.ETMPFAIL},
+        {"start": 0, "flags": ["from-latest"]},
+    ],
+    ids=["from above it", "with another uuid", "with a wider snapshot", "with another uuid, and refused", "from the latest"],
+)
+def test_a_rollback_that_is_not_followed_stays_open(again: dict[str, Any]) -> None:
+    talk = rolled_back()
+    talk.stream(7, log=LOG, **again)
+    assert rollbacks(talk)[0].severity == "warning"
+    assert rollbacks(talk)[0].next.startswith("discard what is above 100")
+
+
+def test_another_clients_request_follows_nothing() -> None:
+    second = opened("stranger:1", port=50_001)
+    second.stream(7, start=100, uuid=NEW, log=LOG)
+    assert [one.severity for one in rollbacks(rolled_back(), second)] == ["warning"]
+
+
+def test_nor_does_one_for_another_bucket() -> None:
+    talks = [Told("test:1", port=port) for port in (50_000, 50_001)]
+    for talk, bucket in zip(talks, ("beer", "travel"), strict=True):
+        talk.hello("test/1.0", "JSON", "Collections")
+        talk.select_bucket(bucket)
+        talk.open("test:1", "producer")
+    talks[0].failover_log(7, LOG)
+    talks[0].stream(7, start=150, uuid=OLD, rollback=100)
+    talks[1].stream(7, start=100, uuid=NEW, log=LOG)
+    assert [one.severity for one in rollbacks(*talks)] == ["warning"]
+
+
+def test_a_request_that_was_under_way_follows_nothing() -> None:
+    talk = opened()
+    talk.failover_log(7, LOG)
+    first = talk.stream_request(7, 40, start=150, uuid=OLD)
+    second = talk.stream_request(7, 41, start=100, uuid=NEW, waits=False)
+    talk.stream_answer(first, rollback=100)
+    talk.stream_answer(second, log=LOG)
+    assert [one.severity for one in rollbacks(talk)] == ["warning"]
+
+
+def test_whether_it_was_followed_in_a_hole_nobody_knows() -> None:
+    talk = rolled_back()
+    with talk.lost():
+        talk.stream(7, start=100, uuid=NEW, log=LOG)
+    talk.noop()
+    assert [one.severity for one in rollbacks(talk)] == ["warning"]
+
+
+def test_rollbacks_in_a_loop_stay_open_though_each_was_followed() -> None:
+    talk = rolled_back()
+    for _ in range(2):
+        stream = talk.stream(7, start=100, uuid=NEW, log=LOG)
+        stream.snapshot(100, 150, "memory")
+        stream.mutation(150, "k")
+        stream.end("disconnected")
+        talk.stream(7, start=150, snapshot=(150, 150), uuid=OLD, rollback=100)
+    talk.stream(7, start=100, uuid=NEW, log=LOG)
+    assert "rollback-loop" in {one.rule for one in findings(talk)}
+    assert [(one.severity, one.count) for one in rollbacks(talk)] == [("warning", 3)]
+
+
+def test_rollbacks_that_were_followed_are_told_apart_from_those_that_were_not() -> None:
+    talk = opened()
+    for vbucket in range(6):
+        talk.failover_log(vbucket, LOG)
+        talk.stream(vbucket, start=150, uuid=OLD, rollback=100)
+        if vbucket % 2:
+            talk.stream(vbucket, start=100, uuid=NEW, log=LOG)
+    found = {one.severity: one for one in rollbacks(talk)}
+    assert {severity: one.vbuckets for severity, one in found.items()} == {"warning": (0, 2, 4), "note": (1, 3, 5)}
+    assert found["note"].message.startswith("rolled back, and followed: the consumer is ahead of the branch point")
+    assert found["note"].next.startswith("nothing is left to do")
+
+
+def test_rollbacks_of_one_vbucket_say_each_where_to_resume() -> None:
+    talk = opened()
+    talk.failover_log(7, LOG)
+    talk.stream(7, start=150, uuid=OLD, rollback=100)
+    talk.stream(7, start=130, uuid=NEW, rollback=70)
+    talk.stream(7, start=130, uuid=NEW, rollback=60)
+    leading = next(one for one in rollbacks(talk) if one.cause == "leading-consumer")
+    rows = [place.row for place in leading.places if place.direction == "c2s"]
+    assert leading.count == 3
+    asked = dict.fromkeys(place.row for place in leading.places)
+    assert leading.next.split("; ") == [
+        f"row {row}: discard what is above {to}, resume at {to} with uuid 0x{uuid:016x}"
+        for row, to, uuid in zip(rows, (100, 70, 60), (NEW, OLD, OLD), strict=False)
+    ]
+    assert set(rows) <= set(asked)
 
 
 def test_a_rollback_that_the_client_does_not_follow() -> None:
@@ -199,7 +335,7 @@ def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:
     stream = talk.stream(7, start=0, end=0, log=[(OLD, 0)])
     stream.end()
     rules = {one.rule: one for one in warnings(talk)}
-    assert set(rules) == {"rollback", "end-zero-reopen"}
+    assert set(rules) == {"end-zero-reopen"}
     assert rules["end-zero-reopen"].message == "reopened with end 0 after a rollback: ended after 0 items"
 
 

@@ -1,0 +1,115 @@
+"""Connections that are closed under their streams, and what was found before that makes servers close one.
+
+What a server closes for is known from kv_engine: daemon/connection_libevent.cc closes where a header has no legal magic, where its lengths
+do not fit together, and above the greatest size of a packet; engines/ep/src/dcp/connhandler.cc where a command is not for the role that
+the connection has; engines/ep/src/dcp/producer.cc where a noop is answered with another opaque, and where nothing comes while noops are on.
+Everything else it answers with a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import numpy as np
+
+from dcpinspect.findings.clients import PATIENCE_NS
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.finding import Finding, Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.streams import noops as n
+from dcpinspect.streams import state as s
+from dcpinspect.streams import words as w
+from dcpinspect.streams.connections import noop_interval
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.noops import Noops
+
+RULES = (
+    Rule(
+        "connection-closed",
+        "session",
+        "note",
+        "a connection is closed while streams are open; where the server closes it for what another rule speaks of, it names that rule",
+        "",
+        "look at who closed it, and at what it was told just before",
+        ("by-client", "by-server", "reset"),
+    ),
+)
+
+CLIENT, SERVER = 0, 1
+"""Directions, and the sides that send in them."""
+
+AT_ONCE, UNANSWERED, SILENT = range(3)
+CLOSES: Mapping[str, int] = {
+    "bad-magic": AT_ONCE,
+    "oversized-body": AT_ONCE,
+    "length-mismatch": AT_ONCE,
+    "role-violation": AT_ONCE,
+    "noop-opaque": UNANSWERED,
+    "noop-unanswered": SILENT,
+}
+"""Rules whose faults make a server close the connection: at once; or while it still waits for the right answer to a noop; or once it has
+waited for an answer, and the client said nothing else, for as long as noops are apart."""
+
+
+def findings(context: Context, found: Iterable[Finding], noops: Noops | None, explained: Collection[int]) -> Iterator[Occurrence]:
+    """All occurrences. ``found``: what these rules found; ``explained``: connections of which another rule says why they were closed."""
+    faults: dict[int, list[Finding]] = {}
+    for one in found:
+        faults.setdefault(one.connections[0], []).append(one)
+    for link in context.links:
+        if link.number not in explained:
+            yield from _closed(context, link, faults.get(link.number, ()), noops)
+
+
+def _closed(context: Context, link: Link, faults: Iterable[Finding], noops: Noops | None) -> Iterator[Occurrence]:
+    if link.closed not in ("fin", "rst"):
+        return
+    streams = context.streams[context.streams[:, s.S_CONNECTION] == link.number]
+    runs = streams[(streams[:, s.S_STATE] >= w.ACCEPTED) & (streams[:, s.S_STATE] <= w.STREAMING)]
+    if not len(runs):
+        return
+    latest = context.place(runs[np.argmax(runs[:, s.S_LATEST + s.AT_ROW])], s.S_LATEST)
+    side = "client" if link.closed_by == CLIENT else "server"
+    cause = "reset" if link.closed == "rst" else f"by-{side}"
+    message = f"{'reset' if link.closed == 'rst' else 'closed'} by the {side} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
+    places, next_ = [latest] if latest is not None else [], None
+    why = _why(context, link, faults, noops) if link.closed_by == SERVER else None
+    if why is not None:
+        fault, place = why
+        message += f", after {fault.rule}" + (f" (row {place.row})" if place is not None else "")
+        places += [place] if place is not None else []
+        next_ = f"servers close for {fault.rule}: {fault.next}"
+    yield Occurrence("connection-closed", "note", message, link.number, tuple(dict.fromkeys(places)), cause=cause, next=next_)
+
+
+def _why(context: Context, link: Link, faults: Iterable[Finding], noops: Noops | None) -> tuple[Finding, Place | None] | None:
+    """The latest fault for which the server closed a connection, and the message that shows it, if there is one."""
+    known = []
+    for fault in faults:
+        of = "s2c" if CLOSES[fault.rule] == SILENT else "c2s"
+        place = max((place for place in fault.places if place.direction == of), key=lambda place: place.row, default=None)
+        if _is_why(context, link, fault, place, noops):
+            known.append((fault, place))
+    return max(known, key=lambda one: one[1].row if one[1] is not None else link.closed_packet, default=None)
+
+
+def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, noops: Noops | None) -> bool:
+    kind = CLOSES[fault.rule]
+    if kind == AT_ONCE:
+        if place is None:  # all that the client sent after its last message was no message
+            return fault.cause == "c2s" and not fault.places
+        return 0 <= link.closed_ns - _time_ns(context, place) <= PATIENCE_NS
+    if noops is None or place is None:
+        return False
+    peer = noops.peers[link.number]
+    if kind == UNANSWERED:
+        return bool(peer[n.P_IS_WAITING] or (peer[n.P_OPEN] and peer[n.P_VAGUE]))
+    interval = noop_interval(context.session(link.number))
+    is_over = interval is not None and link.closed_ns - max(place.time_ns, int(peer[n.P_CONSUMER_TIME])) >= interval * 1e9
+    return fault.severity == "error" and is_over
+
+
+def _time_ns(context: Context, place: Place) -> int:
+    """The time of a message, which a place behind a loss does not keep."""
+    losses = context.tracker.state.rows(s.N_LOSSES)
+    return place.time_ns or int(losses[losses[:, s.L_AFTER_ROW] == place.row, s.L_AFTER_TIME].max(initial=0))

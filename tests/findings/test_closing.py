@@ -1,0 +1,231 @@
+"""Why a server closed a connection: what was found before that makes servers close, and what only happened to be there."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.checker import ORDINARY, RULES
+from dcpinspect.findings.closing import CLOSES
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.encode import encode
+from tests.findings.checked import findings
+from tests.peers.script import Side
+from tests.streams.told import Told, opened
+
+
+def streaming(interval: str = "20") -> Told:
+    """A connection with a stream that runs."""
+    talk = opened(enable_noop="true", set_noop_interval=interval)
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    stream.mutation(1, "k")
+    return talk
+
+
+def ask(talk: Told, opaque: int) -> None:
+    talk.send("server", encode("dcp_noop", opaque=opaque))
+
+
+def answer(talk: Told, opaque: int) -> None:
+    talk.answer("dcp_noop", opaque, by="client")
+
+
+def wrong_opaque(talk: Told) -> None:
+    ask(talk, 9)
+    answer(talk, 8)
+
+
+def marker_of_the_client(talk: Told) -> None:
+    talk.send("client", encode("dcp_snapshot_marker", vbucket=7, opaque=9, start_seqno=0, end_seqno=9, snapshot_type=["memory"]))
+
+
+def lengths_that_do_not_fit(talk: Told) -> None:
+    said = bytearray(encode("dcp_control", opaque=9, key="enable_noop", value="true"))
+    said[2:4] = b"\x00\xff"
+    talk.send("client", bytes(said))
+
+
+def garbage(talk: Told, side: Side = "client") -> None:
+    talk.send(side, b"\x16\x03\x01 garbage, and more of it than a header has")
+
+
+def too_long(talk: Told) -> None:
+    talk.send("client", bytes.fromhex("805e0000000000007000000000000007") + bytes(8))
+
+
+FAULTS = {
+    "noop-opaque": wrong_opaque,
+    "role-violation": marker_of_the_client,
+    "length-mismatch": lengths_that_do_not_fit,
+    "bad-magic": garbage,
+    "oversized-body": too_long,
+}
+
+
+def closed(talk: Told, rules: tuple[str, ...] = tuple(ORDINARY)) -> Finding:
+    (one,) = [one for one in findings(talk, rules=rules) if one.rule == "connection-closed"]
+    return one
+
+
+def is_explained(talk: Told) -> bool:
+    return ", after " in closed(talk).message
+
+
+@pytest.mark.parametrize("abort", [False, True])
+@pytest.mark.parametrize("rule", FAULTS)
+def test_a_close_by_the_server_points_at_the_fault_that_it_closes_for(rule: str, abort: bool) -> None:
+    talk = streaming()
+    FAULTS[rule](talk)
+    talk.close("server", abort=abort)
+    found = findings(talk)
+    (one,) = [one for one in found if one.rule == "connection-closed"]
+    (fault,) = [one for one in found if one.rule == rule]
+    way, cause = ("reset", "reset") if abort else ("closed", "by-server")
+    row = f" (row {fault.places[0].row})" if fault.places else ""
+    assert one.message == f"{way} by the server with 1 stream open, after {rule}{row}"
+    assert (one.severity, one.cause) == ("note", cause)
+    assert set(fault.places[:1]) < set(one.places)
+    assert one.next == f"servers close for {rule}: {RULES[rule].next}"
+
+
+def test_every_fault_of_the_table_is_tried() -> None:
+    assert set(CLOSES) == {*FAULTS, "noop-unanswered"}
+
+
+def test_a_noop_that_nobody_answers_for_an_interval_explains_a_close() -> None:
+    talk = streaming("5")
+    ask(talk, 9)
+    talk.wait(6)
+    talk.close("server")
+    one = closed(talk)
+    assert one.message.startswith("closed by the server with 1 stream open, after noop-unanswered (row ")
+    assert [place.direction for place in one.places] == ["s2c", "s2c"]
+
+
+def acknowledging() -> Told:
+    talk = streaming("5")
+    ask(talk, 9)
+    talk.wait(6)
+    talk.failover_log(7, [(1, 0)])
+    return talk
+
+
+def waiting(interval: str) -> Told:
+    talk = streaming(interval)
+    ask(talk, 9)
+    talk.wait(6)
+    return talk
+
+
+def without_interval() -> Told:
+    talk = opened(enable_noop="true")
+    stream = talk.stream(7)
+    stream.snapshot(0, 9, "memory")
+    ask(talk, 9)
+    talk.wait(6)
+    return talk
+
+
+def long_ago() -> Told:
+    talk = streaming()
+    marker_of_the_client(talk)
+    talk.wait(3)
+    return talk
+
+
+def heeded() -> Told:
+    talk = streaming()
+    wrong_opaque(talk)
+    talk.wait(1)
+    ask(talk, 10)
+    answer(talk, 10)
+    return talk
+
+
+def of_the_server() -> Told:
+    talk = streaming()
+    talk.send("server", encode("dcp_control", opaque=9, key="enable_noop", value="true"))
+    return talk
+
+
+def garbage_of_the_server() -> Told:
+    talk = streaming()
+    garbage(talk, "server")
+    return talk
+
+
+def unknown_command() -> Told:
+    talk = streaming()
+    talk.send("client", b"\x80\x7b" + bytes(22))
+    return talk
+
+
+def in_a_hole() -> Told:
+    talk = streaming()
+    with talk.lost():
+        marker_of_the_client(talk)
+    return talk
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        acknowledging(),
+        waiting("120"),
+        without_interval(),
+        long_ago(),
+        heeded(),
+        of_the_server(),
+        garbage_of_the_server(),
+        unknown_command(),
+        in_a_hole(),
+        streaming(),
+    ],
+    ids=[
+        "the client said something else meanwhile",
+        "the interval was not over",
+        "the interval is not known",
+        "the server went on for long",
+        "the server sent another noop",
+        "the server's own fault",
+        "the server's own bytes",
+        "a command that servers answer",
+        "the fault was not captured",
+        "no fault",
+    ],
+)
+def test_what_servers_do_not_close_for_explains_no_close(talk: Told) -> None:
+    talk.close("server")
+    assert not is_explained(talk)
+
+
+def test_nor_is_a_close_by_the_client_explained() -> None:
+    talk = streaming()
+    marker_of_the_client(talk)
+    talk.close("client")
+    assert not is_explained(talk)
+
+
+def test_nor_one_by_the_server_on_another_connection() -> None:
+    first = streaming()
+    marker_of_the_client(first)
+    second = opened(port=50_001)
+    second.stream(7).snapshot(0, 9, "memory")
+    second.close("server")
+    found = [one for one in findings(first, second) if one.rule == "connection-closed"]
+    assert [", after " in one.message for one in found] == [False]
+
+
+def test_where_the_fault_was_not_asked_for_the_close_is_told_alone() -> None:
+    talk = streaming()
+    marker_of_the_client(talk)
+    talk.close("server")
+    assert closed(talk, ("connection-closed",)).message == "closed by the server with 1 stream open"
+
+
+def test_of_two_faults_the_later_is_pointed_at() -> None:
+    talk = streaming()
+    marker_of_the_client(talk)
+    wrong_opaque(talk)
+    talk.close("server")
+    assert "after noop-opaque" in closed(talk).message
