@@ -10,7 +10,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.report import UNCHECKED, report
 from dcpinspect.cli.subset import EvidenceFile
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
@@ -110,14 +110,18 @@ def check(
                 found = reading.findings(is_whole=is_whole)
                 assert reading.checker is not None
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
+                is_checked = reading.messages > 0
                 if is_sarif:
-                    put_sarif(out, found, wanted, files, links, is_whole=is_whole)
+                    put_sarif(out, found, wanted, files, links, is_whole=is_whole and is_checked)
                 else:
                     verdicts = reading.checker.verdicts(links) if lint and is_whole else None
-                    put(out, found, chosen, files, links, verdicts, guard=csv_guard)
+                    put(out, found, chosen, files, links, verdicts, guard=csv_guard, is_checked=is_checked)
                 if packets is not None:
                     packets.write(found, reading)
-        status = report(reading, stats=stats)
+        status = report(reading, stats=stats, checks=True)
+        if is_checked and not reading.checker.has_dcp:
+            more = "" if find_ports else "; DCP may be on another port, try --port auto"
+            complain(f"no DCP among {reading.messages:,} messages: only what holds for any message and connection was checked{more}")
         return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
 
 
@@ -138,8 +142,12 @@ def put(
     verdicts: Sequence[Verdict] | None,
     *,
     guard: bool,
+    is_checked: bool = True,
 ) -> None:
-    """Write findings of captures. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked."""
+    """Write findings of captures. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
+
+    ``is_checked``: there was a message to check.
+    """
     from dcpinspect.cli.tables import write_records
     from dcpinspect.findings.checker import RULES
     from dcpinspect.findings.record import finding_records
@@ -148,6 +156,8 @@ def put(
 
     if format_ is Format.TEXT:
         lines = list(report_lines(found, files, out.painter()))
+        if not is_checked:
+            lines[0] = UNCHECKED  # rather than that there are no errors
         if verdicts is not None:
             lines += lint_lines(verdicts, links, out.painter())
         out.put("".join(f"{line}\n" for line in lines))

@@ -14,8 +14,10 @@ from dcpinspect.cli import options
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
+from dcpinspect.cli.report import UNCHECKED
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DamagedCapture
+from dcpinspect.errors import CaptureError, DamagedCapture
+from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,12 +118,16 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     assert found_in.checker is not None
     checker = found_in.checker.only(rules)
     found = checker.findings(found_in.links, found_in.coverage)
+    is_checked = any(part.rows for part in manifest.parts)
     with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
         if is_sarif:
-            checking.put_sarif(file, found, rules, found_in.files, found_in.links, is_whole=True)
+            checking.put_sarif(file, found, rules, found_in.files, found_in.links, is_whole=is_checked)
         else:
             verdicts = checker.verdicts(found_in.links) if lint else None
-            checking.put(file, found, format_, found_in.files, found_in.links, verdicts, guard=choices["csv_guard"])
+            checking.put(file, found, format_, found_in.files, found_in.links, verdicts, guard=choices["csv_guard"], is_checked=is_checked)
+    if not is_checked:
+        complain(f"{UNCHECKED}: {escape(out)}: its captures have no message; run the pipeline into a new directory with --port auto")
+        return CaptureError.exit_status
     states = {state_of(manifest, one) for one in manifest.units}
     if checking.fails(found, choices["fail_on"]):
         return checking.FOUND

@@ -16,11 +16,23 @@ MAX_LINES = 10
 """Damaged places, or directions that lost bytes, told one by one."""
 
 
-def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, shown: int | None = None, skipped: int = 0) -> int:
+UNCHECKED = "nothing was checked"
+
+
+def report(
+    reading: Reading,
+    *,
+    is_whole: bool = True,
+    stats: bool = False,
+    shown: int | None = None,
+    skipped: int = 0,
+    checks: bool = False,
+) -> int:
     """Tell about the captures on standard error; the exit status of the command.
 
     ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
-    ``shown``: messages that met the conditions, without those that were ``skipped``.
+    ``shown``: messages that met the conditions, without those that were ``skipped``. ``checks``: the command says what is wrong, so that
+    captures without a message are a failure.
     """
     from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
 
@@ -30,7 +42,7 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, show
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:
-        complain(nothing_found(reading))
+        complain(f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}" if checks else nothing_found(reading))
     elif is_whole:
         if shown == 0 and skipped:
             complain(f"--skip left out all {skipped:,} messages that there are to show")
@@ -45,6 +57,6 @@ def report(reading: Reading, *, is_whole: bool = True, stats: bool = False, show
         complain("reading stopped before the end: --stats counts what was read so far")
     if stats:
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
-    if problems and not reading.capture.packets:
+    if (problems and not reading.capture.packets) or (checks and not reading.messages):
         return CaptureError.exit_status
     return DamagedCapture.exit_status if problems else 0

@@ -200,6 +200,13 @@ class Checker:
         for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
             self._places[int(batch.row[index])] = place_of(batch, index)
 
+    @property
+    def has_dcp(self) -> bool:
+        """Whether anything was said by now that belongs to DCP."""
+        state, sessions = self._tracker.state, self._tracker.conversation.sessions
+        is_opened = any(session.open_row for session in sessions.values())
+        return is_opened or len(state.rows(s.N_STREAMS)) > 0 or bool((state.connections[:, s.C_PRODUCER] >= 0).any())
+
     def clients(self, links: list[Link]) -> Mapping[int, str]:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""
         return Context(self._tracker, links).clients

@@ -116,8 +116,11 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def nothing_found(reading: Reading) -> str:
-    """One line for a capture without a message: what it has instead, and what to try."""
+def nothing_found(reading: Reading, *, any_port: str = "") -> str:
+    """One line for a capture without a message: what it has instead, and what to try.
+
+    ``any_port``: how to look at all ports, where that is worth a word beside a port by its number.
+    """
     names = ", ".join("standard input" if file.name == STDIN else escape(file.name) for file in reading.capture.files)
     packets = reading.capture.packets
     if not packets:
@@ -130,9 +133,15 @@ def nothing_found(reading: Reading) -> str:
         for protocol in (TLS, MEMCACHED_TEXT):
             if found[protocol]:
                 return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {ADVICE[protocol]}"
-        return f"{names}: no DCP message in the {used} packets of the ports looked at; they may be empty, encrypted or another protocol"
+        none = f"{names}: no DCP message in the {used} packets of the ports looked at"
+        payload = [(one.captured, one.cut) for one in reading.coverage.directions]
+        if not any(captured for captured, _ in payload) and any(cut for _, cut in payload):
+            return f"{none}; their contents were cut off by the snapshot length: capture with -s 0"
+        what = "they may be encrypted or another protocol" if any(captured for captured, _ in payload) else "they are empty"
+        return f"{none}; {what}" + ("" if reading.options["find_ports"] else "; try --port auto")
     ports = np.argsort(-parser.other_ports, kind="stable")[: np.count_nonzero(parser.other_ports)].tolist()
     if not ports:
         return f"{names}: no DCP, and no TCP in its {packets} packets"
     more = ", …" if len(ports) > MAX_PORTS else ""
-    return f"{names}: no DCP in {packets} packets; it has TCP ports {', '.join(map(str, ports[:MAX_PORTS]))}{more}; try --port {ports[0]}"
+    named = ", ".join(map(str, ports[:MAX_PORTS]))
+    return f"{names}: no DCP in {packets} packets; it has TCP ports {named}{more}; try --port {ports[0]}{any_port}"

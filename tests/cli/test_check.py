@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import jsonschema
@@ -14,17 +15,22 @@ from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.reading import Reading
+from tests import builders
+from tests.builders import Conversation
 from tests.peers.truth import SAMPLES
+from tests.streams.told import Told, capture
 
-ROLLBACK, TOUR = str(SAMPLES / "rollback.pcap"), str(SAMPLES / "tour.pcapng")
+LOOP, ROLLBACK, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "rollback.pcap", "tour.pcapng"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        ([ROLLBACK], 0),
-        ([ROLLBACK, "--fail-on", "warning"], 1),
-        ([ROLLBACK, "--fail-on", "warning", "--no-rule", "rollback"], 0),
+        ([LOOP], 0),
+        ([LOOP, "--fail-on", "warning"], 1),
+        ([LOOP, "--fail-on", "warning", "--no-rule", "rollback", "--no-rule", "rollback-loop", "--no-rule", "unknown-vbucket-uuid"], 0),
+        ([ROLLBACK, "--fail-on", "warning"], 0),
+        ([ROLLBACK, "--fail-on", "note"], 1),
         ([ROLLBACK, "--fail-on", "note", "--family", "wire"], 0),
         ([TOUR], 1),
         ([TOUR, "--fail-on", "never"], 0),
@@ -142,3 +148,108 @@ def test_what_cannot_be_written_is_said(arguments: list[str], says: str, capsys:
 def test_a_capture_that_cannot_be_read_is_bad_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "none.pcap")]) == 2
     assert "none.pcap" in capsys.readouterr().err
+
+
+# -- captures in which nothing can be checked ----------------------------------------------------------
+
+
+def without_packets(path: Path) -> None:
+    path.write_bytes(builders.pcap([]))
+
+
+def on_another_port(path: Path) -> None:
+    one = Conversation(server=("10.0.0.2", 443))
+    one.handshake()
+    path.write_bytes(builders.pcap(builders.recorded(one.segments)))
+
+
+def encrypted(path: Path) -> None:
+    builders.capture(path, client=b"\x16\x03\x01\x00\x50\x01" + bytes(79))
+
+
+def cut_to_headers(path: Path) -> None:
+    builders.capture(path, server=b"".join(builders.mutations(5)), snaplen=54)
+
+
+def silent(path: Path) -> None:
+    builders.capture(path)
+
+
+def of_another_protocol(path: Path) -> None:
+    builders.capture(path, client=b"SSH-2.0-OpenSSH_9.2\r\n" * 9)
+
+
+EMPTY: Mapping[Callable[[Path], None], str] = {
+    without_packets: "no packets",
+    on_another_port: "no DCP in 3 packets; it has TCP ports 443; try --port 443, or --port auto",
+    encrypted: "they carry TLS, which is not decrypted: record the plain port (11210) instead",
+    cut_to_headers: "their contents were cut off by the snapshot length: capture with -s 0",
+    silent: "try --port auto",
+    of_another_protocol: "try --port auto",
+}
+
+
+@pytest.mark.parametrize("fail_on", ["error", "note", "never"])
+@pytest.mark.parametrize("made", EMPTY, ids=lambda made: made.__name__)
+def test_where_nothing_could_be_checked_the_status_is_2_whatever_counts_as_a_failure(
+    made: Callable[[Path], None], fail_on: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.pcap"
+    made(path)
+    assert main(["check", str(path), "--fail-on", fail_on]) == 2
+    out, err = capsys.readouterr()
+    (line,) = err.splitlines()
+    assert line.startswith(f"dcpinspect: nothing was checked: {path}: ")
+    assert line.endswith(EMPTY[made])
+    assert out.splitlines()[0] == "nothing was checked"
+    assert "0 errors" not in out
+
+
+def test_who_has_looked_on_all_ports_is_not_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    silent(tmp_path / "a.pcap")
+    assert main(["check", str(tmp_path / "a.pcap"), "--port", "auto"]) == 2
+    assert "--port auto" not in capsys.readouterr().err
+
+
+def test_sarif_says_that_nothing_was_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    silent(tmp_path / "a.pcap")
+    assert main(["check", str(tmp_path / "a.pcap"), "-f", "sarif"]) == 2
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (run["results"], run["invocations"]) == ([], [{"executionSuccessful": False}])
+
+
+def test_a_damaged_capture_in_which_nothing_could_be_checked_is_told_as_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.pcap"
+    silent(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    assert main(["check", str(path), "--fail-on", "never"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_one_message_is_enough_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=builders.mutation())
+    silent(tmp_path / "b.pcap")
+    assert main(["check", str(path), str(tmp_path / "b.pcap"), "--fail-on", "never"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_what_cannot_be_decoded_beside_what_can_stays_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(9)))
+    other = Conversation(client=("10.0.0.9", 50_000))
+    other.handshake()
+    other.stream(True, b"\x16\x03\x01\x00\x50\x01" + bytes(79))
+    (tmp_path / "b.pcap").write_bytes(builders.pcap(builders.recorded(other.segments)))
+    assert main(["check", str(path), str(tmp_path / "b.pcap"), "--rule", "tls-without-key"]) == 0
+    assert "tls-without-key" in capsys.readouterr().out
+
+
+def test_a_capture_with_messages_and_no_dcp_is_checked_as_far_as_that_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    talk = Told("kv:1")
+    talk.hello("kv/1", "JSON")
+    path = tmp_path / "a.pcap"
+    path.write_bytes(capture(talk))
+    assert main(["check", str(path)]) == 0
+    assert capsys.readouterr().err == (
+        "dcpinspect: no DCP among 2 messages: only what holds for any message and connection was checked; DCP may be on another port,"
+        " try --port auto\n"
+    )
