@@ -12,6 +12,7 @@ from dcpinspect.findings import (
     acknowledged,
     closing,
     connections,
+    diverging,
     ends,
     flow,
     gaps,
@@ -40,6 +41,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tracker import Tables, Tracker
@@ -63,6 +65,7 @@ RULES: Mapping[str, Rule] = {
         markers,
         acknowledged,
         gaps,
+        diverging,
         flow,
         noops,
         connections,
@@ -123,6 +126,8 @@ class Checker:
         self._tracker = tracker
         if wanted & order.OF_CONTENTS:
             tracker.contents = Contents()
+        if "diverging-history" in wanted:
+            tracker.histories = Histories()
         if "lint-ack-pace" in wanted or any(rule.id in wanted for rule in flow.RULES):
             tracker.flow = FlowControl()
         if any(rule.id in wanted for rule in noops.RULES):
@@ -158,6 +163,8 @@ class Checker:
         first = parts[0]
         whole = cls(Tracker(), first._rules, with_keys=first._with_keys)
         whole._tracker = tracker
+        if "diverging-history" in whole._rules:
+            tracker.histories = Histories()
         whole._collector = Collector.joined(whole._rules, [part._collector for part in parts], connections)
         whole._pairing = pairing.Pairing.joined([part._pairing for part in parts], connections)
         whole._refusals = refusals.Refusals.joined([part._refusals for part in parts], connections)
@@ -257,6 +264,7 @@ class Checker:
         yield from owed.findings(context, tables.waits, is_whole=is_whole)
         yield from markers.findings(context, tables)
         yield from gaps.findings(context, tables.all_gaps, with_keys=self._with_keys)
+        yield from diverging.findings(context, self._tracker.contradictions(), with_keys=self._with_keys)
         if self._tracker.flow is not None:
             yield from flow.findings(context, self._tracker.flow, is_whole=is_whole)
         if self._tracker.noops is not None:

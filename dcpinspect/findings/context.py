@@ -281,6 +281,7 @@ def occurrence(
     next_: str | None = None,
     seqnos: tuple[int, ...] = (),
     shared: str | None = None,
+    count: int = 1,
 ) -> Occurrence:
     """Something about a stream; ``places``: those that are known, the offender first."""
     row = context.streams[number]
@@ -297,4 +298,5 @@ def occurrence(
         next_,
         seqnos,
         shared=shared,
+        count=count,
     )

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, Octets, kernel
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Rows, Slices
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams import state as s
@@ -25,18 +25,20 @@ Interval = tuple[int, int]
 """Biased seqnos, both included."""
 
 (
-    T_PLACE, _, _, _, T_CONNECTION, T_VBUCKET, T_SID, T_SEQNO, T_OPCODE, T_COLLECTION, T_ENDED, T_KEY, T_KEY_SIZE, T_KEY_TEXT, _, _, _,
-    EVENT,
-) = range(18)  # fmt: skip
+    T_PLACE, _, _, _, T_CONNECTION, T_VBUCKET, T_SID, T_SEQNO, T_OPCODE, T_COLLECTION, T_ENDED, T_KEY, T_CAS, T_DATATYPE, T_VALUE,
+    T_KEY_SIZE, T_KEY_TEXT, _, _, _, EVENT,
+) = range(21)  # fmt: skip
 """Columns of a table of events. T_PLACE: row, stream offset, frame and time. T_SEQNO: biased. T_COLLECTION: -1 where it is not known.
 T_ENDED: the collection that the event ends, or -1. T_KEY: a hash of the key, -1 where the capture lacks part of it. T_KEY_TEXT: the
-first bytes of the key."""
+first bytes of the key. T_VALUE: a hash of the value, -1 where the capture lacks part of the message, or nobody asked."""
 T_ROW = T_PLACE + s.AT_ROW
+BRIEF = (T_ROW, T_SEQNO, T_OPCODE, T_COLLECTION, T_KEY, T_CAS, T_DATATYPE, T_VALUE)
+"""Columns that tell whether two events are the same change."""
 
 RECENT = 1 << 19
-"""Events remembered of what cannot be read twice: 71 MB."""
+"""Events remembered of what cannot be read twice: 84 MB."""
 MOST = 1 << 19
-"""Events looked at together to compare streams."""
+"""Events looked at together to compare streams; of those of which only ``BRIEF`` is kept, as many as take the same memory."""
 VBUCKETS = 1 << 16
 """As many as two bytes can tell apart."""
 
@@ -107,11 +109,16 @@ def key_text(event: npt.NDArray[np.int64]) -> str:
 
 
 def events_of(
-    batch: MessageBatch, keys: Table | None = None, connections: Table | None = None, secrets_: tuple[int, int] = _SECRETS
+    batch: MessageBatch,
+    keys: Table | None = None,
+    connections: Table | None = None,
+    secrets_: tuple[int, int] = _SECRETS,
+    *,
+    with_values: bool = False,
 ) -> Table:
     """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them.
 
-    ``connections``: other numbers of the batch's connections; ``secrets_``: by which keys are hashed.
+    ``connections``: other numbers of the batch's connections; ``secrets_``: by which keys, and values if asked for, are hashed.
     """
     decoded = batch.decoded
     seqnos = decoded.numbers.get("by_seqno")
@@ -147,6 +154,9 @@ def events_of(
         ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
     table[:, T_ENDED] = np.where(ends, table[:, T_COLLECTION], -1)
     table[:, T_KEY] = key_hashes(batch, rows, secrets_)
+    table[:, T_CAS] = decoded.cas[rows].view(np.int64)
+    table[:, T_DATATYPE] = decoded.datatype[rows]
+    table[:, T_VALUE] = _hashes(batch, decoded.value, rows, secrets_) if with_values else -1
     key = decoded.key
     size = np.maximum(key.size[rows], 0)
     told = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
@@ -158,8 +168,11 @@ def events_of(
 
 def key_hashes(batch: MessageBatch, rows: Rows, secrets_: tuple[int, int] = _SECRETS) -> Rows:
     """A number of 62 bits for the key of each message, without its collection; -1 where the capture lacks part of the message."""
-    key = batch.decoded.key
-    start, size = np.ascontiguousarray(key.start[rows]), np.maximum(key.size[rows], 0)
+    return _hashes(batch, batch.decoded.key, rows, secrets_)
+
+
+def _hashes(batch: MessageBatch, part: Slices, rows: Rows, secrets_: tuple[int, int]) -> Rows:
+    start, size = np.ascontiguousarray(part.start[rows]), np.maximum(part.size[rows], 0)
     hashed: Rows = np.empty(len(rows), dtype=np.int64)
     hash_keys(len(rows), batch.data, start, size, *secrets_, hashed)
     if len(batch.missing.row):
@@ -190,8 +203,9 @@ def vbucket_of(key: int) -> int:
 class Wanted:
     """Which seqnos of which streams somebody needs."""
 
-    def __init__(self, streams: Table, intervals: Mapping[int, Sequence[Interval]]) -> None:
-        """``intervals``: by number of the stream, in any order, overlapping or not."""
+    def __init__(self, streams: Table, intervals: Mapping[int, Sequence[Interval]], *, is_brief: bool = False) -> None:
+        """``intervals``: by number of the stream, in any order, overlapping or not; ``is_brief``: of events ``BRIEF`` will do."""
+        self.is_brief = is_brief
         self.secrets = _SECRETS
         """By which all keys are hashed that are compared with each other, whoever reads them."""
         self._intervals = {number: _merged(found) for number, found in intervals.items()}
@@ -262,18 +276,19 @@ class Shown:
             vbucket = int(found[0, T_VBUCKET])
             self._counts[vbucket] += len(found)
             if vbucket < self.vbuckets:
-                self._parts.setdefault(number, []).append(found)
+                self._parts.setdefault(number, []).append(found[:, BRIEF] if self.wanted.is_brief else found)
         self._limit()
 
     def _limit(self) -> None:
-        if self._counts[: self.vbuckets].sum() > MOST:
-            self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), MOST, side="right"))
-            for number in [number for number, parts in self._parts.items() if parts[0][0, T_VBUCKET] >= self.vbuckets]:
+        most = MOST * EVENT // len(BRIEF) if self.wanted.is_brief else MOST
+        if self._counts[: self.vbuckets].sum() > most:
+            self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), most, side="right"))
+            for number in [number for number in self._parts if vbucket_of(self.wanted.place(number)[0]) >= self.vbuckets]:
                 del self._parts[number]
 
     def feed(self, batch: MessageBatch, connections: Table | None = None) -> None:
         """The same for a batch of messages that are read again; ``connections``: the numbers that its own have where they are wanted."""
-        self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets))
+        self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))
 
     @staticmethod
     def joined(wanted: Wanted, parts: Iterable[Shown]) -> Shown:
@@ -289,9 +304,9 @@ class Shown:
         """The events of a stream in order of seqno."""
         parts = self._parts.get(stream)
         if parts is None:
-            return np.empty((0, EVENT), dtype=np.int64)
+            return np.empty((0, len(BRIEF) if self.wanted.is_brief else EVENT), dtype=np.int64)
         table = np.concatenate(parts)
-        return table[np.argsort(table[:, T_SEQNO], kind="stable")]
+        return table[np.argsort(table[:, BRIEF.index(T_SEQNO) if self.wanted.is_brief else T_SEQNO], kind="stable")]
 
     def has_from(self, stream: int, after: int) -> bool:
         """Whether every event of a stream above a (biased) seqno that was captured can be had."""
@@ -314,9 +329,9 @@ class Recent:
         """Whether it is time to ``forget``."""
         return self._count > self._most
 
-    def feed(self, batch: MessageBatch) -> None:
+    def feed(self, batch: MessageBatch, *, with_values: bool = False) -> None:
         """The next messages."""
-        part = events_of(batch)
+        part = events_of(batch, with_values=with_values)
         if len(part):
             self._parts.append(part)
             self._count += len(part)
@@ -337,6 +352,11 @@ class Recent:
     def first_row(self) -> int:
         """Row of the oldest event that is remembered."""
         return int(self._parts[0][0, T_ROW]) if self._parts else 0
+
+    @property
+    def last_row(self) -> int:
+        """Row of the newest one."""
+        return int(self._parts[-1][:, T_ROW].max()) if self._parts else 0
 
     def shown(self, wanted: Wanted) -> Shown:
         """What is remembered of the wanted events."""

@@ -26,6 +26,8 @@ from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
 from dcpinspect.streams.heard import HighSeqno
+from dcpinspect.streams.histories import ROUNDS as HISTORIES
+from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
@@ -90,6 +92,8 @@ class Tracker:
         self.flow: FlowControl | None = None
         self.noops: Noops | None = None
         """What follows flow control and noops, the same."""
+        self.histories: Histories | None = None
+        """What compares streams of one history, the same."""
         self.conversation = Conversation()
         self._columns = MessageColumns(self.conversation)
         self._out_of_order = OutOfOrder()
@@ -123,7 +127,7 @@ class Tracker:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
         self.state.counts[s.N_ANOMALIES] = 0
         if self._recent is not None:
-            self._recent.feed(batch)
+            self._recent.feed(batch, with_values=self.histories is not None)
         self._meet(batch)
         messages, extras = self._columns.tables(batch)
         state = self.state
@@ -234,11 +238,28 @@ class Tracker:
             shown = self._keep(look_again, vbucket=self._compared)
             before, self._compared = self._compared, VBUCKETS if shown is None else shown.vbuckets
             if self._compared in (before, VBUCKETS):
-                return
+                break
+        if self.histories is not None:
+            self.histories.begin()
+            vbucket, before = 0, -1
+            for _ in range(HISTORIES):
+                before, vbucket = (
+                    vbucket,
+                    self.histories.compare(look_again, self.state.rows(s.N_STREAMS), self.conversation, vbucket=vbucket),
+                )
+                if vbucket in (before, VBUCKETS):
+                    break
+
+    def contradictions(self) -> Histories:
+        """Where streams of one history contradict each other, as far as was asked and is known."""
+        if self._recent is not None and self.histories is not None:
+            self.histories.look_back(self._recent.shown, self.state.rows(s.N_STREAMS), self.conversation, self._recent.last_row)
+        return self.histories or Histories()
 
     def _settle(self, recent: Recent) -> None:
-        """Keeps what is told of gaps before the events that tell it are forgotten."""
+        """Keeps what is told of gaps and histories before the events that tell it are forgotten."""
         self._keep(recent.shown, first_row=recent.first_row)
+        self.contradictions()
 
     def _keep(self, look: Callable[[Wanted], Shown], *, first_row: int = 0, vbucket: int = 0) -> Shown | None:
         """Keeps what is told of gaps from ``first_row`` and ``vbucket`` on; the events that tell it, None where none can."""

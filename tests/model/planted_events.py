@@ -163,6 +163,16 @@ def _(talk: Talk) -> Said | None:
     return shown
 
 
+@plant("another stream shows another change of the same seqno", "diverging-history", enable_stream_id="true")
+def _(talk: Talk) -> Said:
+    other = 3 + talk.dice.below(5)
+    for sid in (1, 2):
+        talk.stream(VB, value=f'{{"sid":{sid}}}', sid=sid)
+        talk.marker(VB, 0, 9, sid=sid)
+        said = [talk.mutation(VB, seqno, sid=sid, cas=CAS + (seqno << 16) + (sid if seqno == other else 0)) for seqno in range(1, 10)]
+    return said[other - 1]
+
+
 @plant("a snapshot is to be acknowledged, and is not", "ack-missing")
 def _(talk: Talk) -> Said:
     talk.stream(VB, flags=("takeover",))

@@ -1,0 +1,80 @@
+"""The rule about streams of one history that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcpinspect.findings.context import Context, Table, occurrence, plain
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.gaps import elsewhere
+from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams.elsewhere import T_CAS, T_OPCODE, T_PLACE, T_ROW, T_SEQNO, key_text
+from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction, Histories
+
+RULES = (
+    Rule(
+        "diverging-history",
+        "snapshot",
+        "error",
+        "two streams have the same seqno of the same branch of a vbucket, and another document, another kind of change, another CAS or"
+        " another value: no history has both",
+        "another branch, or seqnos behind a failover that any log tells of; CAS 0; a commit that others are shown as a document or its"
+        " deletion; values that are compressed, or that the opens ask to show in different ways; what was not captured as a whole",
+        "one of the two did not send what the vbucket has: compare both rows, the failover logs and the nodes they came from, and report"
+        " them with the server's version",
+        CAUSES,
+    ),
+)
+
+_WORDS: dict[int, str] = {
+    Opcode.DCP_MUTATION: "a mutation",
+    Opcode.DCP_DELETION: "a deletion",
+    Opcode.DCP_EXPIRATION: "an expiration",
+    Opcode.DCP_COMMIT: "a commit",
+    Opcode.DCP_PREPARE: "a prepare",
+    Opcode.DCP_ABORT: "an abort",
+    Opcode.DCP_SYSTEM_EVENT: "a system event",
+}
+
+
+def findings(context: Context, histories: Histories, *, with_keys: bool) -> Iterator[Occurrence]:
+    """All occurrences: of two streams the first ones and the last one, which counts for those between."""
+    for found in histories.found():
+        for place, seqno in enumerate(found.seqnos):
+            if seqno in found.events:
+                count = found.count - SHOWN if place == SHOWN else 1
+                yield _occurrence(context, found, seqno, count, with_keys=with_keys)
+
+
+def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:
+    both = sorted(zip(found.streams, found.events[seqno], strict=True), key=lambda one: -int(one[1][T_ROW]))
+    (here, mine), (there, theirs) = both
+    beside = "another value" if found.cause == "value" else _what(theirs, with_keys=with_keys)
+    if found.cause == "value":
+        beside += _cas(theirs)
+    message = f"seqno {plain(mine[T_SEQNO])} is {_what(mine, with_keys=with_keys)} here, {beside} on {elsewhere(context, here, there)}"
+    return occurrence(
+        context,
+        here,
+        "diverging-history",
+        "error",
+        message,
+        [context.at(stream, event, T_PLACE) for stream, event in both],
+        cause=found.cause,
+        seqnos=(plain(mine[T_SEQNO]),),
+        shared="seqnos are other changes here and on another stream of the same branch",
+        count=count,
+    )
+
+
+def _what(event: Table, *, with_keys: bool) -> str:
+    """What an event is: a mutation of k with CAS 0x0000000000000001."""
+    opcode = int(event[T_OPCODE])
+    of = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""
+    return f"{_WORDS[opcode]}{of}{_cas(event)}"
+
+
+def _cas(event: Table) -> str:
+    cas = int(event[T_CAS]) & ((1 << 64) - 1)
+    return f" with CAS 0x{cas:016x}" if cas else ""

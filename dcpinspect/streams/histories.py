@@ -1,0 +1,241 @@
+"""Streams of one history that contradict each other: the same branch of a vbucket and the same seqno, and another change.
+
+Failover logs say which branch each seqno is of: a branch begins above its entry's seqno and reaches up to that of the next newer entry.
+Nothing is compared beyond the least such end that any known log tells: a stream may outlive a failover that its own log does not know.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.datatype import SNAPPY
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams import state as s
+from dcpinspect.streams.disputes import MOST_OTHERS, least
+from dcpinspect.streams.elsewhere import (
+    BRIEF,
+    T_CAS,
+    T_COLLECTION,
+    T_DATATYPE,
+    T_KEY,
+    T_OPCODE,
+    T_ROW,
+    T_SEQNO,
+    T_VALUE,
+    VBUCKETS,
+    Interval,
+    Shown,
+    Wanted,
+)
+from dcpinspect.streams.session import Conversation, Session
+from dcpinspect.streams.verdicts import failover_entries
+
+Table = npt.NDArray[np.int64]
+Log = tuple[tuple[int, int], ...]
+
+CAUSES = ("key", "state", "cas", "value")
+"""In what two changes differ; of several the first."""
+SHOWN = 3
+"""Differences of two streams that are kept besides the last one."""
+ROUNDS = 4
+"""How often captures are read again for this, at most."""
+_NEAR = 4 * MOST_OTHERS
+"""Streams before one among which those are looked for that it is compared with."""
+
+_AS_STORED = 0x004 | 0x008 | 0x040 | 0x100
+"""Flags of an open by which values differ: extended attributes, also those of deletions, no values, no values but their datatype."""
+_HAS_CAS = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
+_STATES = np.zeros(256, dtype=np.int64)
+"""By opcode, as what a change may be shown: who has no sync writes is shown the document, or its deletion, instead of a commit, and who
+did not ask for expirations a deletion."""
+for _opcode, _state in {
+    Opcode.DCP_MUTATION: 1,
+    Opcode.DCP_DELETION: 2,
+    Opcode.DCP_EXPIRATION: 2,
+    Opcode.DCP_COMMIT: 3,
+    Opcode.DCP_PREPARE: 4,
+    Opcode.DCP_ABORT: 8,
+    Opcode.DCP_SYSTEM_EVENT: 16,
+}.items():
+    _STATES[_opcode] = _state
+_ROW, _SEQNO, _OPCODE, _COLLECTION, _KEY, _CAS, _DATATYPE, _VALUE = (
+    BRIEF.index(column) for column in (T_ROW, T_SEQNO, T_OPCODE, T_COLLECTION, T_KEY, T_CAS, T_DATATYPE, T_VALUE)
+)
+
+
+class _Part(NamedTuple):
+    """The seqnos of one branch that a stream may have, biased."""
+
+    stream: int
+    low: int
+    high: int
+    bucket: str | None
+
+
+@dataclass(slots=True)
+class Contradiction:
+    """In what two streams differ."""
+
+    streams: tuple[int, int]
+    cause: str
+    count: int = 0
+    seqnos: list[int] = field(default_factory=list)
+    """Biased; of the first ones and the last."""
+    events: dict[int, tuple[Table, Table]] = field(default_factory=dict)
+    """By seqno, what each stream has, as ``elsewhere`` has it."""
+
+    def add(self, seqnos: Sequence[int]) -> None:
+        """More of them, in order."""
+        self.count += len(seqnos)
+        self.seqnos = [*(*self.seqnos[:SHOWN], *seqnos)[:SHOWN], *([seqnos[-1]] if self.count > SHOWN else [])]
+
+
+class Histories:
+    """The contradictions of a reading."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int, str], Contradiction] = {}
+        self._compared_row = 0
+
+    def found(self) -> Iterable[Contradiction]:
+        """By streams and cause."""
+        return [self._found[key] for key in sorted(self._found)]
+
+    def begin(self) -> None:
+        """All streams are about to be compared."""
+        self._found.clear()
+
+    def compare(self, look: Callable[[Wanted], Shown], streams: Table, conversation: Conversation, *, vbucket: int = 0) -> int:
+        """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room."""
+        pairs = _pairs(streams, conversation, vbucket)
+        if not pairs:
+            return VBUCKETS
+        intervals: dict[int, list[Interval]] = defaultdict(list)
+        for one, two, low, high in pairs:
+            intervals[one].append((low, high))
+            intervals[two].append((low, high))
+        shown = look(Wanted(streams, intervals, is_brief=True))
+        fresh: dict[int, list[Interval]] = defaultdict(list)
+        for one, two, low, high in pairs:
+            are_alike = _shows_alike(conversation.sessions, streams, one, two)
+            for cause, seqnos in self._differences(shown.of(one), shown.of(two), (low, high), are_alike=are_alike):
+                found = self._found.setdefault((one, two, cause), Contradiction((one, two), cause))
+                found.add(seqnos)
+                for stream in (one, two):
+                    fresh[stream] += [(seqno, seqno) for seqno in found.seqnos if seqno not in found.events]
+        if fresh:
+            self._keep_events(look(Wanted(streams, fresh)))
+        return shown.vbuckets
+
+    def look_back(self, look: Callable[[Wanted], Shown], streams: Table, conversation: Conversation, row: int) -> None:
+        """Compares what is remembered of the latest events, up to a row; what was compared before is not counted again."""
+        self.compare(look, streams, conversation)
+        self._compared_row = row
+
+    def _differences(self, one: Table, two: Table, interval: Interval, *, are_alike: bool) -> Iterable[tuple[str, list[int]]]:
+        """(cause, seqnos) of what differs; ``are_alike``: both are shown values in the same way."""
+        low, high = interval
+        one, two = (table[(table[:, _SEQNO] >= low) & (table[:, _SEQNO] <= high)] for table in (one, two))
+        seqnos, of_one, of_two = np.intersect1d(one[:, _SEQNO], two[:, _SEQNO], return_indices=True)
+        one, two = one[of_one], two[of_two]
+        is_new = np.maximum(one[:, _ROW], two[:, _ROW]) > self._compared_row
+        left = is_new
+        for cause, differs in zip(CAUSES, _differing(one, two), strict=True):
+            chosen = left & differs & (are_alike or cause != "value")
+            left = left & ~chosen
+            if chosen.any():
+                yield cause, seqnos[chosen].tolist()
+
+    def _keep_events(self, shown: Shown) -> None:
+        for found in self._found.values():
+            one, two = ({int(event[T_SEQNO]): event for event in shown.of(stream)} for stream in found.streams)
+            known = {**found.events, **{seqno: (one[seqno], two[seqno]) for seqno in one.keys() & two.keys()}}
+            found.events = {seqno: known[seqno] for seqno in found.seqnos if seqno in known}
+
+
+def _differing(one: Table, two: Table) -> tuple[Mask, Mask, Mask, Mask]:
+    """Which changes differ in their keys, in what they do, in their CAS, in their values; as far as that is known of both."""
+    states = _STATES[one[:, _OPCODE]], _STATES[two[:, _OPCODE]]
+    is_document = (one[:, _OPCODE] != Opcode.DCP_SYSTEM_EVENT) & (two[:, _OPCODE] != Opcode.DCP_SYSTEM_EVENT)
+    names_key = is_document & ((one[:, [_COLLECTION, _KEY]] >= 0) & (two[:, [_COLLECTION, _KEY]] >= 0)).all(axis=1)
+    keys = names_key & (one[:, [_COLLECTION, _KEY]] != two[:, [_COLLECTION, _KEY]]).any(axis=1)
+    is_same = (states[0] == states[1]) & np.isin(one[:, _OPCODE], _HAS_CAS)
+    cas = is_same & (one[:, _CAS] != 0) & (two[:, _CAS] != 0) & (one[:, _CAS] != two[:, _CAS])
+    is_plain = (one[:, _DATATYPE] == two[:, _DATATYPE]) & (one[:, _DATATYPE] & SNAPPY == 0) & (one[:, _OPCODE] == two[:, _OPCODE])
+    values = is_same & is_plain & (one[:, _VALUE] >= 0) & (two[:, _VALUE] >= 0) & (one[:, _VALUE] != two[:, _VALUE])
+    return keys, states[0] & states[1] == 0, cas, values
+
+
+def _shows_alike(sessions: Mapping[int, Session], streams: Table, one: int, two: int) -> bool:
+    """Whether the connections of two streams were opened so that they are shown the same of a value."""
+    flags = [(sessions.get(int(streams[number, s.S_CONNECTION])) or Session()).open_flags for number in (one, two)]
+    return None not in flags and len({(flag or 0) & _AS_STORED for flag in flags}) == 1
+
+
+def _pairs(streams: Table, conversation: Conversation, vbucket: int) -> list[tuple[int, int, int, int]]:
+    """(stream, stream, first, last): seqnos of one branch, biased, that both may have."""
+    has_log = (streams[:, s.S_LOG] >= 0) & (streams[:, s.S_SEEN] > 0)
+    places, counts = np.unique(streams[has_log, s.S_VBUCKET], return_counts=True)
+    several = has_log & np.isin(streams[:, s.S_VBUCKET], places[(counts > 1) & (places >= vbucket)])
+    numbers = np.flatnonzero(several)
+    if not len(numbers):
+        return []
+    parsed: dict[int, Log] = {}
+    ends = _ends(streams, conversation, parsed)
+    firsts = least(streams)
+    parts: dict[tuple[int, int], list[_Part]] = defaultdict(list)
+    for number in numbers.tolist():
+        row = streams[number]
+        place, last = int(row[s.S_VBUCKET]), int(row[s.S_LAST])
+        log = parsed[int(row[s.S_LOG])]
+        if any(newer <= older for (_, newer), (_, older) in pairwise(log)):
+            continue  # nobody knows what it says
+        for uuid, start in log:
+            low = max(start + s.LEAST + 1, int(firsts[number]))
+            high = min(last, ends.get((place, uuid), s.GREATEST))
+            if uuid and low <= high:
+                parts[place, uuid].append(_Part(number, low, high, _bucket(conversation, row)))
+    return [pair for own in parts.values() for pair in _overlaps(own)]
+
+
+def _bucket(conversation: Conversation, row: Table) -> str | None:
+    session = conversation.sessions.get(int(row[s.S_CONNECTION]))
+    return session.bucket if session is not None else None
+
+
+def _overlaps(parts: Sequence[_Part]) -> Iterator[tuple[int, int, int, int]]:
+    """What each has in common with those before it that are near; not of buckets that are known to be two."""
+    for place, one in enumerate(parts):
+        near = 0
+        for other in reversed(parts[max(0, place - _NEAR) : place]):
+            low, high = max(one.low, other.low), min(one.high, other.high)
+            if low <= high and (one.bucket == other.bucket or None in (one.bucket, other.bucket)) and near < MOST_OTHERS:
+                near += 1
+                yield other.stream, one.stream, low, high
+
+
+def _ends(streams: Table, conversation: Conversation, parsed: dict[int, Log]) -> dict[tuple[int, int], int]:
+    """Where each branch of a vbucket ends, biased, by the least that any log says; ``parsed`` gets the logs by number."""
+    found: dict[tuple[int, int], int] = {}
+
+    def add(vbucket: int, log: Log) -> None:
+        for (_, end), (uuid, _) in pairwise(log):
+            found[vbucket, uuid] = min(end + s.LEAST, found.get((vbucket, uuid), s.GREATEST))
+
+    for vbucket, number in set(map(tuple, streams[streams[:, s.S_LOG] >= 0][:, [s.S_VBUCKET, s.S_LOG]].tolist())):
+        if number not in parsed:
+            parsed[number] = tuple(failover_entries(conversation.logs[number]))
+        add(vbucket, parsed[number])
+    for session in conversation.sessions.values():
+        for vbucket, heard in session.heard.items():
+            for told in heard.logs:
+                add(vbucket, tuple(failover_entries(told.raw)))
+    return found
