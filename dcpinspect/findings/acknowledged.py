@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -15,9 +17,11 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.streams.few import Few
+from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 RULES = (
     Rule(
@@ -52,12 +56,19 @@ class Acknowledged:
         """By row of the marker."""
         self._unasked: dict[int, int] = {}
         """By connection, when the latest answer came of whose marker nothing had been read: a hole may have held it back."""
+        self._needless: dict[tuple[int, int], Few[Place]] = {}
+        """By connection and opaque: answers to markers of which none that was read asked for it."""
+        self._unread: set[tuple[int, int]] = set()
+        """Connection and opaque of markers whose flags cannot be read."""
 
     def take(self, batch: MessageBatch) -> None:
         """The next messages."""
         decoded = batch.decoded
         markers = (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
         flags = decoded.numbers.get("snapshot_type")
+        sent = np.flatnonzero(markers & ~decoded.is_response)
+        unread = sent if flags is None else sent[:0] if flags.valid is None else sent[~flags.valid[sent]]
+        self._unread.update(zip(batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True))
         if flags is not None:
             asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
             self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
@@ -67,6 +78,10 @@ class Acknowledged:
                 self._answers[row] = place_of(batch, index)
             elif row is None:
                 self._unasked[int(batch.connection[index])] = int(batch.time_ns[index])
+                key = int(batch.connection[index]), int(decoded.opaque[index])
+                is_known = batch.vbucket.at(index) is not None and decoded.specific[index] == Status.SUCCESS
+                if is_known and (key in self._needless or len(self._needless) < MOST):
+                    self._needless.setdefault(key, Few()).add(place_of(batch, index))
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
 
@@ -78,11 +93,15 @@ class Acknowledged:
             for row, answer in part._answers.items():
                 whole._answers[row] = None if answer is None else renumbered_place(answer, of)
             whole._unasked |= {int(of[number]): time_ns for number, time_ns in part._unasked.items()}
+            whole._unread |= {(int(of[number]), opaque) for number, opaque in part._unread}
+            for (number, opaque), few in part._needless.items():
+                whole._needless[int(of[number]), opaque] = few.renamed(partial(renumbered_place, connections=of))
         whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
         return whole
 
     def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
         """All occurrences."""
+        yield from self._unneeded(context)
         if not self._answers:
             return
         snapshots = context.snapshots
@@ -114,6 +133,38 @@ class Acknowledged:
             elif answer.time_ns + slowest < reached:
                 message = f"snapshot {start}–{end} acknowledged {(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
                 yield _of("ack-early", "note", message, stream, (answer, marker), (start, end))
+
+    def _unneeded(self, context: Context) -> Iterator[Occurrence]:
+        """Answers to markers without the ack flag, where all markers that they can be about were read."""
+        streams, snapshots = context.streams, context.snapshots
+        for (connection, opaque), few in self._needless.items():
+            link, producer = context.by_number.get(connection), context.producer(connection)
+            mine = np.flatnonzero((streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_OPAQUE] == opaque))
+            if link is None or not len(mine) or (connection, opaque) in self._unread:
+                continue
+            numbers = np.flatnonzero(np.isin(snapshots[:, s.N_STREAM], mine))
+            if any(self._answers.get(row, True) is None for row in snapshots[numbers, s.N_PLACE + s.AT_ROW].tolist()):
+                continue  # a marker that asks for an answer has none: it may have been held back
+            begun_ns = int(streams[mine, s.S_OPENED + s.AT_TIME].min()) if streams[mine, s.S_FORM].all() else 0
+            for place in few.told:
+                before = numbers[snapshots[numbers, s.N_PLACE + s.AT_ROW] < place.row]
+                is_known = place.direction == DIRECTIONS[1 - producer] and not context.may_lack(
+                    connection, producer, begun_ns, place.time_ns
+                )
+                if not len(before) or not is_known:
+                    continue
+                number = int(before[np.argmax(snapshots[before, s.N_PLACE + s.AT_ROW])])
+                stream, seqnos = (
+                    streams[snapshots[number, s.N_STREAM]],
+                    (plain(snapshots[number, s.N_START]), plain(snapshots[number, s.N_END])),
+                )
+                message, places = "dcp_snapshot_marker needs no answer: its ack flag is not set", (place, context.marker(number))
+                count = few.count - len(few.told) + 1 if place is few.told[0] else 1
+                found = _of("unexpected-reply", "warning", message, stream, places, seqnos)
+                yield replace(found, cause="not-asked", next=NOT_ASKED, count=count)
+
+
+NOT_ASKED = "answer a marker only where its ack flag is set: in a takeover, the producer counts answers and may wait for ever"
 
 
 def _of(rule: str, severity: Severity, message: str, stream: np.ndarray, places: tuple[Place, ...], seqnos: tuple[int, ...]) -> Occurrence:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
@@ -47,9 +49,11 @@ RULES = (
         "unexpected-reply",
         "session",
         "warning",
-        "a command is answered with success that has no such answer",
-        "stream ends; markers that ask to be acknowledged",
+        "a command is answered with success that has no such answer; an error for a SeqnoAdvanced or OSO snapshot, where a server closes"
+        " the connection",
+        "stream ends; markers that ask to be acknowledged, or may do so",
         "the answer is ignored at best: send none",
+        ("not-asked",),
     ),
     Rule(
         "takeover-sequence",
@@ -80,6 +84,9 @@ _ASKS[[*_ALWAYS]] = True
 _SILENT = np.zeros(256, dtype=np.bool_)
 _SILENT[[Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT]] = True
 _SILENT[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_FATAL = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
+"""A server has nothing that could take an answer to these (kv_engine mcbp_executors.cc, ``execute_client_response_packet``)."""
+_ERROR: Severity = "error"
 _OF_VBUCKET = (Opcode.DCP_ADD_STREAM, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_STREAM_REQ, Opcode.DCP_SET_VBUCKET_STATE)
 
 _NEXT: dict[int, str] = {
@@ -123,8 +130,11 @@ class Pairing:
         answers = own & decoded.is_response
         self._take(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
         rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
-        if len(rows):
-            yield Candidates("unexpected-reply", rows, lambda row: f"{batch.name_of(row)} needs no answer")
+        is_fatal = np.isin(decoded.opcode[rows], _FATAL)
+        for mine, severity, effect in ((rows[~is_fatal], None, ""), (rows[is_fatal], _ERROR, ": a server closes the connection at one")):
+            if len(mine):
+                words = partial(_unexpected, batch, effect)
+                yield Candidates("unexpected-reply", mine, words, severity)
 
     def _take(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
         request = batch.request_row
@@ -282,6 +292,10 @@ class Pairing:
 
 
 TAKEOVER = 0x01
+
+
+def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:
+    return f"{batch.name_of(row)} needs no answer{effect}"
 
 
 def _renumbered(asked: Asked, connections: Rows) -> Asked:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -43,6 +43,12 @@ class Few(Generic[T]):
         for one in chosen:
             self.add(one)
         self.count += many - len(chosen)
+
+    def renamed(self, change: Callable[[T], T]) -> Few[T]:
+        """The same with each one changed."""
+        new = {id(one): change(one) for one in self.told}
+        last, greatest = (None if one is None else new[id(one)] for one in (self.last, self.greatest))
+        return replace(self, first=[new[id(one)] for one in self.first], last=last, greatest=greatest)
 
     @property
     def told(self) -> list[T]:

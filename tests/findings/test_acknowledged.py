@@ -128,3 +128,80 @@ def test_one_acknowledgement_is_for_a_snapshot_and_its_history() -> None:
     stream.snapshot_received()
     goes_on(talk)
     assert found(talk) == []
+
+
+# -- answers that nobody asked for ------------------------------------------------------------------------------------------------------
+
+
+def unneeded(talk: Told) -> list[tuple[str, str | None, int, str]]:
+    whole = findings(talk, rules=["unexpected-reply"])
+    assert findings(talk, rules=["unexpected-reply"], sizes=[1] * 100) == whole
+    return [(one.severity, one.cause, one.count, one.message) for one in whole]
+
+
+NEEDLESS = "dcp_snapshot_marker needs no answer: its ack flag is not set"
+
+
+def test_a_marker_that_is_answered_although_its_ack_flag_is_not_set() -> None:
+    talk, stream = snapshot()
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    assert unneeded(talk) == [("warning", "not-asked", 1, NEEDLESS)]
+    (whole,) = findings(talk, rules=["unexpected-reply"])
+    assert (whole.vbuckets, whole.seqnos, [place.direction for place in whole.places]) == ((7,), (0, 3), ["c2s", "s2c"])
+    assert "takeover" in whole.next
+
+
+def test_a_consumer_that_answers_every_marker() -> None:
+    talk, stream = snapshot("ack")
+    stream.snapshot_received()
+    for number in range(1, 9):
+        stream.snapshot(10 * number, 10 * number + 3, "memory")
+        stream.mutation(10 * number + 3, f"k{number}")
+        talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    assert unneeded(talk) == [("warning", "not-asked", 8, NEEDLESS)]
+
+
+def test_an_answer_to_a_marker_that_asks_for_it() -> None:
+    talk, stream = snapshot("ack")
+    stream.snapshot_received()
+    assert unneeded(talk) == []
+
+
+def test_a_marker_whose_flag_may_lie_in_a_hole_or_before_the_capture() -> None:
+    talk, stream = snapshot()
+    with talk.lost():
+        stream.snapshot(4, 9, "memory", "ack")
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    stream.mutation(9, "l")
+    assert unneeded(talk) == []
+    talk, stream = snapshot("ack")
+    talk.begin()
+    for seqno in range(10, 20, 2):
+        stream.snapshot(seqno, seqno + 1, "memory")
+        stream.mutation(seqno + 1, f"k{seqno}")
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    assert unneeded(talk) == []
+
+
+def test_a_marker_whose_flags_the_snapshot_length_cut() -> None:
+    for snaplen, expected in ((1 << 18, 1), (54 + 24 + 10, 0)):
+        talk, stream = snapshot()
+        talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+        assert len(findings(talk, rules=["unexpected-reply"], snaplen=snaplen)) == expected
+
+
+def test_an_answer_in_a_hole() -> None:
+    talk, stream = snapshot()
+    with talk.lost():
+        talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    goes_on(talk)
+    assert unneeded(talk) == []
+
+
+def test_an_answer_while_a_marker_that_asks_for_one_has_none_that_was_read() -> None:
+    """The marker may have been held back by a gap before it."""
+    talk, stream = snapshot()
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    stream.snapshot(4, 9, "memory", "ack")
+    stream.mutation(9, "l")
+    assert unneeded(talk) == []

@@ -189,6 +189,21 @@ def test_a_success_where_none_is_due() -> None:
     assert found(talk) == [("unexpected-reply", None, "dcp_mutation needs no answer")]
 
 
+@pytest.mark.parametrize("opcode", ["dcp_seqno_advanced", "dcp_oso_snapshot"])
+def test_a_success_at_which_a_server_closes_the_connection(opcode: str) -> None:
+    talk = opened(enable_out_of_order_snapshots="true")
+    stream = talk.stream(7)
+    if opcode == "dcp_seqno_advanced":
+        stream.snapshot(0, 3, "memory")
+        stream.seqno_advanced(3)
+    else:
+        stream.oso("start")
+    talk.answer(opcode, stream.opaque, by="client")
+    (whole,) = findings(talk, rules=IDS)
+    assert (whole.rule, whole.severity) == ("unexpected-reply", "error")
+    assert whole.message == f"{opcode} needs no answer: a server closes the connection at one"
+
+
 def test_stream_ends_and_markers_may_be_answered() -> None:
     talk = opened()
     stream = talk.stream(7)

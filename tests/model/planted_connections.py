@@ -92,6 +92,15 @@ def _(talk: Talk) -> Said:
     return reply
 
 
+@plant("a marker is answered that does not ask for it", "unexpected-reply")
+def _(talk: Talk) -> Said:
+    asked = talk.stream(VB)
+    talk.snapshot(VB, 0, 3)
+    reply = talk.say(True, "dcp_snapshot_marker", "response", opaque=asked.parts["opaque"], status=0)
+    talk.failover_log(VB)
+    return reply
+
+
 @plant("an event is refused", "consumer-refused")
 def _(talk: Talk) -> Said:
     asked = talk.stream(VB)

@@ -32,3 +32,11 @@ def test_only_those_that_are_kept_need_to_be_looked_at() -> None:
     assert (few.told, few.count) == ([0, 1, 2, 59], 60)
     few.add_chosen(few.chosen(np.arange(0)), 0)
     assert few.count == 60
+
+
+def test_those_that_are_kept_may_be_renamed() -> None:
+    few: Few[int] = Few()
+    for number in (1000, 5000, 2000, 3000, 4000):
+        few.add(number, number)
+    renamed = few.renamed(lambda number: number + 1)
+    assert (renamed.told, renamed.count) == ([number + 1 for number in few.told], 5)
