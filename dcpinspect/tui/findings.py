@@ -192,6 +192,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "undefined-datatype": ("datatype",),
     "cas-zero": ("cas",),
     "cas-regress": ("cas",),
+    "diverging-history": ("by_seqno",),
     "failover-log-order": ("failover_log",),
     "control-rejected": ("key",),
     "control-unknown-key": ("key",),

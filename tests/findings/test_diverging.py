@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading import Reading
+from dcpinspect.streams import elsewhere
 from tests.findings.checked import findings
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, capture, opened
 
 A, B, C = 0xA1, 0xB2, 0xC3
 LOG = ((A, 0),)
@@ -233,3 +237,33 @@ def test_a_history_whose_log_was_lost_is_not_known() -> None:
         other.stream_answer(request, log=LOG)
     changes(request, change=mutation(cas=2))
     assert found(one, other) == []
+
+
+def of_file(path: Path, *talks: Told, redactor: Redactor | None = None) -> list[Finding]:
+    """The same of a file, which is read again."""
+    path.write_bytes(capture(*talks))
+    with Reading([str(path)], track=True) as reading:
+        reading.check(["diverging-history"], redactor=redactor)
+        for _ in reading:
+            pass
+        return reading.findings()
+
+
+def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = opened("one:1"), opened("two:1", port=50_001)
+    for vbucket in (7, 8, 9):
+        for talk, cas in ((one, 1), (other, 2)):
+            changes(talk.stream(vbucket, log=LOG), change=mutation(cas=cas))
+    everything = [(found.vbuckets, found.message, found.count) for found in found(one, other)]
+    assert [vbuckets for vbuckets, _, _ in everything] == [(7,), (8,), (9,)]
+    path = tmp_path / "told.pcap"
+    for most, count in ((1 << 19, 3), (4, 3), (3, 0)):  # a vbucket's eight events take the room of four, brief as they are
+        monkeypatch.setattr(elsewhere, "MOST", most)
+        told = [(found.vbuckets, found.message, found.count) for found in of_file(path, one, other)]
+        assert told == everything[:count]
+
+
+def test_a_document_is_not_named_where_keys_are_not_shown(tmp_path: Path) -> None:
+    (it,) = of_file(tmp_path / "told.pcap", *differing(mutation("secret", cas=1), mutation("secret", cas=2)), redactor=Redactor())
+    assert "secret" not in it.message
+    assert it.message.startswith("seqno 2 is a mutation with CAS 0x0000000000000001 here, a mutation with CAS 0x0000000000000002 on")
