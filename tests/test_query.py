@@ -135,15 +135,15 @@ def test_one_reading_makes_all_tables_of_streams() -> None:
 
 
 def test_findings_are_counted_in_vbuckets_and_join_their_messages() -> None:
-    assert ask("select vbucket, findings['warning'] n from vbuckets order by all", ROLLBACK) == [
-        {"vbucket": vbucket, "n": int(vbucket != 8)} for vbucket in (7, 8, 9, 10)
+    assert ask("select vbucket, findings['note'] n from vbuckets order by all", ROLLBACK) == [
+        {"vbucket": vbucket, "n": 1 + int(vbucket != 8)} for vbucket in (7, 8, 9, 10)
     ]
-    text = "select f.rule, m.name from findings f join messages m on m.row = f.rows[1] where f.severity = 'warning' group by all"
+    text = "select f.rule, m.name from findings f join messages m on m.row = f.rows[1] where f.rule = 'rollback' group by all"
     assert ask(text, ROLLBACK) == [{"rule": "rollback", "name": "dcp_stream_req"}]
 
 
 def test_rules_are_asked_only_for_tables_that_need_them() -> None:
-    text = "select (select count(*) from streams) streams, (select count(*) from findings where severity = 'warning') findings"
+    text = "select (select count(*) from streams) streams, (select count(*) from findings where rule = 'rollback') findings"
     assert ask(text, ROLLBACK) == [{"streams": 11, "findings": 3}]
     with Captures([ROLLBACK]) as captures:
         captures.records("streams")

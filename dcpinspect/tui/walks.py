@@ -32,13 +32,13 @@ class Walk:
 WALKS = (
     Walk(
         "rollback.pcap",
-        "After a failover, what does the client have to give back?",
+        "After a failover, what did the client have to give back?",
         (
             Step(
-                ("4",),
-                "`4`",
-                "Three warnings, all `rollback`; the first is of vbucket 7.",
-                ("asked 60, told 50", "discard what is above 50"),
+                ("colon", *"rollback", "enter"),
+                "`:` `rollback` `Enter`",
+                "Three notes, one for each cause; the first is of vbucket 7. The client did as it was told.",
+                ("asked 60, told 50", "nothing is left to do"),
             ),
             Step(("enter",), "`Enter`", "The request, with its start seqno lit: it asks from 60.", ("row 99", "start seqno", "from 60")),
             Step(("right_square_bracket",), "`]`", "The next message is the answer: back to 50.", ("row 100", "to 50")),
