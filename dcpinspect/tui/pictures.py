@@ -41,7 +41,7 @@ TOUR = (
         " bytes are linked: moving in one lights the other, so does a click. `↗` is a link that `Enter` follows: request and answer, item"
         " and snapshot marker, the item before. `n` goes to the next message with an error or a warning, `e` to what is found of it, `/`"
         " filters in SQL with completion, `=` filters by the field under the cursor, `Ctrl+F` finds text, `/regex/` or `x:80 57`.",
-        ("n",),
+        ("colon", *"99", "enter"),
     ),
     Scene(
         "vbuckets",
@@ -50,7 +50,7 @@ TOUR = (
         " another measure, `n` goes to the next vbucket with an error or a warning, `Enter` opens its timeline. `|` turns the grid into the"
         " table of all streams: `←` and `→` choose a column, `d` sorts by it, `&` and `!` show only streams that are like the one under the"
         " cursor in it or only the others, `=` goes to its messages.",
-        ("2", "n"),
+        ("2",),
     ),
     Scene(
         "timeline",
@@ -66,7 +66,7 @@ TOUR = (
         "4 Findings",
         "What is wrong, worst first, with the evidence, when it is no error, and what to do. `Enter` goes to the message and the very field"
         " that shows it, `Backspace` comes back; `]` chooses the next evidence.",
-        ("4", "n"),
+        ("colon", *"rollback", "enter"),
     ),
     Scene(
         "stats",
