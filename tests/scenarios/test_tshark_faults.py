@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.protocol.annotate import annotate
+from dcpinspect.protocol.command_statuses import refusal_meaning
 from dcpinspect.protocol.encode import encode, encode_document, encode_parts
 from dcpinspect.protocol.message import Context, FieldValue, Message
+from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import encode_snappy
 from tests.protocol import tshark
 from tests.protocol.vectors import BY_ID, at_path
@@ -78,12 +80,20 @@ FAULTS = {
         encode("stat", "response", status=0x24), rules, [], r"Statistics with status Access error \(0x24\) must have Value"
     ),
     "a status other than success is filed as undecoded": Fault(
-        encode("dcp_stream_req", "response", status=0x22), meaning("status"), "erange", r"Undecoded\): DCP Stream Request: Range error"
+        encode("dcp_stream_req", "response", status=0x22),
+        meaning("status"),
+        f"erange: {refusal_meaning(Opcode.DCP_STREAM_REQ, 0x22)}",
+        r"Undecoded\): DCP Stream Request: Range error",
     ),
     "a stream end's reason is raw": Fault(
         encode("dcp_stream_end", end_reason=7), meaning("end_reason"), "filter-empty", "Unknown: 00000007"
     ),
-    "a vbucket state is raw": Fault(encode("dcp_set_vbucket_state", state=2), meaning("state"), "replica", "Unknown: 02"),
+    "a vbucket state is raw": Fault(
+        encode("dcp_set_vbucket_state", state=2),
+        meaning("state"),
+        "replica; as a number of the first generation: pending",
+        "Unknown: 02",
+    ),
     "a stream request's flags have no names": Fault(
         BY_ID["syn-stream-req-json"].data, meaning("flags"), "active-only", r"Flags: 0x00000010\n"
     ),
