@@ -39,7 +39,7 @@ RULES = (
         "warning",
         "a noop is answered with another opaque",
         "after a hole, or a capture's beginning inside the connection, while the noop may still get its own answer",
-        "repeat the opaque's four bytes as they are: the server takes the noop for unanswered and disconnects after its timeout",
+        "repeat the opaque's four bytes as they are: a server closes the connection when it gets another opaque",
         reports=("gocbcore 5518977",),
     ),
     Rule(
