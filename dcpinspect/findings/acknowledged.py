@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.few import Few
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
@@ -137,12 +139,16 @@ class Acknowledged:
     def _unneeded(self, context: Context) -> Iterator[Occurrence]:
         """Answers to markers without the ack flag, where all markers that they can be about were read."""
         streams, snapshots = context.streams, context.snapshots
+        streams_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for number, key in enumerate(zip(streams[:, s.S_CONNECTION].tolist(), streams[:, s.S_OPAQUE].tolist(), strict=True)):
+            if key in self._needless:
+                streams_of[key].append(number)
+        snapshots_of = Grouped(snapshots[:, s.N_STREAM], len(streams))
         for (connection, opaque), few in self._needless.items():
-            link, producer = context.by_number.get(connection), context.producer(connection)
-            mine = np.flatnonzero((streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_OPAQUE] == opaque))
-            if link is None or not len(mine) or (connection, opaque) in self._unread:
+            link, producer, mine = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
+            if link is None or not mine or (connection, opaque) in self._unread:
                 continue
-            numbers = np.flatnonzero(np.isin(snapshots[:, s.N_STREAM], mine))
+            numbers = np.concatenate([snapshots_of[number] for number in mine])
             if any(self._answers.get(row, True) is None for row in snapshots[numbers, s.N_PLACE + s.AT_ROW].tolist()):
                 continue  # a marker that asks for an answer has none: it may have been held back
             begun_ns = int(streams[mine, s.S_OPENED + s.AT_TIME].min()) if streams[mine, s.S_FORM].all() else 0

@@ -81,8 +81,8 @@ ROWS = (
     Row(
         "BE",
         "The client should not reply to a marker",
-        "no reply is waited for without the ack flag; one that comes is let pass, as later pages have one",
-        "findings/test_acknowledged.py test_a_snapshot_that_is_acknowledged_or_need_not_be;"
+        "no reply is waited for without the ack flag; one that comes is unexpected-reply",
+        "findings/test_acknowledged.py test_a_marker_that_is_answered_although_its_ack_flag_is_not_set;"
         " streams/test_requests.py test_a_marker_waits_for_an_answer_only_with_the_ack_flag",
     ),
     Row(
