@@ -308,7 +308,7 @@ def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> lis
     for group in np.split(known, edges):
         if len(group) < 2:
             continue
-        first, last = least(streams[group]), streams[group, s.S_LAST]
+        first, last = _least(streams[group]), streams[group, s.S_LAST]
         for number in group.tolist():
             mine = gaps_of[number]
             mine = mine[~np.isin(cause[mine], _SETTLED)]
@@ -323,7 +323,7 @@ def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> lis
     return sorted(found)
 
 
-def least(streams: Table) -> Table:
+def _least(streams: Table) -> Table:
     """Seqnos that are no greater than any that streams received: the first one may be that of an out-of-order snapshot."""
     starts = np.where(streams[:, s.S_FORM] > 0, streams[:, s.S_START], s.LEAST)
     return np.minimum(streams[:, s.S_FIRST], starts)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MOST_SEQNOS = 16
-"""Seqnos of a vbucket that are kept; with more, every other one of those between the first and the last is dropped."""
+MOST_SEQNOS = 32
+"""Seqnos of a vbucket that are kept. With more, one is dropped whose neighbours are near each other for their age: of a wait that
+begins with one that was dropped more than half is still told, however often the server was asked."""
 MOST_LOGS = 8
 """Failover logs of a vbucket that are kept, the latest ones."""
 _LONGEST_LOG = 1 << 12
@@ -78,8 +79,13 @@ class Heard:
         if self.seqnos and high.seqno < self.seqnos[-1].seqno:
             self.seqnos.clear()  # another history
         if len(self.seqnos) >= MOST_SEQNOS:
-            del self.seqnos[1::2]
+            del self.seqnos[self._least_telling(high.at.time_ns)]
         self.seqnos.append(high)
+
+    def _least_telling(self, now_ns: int) -> int:
+        times = [high.at.time_ns for high in self.seqnos]
+        places = range(1, len(times) - 1)
+        return min(places, key=lambda place: (times[place + 1] - times[place - 1]) / (1 + max(0, now_ns - times[place - 1])))
 
     def tell_log(self, log: FailoverLog) -> None:
         """The server told the branches of the vbucket's history."""

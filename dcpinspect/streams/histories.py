@@ -19,7 +19,7 @@ from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
-from dcpinspect.streams.disputes import MOST_OTHERS, least
+from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.elsewhere import (
     BRIEF,
     T_CAS,
@@ -190,7 +190,6 @@ def _pairs(streams: Table, conversation: Conversation, vbucket: int) -> list[tup
         return []
     parsed: dict[int, Log] = {}
     ends = _ends(streams, conversation, parsed)
-    firsts = least(streams)
     parts: dict[tuple[int, int], list[_Part]] = defaultdict(list)
     for number in numbers.tolist():
         row = streams[number]
@@ -199,7 +198,7 @@ def _pairs(streams: Table, conversation: Conversation, vbucket: int) -> list[tup
         if any(newer <= older for (_, newer), (_, older) in pairwise(log)):
             continue  # nobody knows what it says
         for uuid, start in log:
-            low = max(start + s.LEAST + 1, int(firsts[number]))
+            low = max(start + s.LEAST + 1, int(row[s.S_FIRST]))
             high = min(last, ends.get((place, uuid), s.GREATEST))
             if uuid and low <= high:
                 parts[place, uuid].append(_Part(number, low, high, _bucket(conversation, row)))
