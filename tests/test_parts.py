@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -64,7 +65,10 @@ def test_one_part_of_all_is_what_an_ordinary_reading_tells_but_for_the_numbers_o
     found = everything(whole(given, files))
 
     def without_rows(table: Any) -> Any:
-        return [{key: value for key, value in record.items() if key not in ROWS} for record in table]
+        return [{key: unnumbered(value) for key, value in record.items() if key not in ROWS} for record in table]
+
+    def unnumbered(value: Any) -> Any:
+        return re.sub(r"\brow \d+", "row", value) if isinstance(value, str) else value
 
     for table in ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets", "findings"):
         assert without_rows(found[table]) == without_rows(expected[table])

@@ -39,10 +39,10 @@ RULES = (
 _NEXT = "take the next marker as the end"
 _BARE = "a client without collections is not told what it cannot see: negotiate collections, or take the next marker as the end"
 _UNKNOWN = f"{_NEXT}: whether collections are on is not in the capture, and without them a client is not told what it cannot see"
-_SERVER = f"{_NEXT}; the server owes the last seqno, or a SeqnoAdvanced, and the client did nothing for it: report it with its version"
+_SERVER = f"{_NEXT}; the server owes the last seqno, or a SeqnoAdvanced; it is not the fault of the client: report it with the version"
 _KNOWN = (
-    f"{_NEXT}; the client did nothing for it: the servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
-    " filtered snapshots where an item of another collection follows a prepare or abort (MB-73354); with another version, report it"
+    f"{_NEXT}; it is not the fault of the client: the servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced"
+    " out of filtered snapshots where an item of another collection follows a prepare or abort (MB-73354); report another version"
 )
 """As kv_engine's active_stream.cc has it in those versions; the fix is of August 2026."""
 

@@ -32,7 +32,7 @@ def test_it_ends_with_what_check_and_streams_say() -> None:
 
 
 def test_bad_rows_are_walked_in_both_directions() -> None:
-    inspection = loaded(SAMPLES / "rollback.pcap")
+    inspection = loaded(SAMPLES / "loop.pcap")
     results = inspection.results
     rows, row = [], 0
     while (found := results.next_bad(row)) is not None:

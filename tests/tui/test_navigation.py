@@ -40,7 +40,7 @@ def test_every_jump_returns(name: str) -> None:
         await press(app, pilot, "alt+right")
         assert state(app) == there
 
-    play("rollback.pcap", scene)
+    play("loop.pcap", scene)
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_those_of_bad_vbuckets_are_walked() -> None:
         await press(app, pilot, "e")
         assert app.view == "findings"
 
-    play("rollback.pcap", scene)
+    play("loop.pcap", scene)
 
 
 def test_names_of_the_wire_steer_nothing_and_every_line_is_as_wide_as_the_table(tmp_path: Path) -> None:

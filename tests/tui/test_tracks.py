@@ -26,8 +26,9 @@ def test_what_was_found_is_in_the_stream_that_shows_it() -> None:
         del pilot
         told = of(app, 7)
         first, refused, second = told.tracks
-        assert [(one.row, one.seqno, one.severity) for one in refused.found] == [(row, 60, "warning") for row in (99, 100, 111)]
-        assert not any(one.severity != "note" for one in (*first.found, *second.found))
+        assert [(one.row, one.seqno, one.severity) for one in refused.found] == [(row, 60, "note") for row in (99, 100, 111)]
+        assert [one.row for one in second.found] == [112], "the request that followed the rollback"
+        assert not any(one.severity != "note" for one in first.found)
         assert refused.found_at("time")[0][0] == refused.shapes["time"].begin
         assert list(told.connections) == [1, 2]
 

@@ -30,7 +30,7 @@ def test_the_last_bad_vbucket_is_the_last() -> None:
         await press(app, pilot, "N")
         assert app.grid.vbucket < 1023
 
-    play("rollback.pcap", scene)
+    play("loop.pcap", scene)
 
 
 def test_brackets_walk_the_vbuckets_that_have_streams() -> None:

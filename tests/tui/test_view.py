@@ -11,7 +11,7 @@ def test_the_next_error_or_warning_is_a_message_where_the_view_has_none_of_its_o
         await press(app, pilot, "5", "n")
         assert (app.view, app.packets.list.row) == ("packets", app.inspection.results.rows_with[0])
 
-    play("rollback.pcap", scene)
+    play("loop.pcap", scene)
 
 
 @pytest.mark.parametrize("keys", [("2", "n"), ("2", "n", "enter")], ids=["vbuckets", "timeline"])
