@@ -20,8 +20,9 @@ RULES = (
         "two streams have the same seqno of the same branch of a vbucket, and another document, another kind of change, another CAS or"
         " another value: no history has both",
         "another branch, or seqnos behind a failover that any log tells of; CAS 0; a commit that others are shown as a document or its"
-        " deletion; values that are compressed, or that the opens ask to show in different ways; what was not captured as a whole; events"
-        " for which there is no room: of files those of the last vbuckets, of pipes the oldest",
+        " deletion; values of deletions, values that are compressed, or that the opens ask to show in"
+        " different ways; what was not captured as a whole; events for which there is no room: of files those of the last vbuckets, of"
+        " pipes the oldest",
         "one of the two did not send what the vbucket has: compare both rows, the failover logs and the nodes they came from, and report"
         " them with the server's version",
         CAUSES,

@@ -53,6 +53,7 @@ _NEAR = 4 * MOST_OTHERS
 _AS_STORED = 0x004 | 0x008 | 0x040 | 0x100
 """Flags of an open by which values differ: extended attributes, also those of deletions, no values, no values but their datatype."""
 _HAS_CAS = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
+_HAS_BODY = (Opcode.DCP_MUTATION, Opcode.DCP_PREPARE)
 _STATES = np.zeros(256, dtype=np.int64)
 """By opcode, as what a change may be shown: who has no sync writes is shown the document, or its deletion, instead of a commit, and who
 did not ask for expirations a deletion."""
@@ -170,7 +171,8 @@ def _differing(one: Table, two: Table) -> tuple[Mask, Mask, Mask, Mask]:
     is_same = (states[0] == states[1]) & np.isin(one[:, _OPCODE], _HAS_CAS)
     cas = is_same & (one[:, _CAS] != 0) & (two[:, _CAS] != 0) & (one[:, _CAS] != two[:, _CAS])
     is_plain = (one[:, _DATATYPE] == two[:, _DATATYPE]) & (one[:, _DATATYPE] & SNAPPY == 0) & (one[:, _OPCODE] == two[:, _OPCODE])
-    values = is_same & is_plain & (one[:, _VALUE] >= 0) & (two[:, _VALUE] >= 0) & (one[:, _VALUE] != two[:, _VALUE])
+    has_body = np.isin(one[:, _OPCODE], _HAS_BODY)  # what a deletion has of a body, only some servers left there
+    values = is_same & is_plain & has_body & (one[:, _VALUE] >= 0) & (two[:, _VALUE] >= 0) & (one[:, _VALUE] != two[:, _VALUE])
     return keys, states[0] & states[1] == 0, cas, values
 
 

@@ -51,6 +51,10 @@ def deletion(stream: Stream, seqno: int) -> None:
     stream.send("dcp_deletion", generation="v1", cas=0x77, collection=0, key="k2", by_seqno=seqno, rev_seqno=2)
 
 
+def deletion_with_body(stream: Stream, seqno: int) -> None:
+    stream.send("dcp_deletion", generation="v1", cas=0x77, collection=0, key="k2", value=b"left over", by_seqno=seqno, rev_seqno=2)
+
+
 def expiration(stream: Stream, seqno: int) -> None:
     stream.send("dcp_expiration", cas=0x77, collection=0, key="k2", by_seqno=seqno, rev_seqno=2)
 
@@ -179,6 +183,7 @@ def deleted_without_cas(stream: Stream, seqno: int) -> None:
     [
         (mutation(), mutation()),
         (mutation(cas=0), mutation(cas=5)),
+        (deletion, deletion_with_body),
         (committed, mutation()),
         (committed, deletion),
         (deletion, expiration),
@@ -187,7 +192,18 @@ def deleted_without_cas(stream: Stream, seqno: int) -> None:
         (mutation(body=b"\x02\x04ab", datatype=2), mutation(body=b"\x02\x05ab", datatype=2)),
         (mutation(body=b"{}", datatype=1), mutation(body=b"{ }")),
     ],
-    ids=["same", "no CAS", "commit", "commit of a deletion", "expiration", "no CAS of a deletion", "compressed", "both", "datatype"],
+    ids=[
+        "same",
+        "no CAS",
+        "body of a deletion",
+        "commit",
+        "commit of a deletion",
+        "expiration",
+        "no CAS of a deletion",
+        "compressed",
+        "both",
+        "datatype",
+    ],
 )
 def test_what_clients_are_shown_in_different_ways_contradicts_nothing(
     mine: Callable[[Stream, int], None], theirs: Callable[[Stream, int], None]
