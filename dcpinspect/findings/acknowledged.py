@@ -16,6 +16,7 @@ from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
@@ -46,7 +47,6 @@ RULES = (
 
 MOST = 1 << 16
 """Such markers that are remembered, the latest ones."""
-ACK = 0x08
 LEAST_PATIENCE_NS = 2_000_000_000
 
 

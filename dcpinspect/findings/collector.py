@@ -17,7 +17,8 @@ from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 SHOWN = 3
@@ -30,10 +31,7 @@ MANY_VBUCKETS = 4
 Key = tuple[str, Severity, str | None, int, int | None, int | None]
 """Rule, severity, cause, connection, vbucket, stream-id."""
 
-_VBUCKETLESS = np.zeros(256, dtype=np.bool_)
-_VBUCKETLESS[:] = True
-_VBUCKETLESS[[*range(Opcode.DCP_ADD_STREAM, Opcode.DCP_SET_VBUCKET_STATE + 1)]] = False
-_VBUCKETLESS[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = False
+_OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
 
 def place_of(batch: MessageBatch, index: int) -> Place:
@@ -353,7 +351,7 @@ def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.d
     """Messages that speak of a vbucket, rather than having two bytes there that mean nothing."""
     decoded = batch.decoded
     known = batch.vbucket.valid[rows] if batch.vbucket.valid is not None else np.ones(len(rows), dtype=np.bool_)
-    return np.asarray(known & ~_VBUCKETLESS[decoded.opcode[rows]] & ~decoded.is_server[rows])
+    return np.asarray(known & _OF_VBUCKET[decoded.opcode[rows]] & ~decoded.is_server[rows])
 
 
 def duration(seconds: float) -> str:

@@ -27,10 +27,6 @@ Table = npt.NDArray[np.int64]
 
 ALL = np.iinfo(np.int64).max
 """A row after all rows, a time after all times."""
-FROM_LATEST = 0x40
-"""Flag of a stream request: the server chooses the start."""
-TO_AN_END = 0x02 | 0x04 | FROM_LATEST
-"""Flags of a stream request by which the server chooses the end, or the start."""
 
 _FRAME = (1 << s.FILE_SHIFT) - 1
 

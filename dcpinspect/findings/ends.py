@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.collector import SHOWN, duration
-from dcpinspect.findings.context import TO_AN_END, Context, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link

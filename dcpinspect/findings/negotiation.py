@@ -19,7 +19,8 @@ from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import OPEN_FLAGS
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
@@ -231,13 +232,9 @@ class Facts:
 IDS = frozenset(rule.id for rule in RULES) - {"credentials-in-clear"}
 """Rules that depend on what the consumer asked for."""
 
-_FRAMED = np.zeros(256, dtype=np.bool_)
-_FRAMED[[*range(Opcode.DCP_STREAM_END, Opcode.DCP_EXPIRATION + 1), Opcode.DCP_SYSTEM_EVENT]] = True
-_FRAMED[[*range(Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
-"""Messages of a producer that have the stream-id where those are on; prepares, commits and aborts exclude them."""
+_FRAMED = opcodes_with(Trait.STREAM_ID)
 _DURABLE = (Opcode.DCP_PREPARE, Opcode.DCP_COMMIT, Opcode.DCP_ABORT)
-_OF_DCP = np.zeros(256, dtype=np.bool_)
-_OF_DCP[[*range(Opcode.DCP_OPEN, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_OF_DCP = opcodes_with(Trait.DCP)
 _EXTRAS_WITH_TIME, _EXTRAS_WITHOUT_TIME = 21, 18
 _EXTRAS_OF_EXPIRY = 20
 """Earlier generations have other expirations, and nothing that would enable them."""

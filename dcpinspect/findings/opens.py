@@ -13,7 +13,8 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
-from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
@@ -53,8 +54,8 @@ MOST, MOST_EARLY = 1 << 14, 1 << 10
 CLIENT = 0
 """Direction of the side that opens, whoever will be the producer."""
 
-_OF_DCP = np.zeros(256, dtype=np.bool_)
-_OF_DCP[[*range(Opcode.DCP_ADD_STREAM, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_OF_DCP = opcodes_with(Trait.DCP)
+_OF_DCP[Opcode.DCP_OPEN] = False
 
 
 @dataclass(slots=True)

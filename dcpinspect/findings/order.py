@@ -13,6 +13,7 @@ from dcpinspect.findings.context import place_at
 from dcpinspect.findings.finding import Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
@@ -21,7 +22,6 @@ from dcpinspect.tables.messages import MessageBatch
 Table = npt.NDArray[np.int64]
 
 SERVER = "a server fault: note its version and report it with this message and the one before it"
-ACTIVE_ONLY = 0x10
 
 RULES = (
     Rule(

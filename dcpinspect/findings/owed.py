@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from dcpinspect.findings.collector import duration
-from dcpinspect.findings.context import FROM_LATEST, TO_AN_END, Context, Table, occurrence, plain
+from dcpinspect.findings.context import Context, Table, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w

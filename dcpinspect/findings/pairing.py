@@ -20,8 +20,10 @@ from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol.flags import TAKEOVER
 from dcpinspect.protocol.message import Severity
-from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
@@ -81,9 +83,8 @@ _ALWAYS = (
 )
 _ASKS = np.zeros(256, dtype=np.bool_)
 _ASKS[[*_ALWAYS]] = True
-_SILENT = np.zeros(256, dtype=np.bool_)
-_SILENT[[Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT]] = True
-_SILENT[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
+_SILENT = opcodes_with(Trait.UNANSWERED) & ~opcodes_with(Trait.ENDS)
+_SILENT[Opcode.DCP_SNAPSHOT_MARKER] = False  # ``acknowledged`` looks at them
 _FATAL = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """A server has nothing that could take an answer to these (kv_engine mcbp_executors.cc, ``execute_client_response_packet``)."""
 _ERROR: Severity = "error"
@@ -289,9 +290,6 @@ class Pairing:
             request = context.request(int(mine[-1]))
             message = "the state of the vbucket is set on a stream that was not requested with takeover"
             yield _of("takeover-sequence", asked, message, *([request] if request is not None else []), cause="not-requested")
-
-
-TAKEOVER = 0x01
 
 
 def _unexpected(batch: MessageBatch, effect: str, row: int) -> str:

@@ -16,8 +16,9 @@ from typing import Literal
 import numpy as np
 
 from dcpinspect.findings.clients import Clients
-from dcpinspect.findings.context import ALL, FROM_LATEST, Context, plain
+from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.finding import Place
+from dcpinspect.protocol.flags import ACTIVE_ONLY, FROM_LATEST, NO_VALUE, PRODUCER, TO_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import flow as f
@@ -25,14 +26,11 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.session import PRODUCER_FLAG, Session
+from dcpinspect.streams.session import Session
 
 LONGEST_NAME = 200
 """Bytes of a name that servers take."""
 ENOUGH_ACKS = 4
-_TO_LATEST, _ACTIVE_ONLY = 0x04, 0x10
-_NO_VALUE = 0x08 | 0x40
-"""Flags of an open by which values are left out."""
 _HAS_PURGE = 1 << 2
 """Bit of N_PRESENT."""
 _CLIENT = 0
@@ -161,7 +159,7 @@ class Talk:
 
     def judge(self, rule: str, check: Callable[[Talk], Said]) -> Said:
         """What a rule says of the connection."""
-        is_consumer = bool((self.session.open_flags or 0) & PRODUCER_FLAG)
+        is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
         return check(self) if is_consumer or rule in _OF_ANY else Said("NA", "the client does not consume on this connection")
 
     def at(self, row: int) -> Place | None:
@@ -325,7 +323,7 @@ def _compression(talk: Talk) -> Said:
     session = talk.session
     if not talk.streams:
         return NOTHING
-    if (session.open_flags or 0) & _NO_VALUE:
+    if (session.open_flags or 0) & NO_VALUE:
         return Said("NA", "values are left out by the open")
     hello = [talk.at(session.hello_asked_row)]
     if session.features is None:
@@ -433,7 +431,7 @@ def _stream_end_on_close(talk: Talk) -> Said:
 def _active_only(talk: Talk) -> Said:
     if not talk.streams:
         return NOTHING
-    without = [number for number in talk.streams if not int(talk.context.streams[number, s.S_FLAGS]) & (_TO_LATEST | _ACTIVE_ONLY)]
+    without = [number for number in talk.streams if not int(talk.context.streams[number, s.S_FLAGS]) & (TO_LATEST | ACTIVE_ONLY)]
     if without:
         message = f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag 0x04 (to latest) nor 0x10 (active only)"
         return Said("FAIL", message, talk.asked(without))

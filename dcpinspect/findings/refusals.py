@@ -22,7 +22,8 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.negotiation import ON, V7_STATUSES, Facts
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
-from dcpinspect.protocol.opcodes import Opcode, opcode_name
+from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams.few import FIRST
@@ -49,10 +50,7 @@ REACH = 1 << 16
 """A message is looked for among so many rows before the answer to it."""
 PATIENCE_NS = 2_000_000_000
 
-_REFUSABLE = np.zeros(256, dtype=np.bool_)
-_REFUSABLE[[*range(Opcode.DCP_STREAM_END, Opcode.DCP_EXPIRATION + 1), Opcode.DCP_SET_VBUCKET_STATE]] = True
-_REFUSABLE[[*range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1)]] = True
-_REFUSABLE[Opcode.DCP_SEQNO_ACKNOWLEDGED] = False
+_REFUSABLE = opcodes_with(Trait.COUNTED)
 _ACKNOWLEDGED = (Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_SET_VBUCKET_STATE)
 _NO_STREAM = (Status.SUCCESS, Status.NOT_MY_VBUCKET, Status.DCP_STREAM_NOT_FOUND, Status.OPAQUE_NO_MATCH)
 _NO_STREAM_BEFORE_V7 = (Status.KEY_EEXISTS, Status.KEY_ENOENT)

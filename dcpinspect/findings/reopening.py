@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from dcpinspect.findings.clients import Clients, Turn
 from dcpinspect.findings.collector import duration
-from dcpinspect.findings.context import FROM_LATEST, Context, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 

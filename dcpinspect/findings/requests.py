@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dcpinspect.findings.clients import Clients
-from dcpinspect.findings.context import FROM_LATEST, TO_AN_END, Context, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.history import loops
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.command_statuses import command_status_meaning
+from dcpinspect.protocol.flags import FROM_LATEST, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
@@ -221,7 +222,7 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
         return occurrence(context, number, "duplicate-stream-request", "warning", f"requested again while open{since}", places)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
         return occurrence(context, number, "manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
-    wants_noop = bool((session.open_flags or 0) & 0x04) or "Collections" in (session.features or ())
+    wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
     passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)

@@ -20,7 +20,8 @@ from dcpinspect.protocol.flags import OPEN_FLAGS, SNAPSHOT_FLAGS, VBUCKET_STATES
 from dcpinspect.protocol.flex import REQUEST_FRAMES, RESPONSE_FRAMES, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Magic
 from dcpinspect.protocol.layouts import DCP, LAYOUTS
-from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode
+from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.tables.messages import MessageBatch
 
@@ -175,10 +176,7 @@ IDS = frozenset(rule.id for rule in RULES)
 
 HUGE_SEQNO = np.uint64(1 << 48)
 
-_SEQNO_BEARERS = (
-    *(Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_SYSTEM_EVENT),
-    *(Opcode.DCP_PREPARE, Opcode.DCP_COMMIT, Opcode.DCP_ABORT, Opcode.DCP_SEQNO_ADVANCED),
-)
+_SEQNO_BEARERS = np.flatnonzero(opcodes_with(Trait.SEQNO)).tolist()
 
 
 def candidates(batch: MessageBatch) -> Iterator[Candidates]:

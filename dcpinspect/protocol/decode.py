@@ -17,6 +17,7 @@ from dcpinspect.protocol.choose import VALUE_RULES, Choice, choose
 from dcpinspect.protocol.columns import NO_HOLES, Array, Holes, LazyColumns, Mask, Numbers, Rows, Slices, numbers_at
 from dcpinspect.protocol.features import COLLECTIONS
 from dcpinspect.protocol.fields import Field, Item, Kind, Layout, Slot
+from dcpinspect.protocol.flags import UNDERLYING_DATATYPE
 from dcpinspect.protocol.flatbuffer import FlatBufferError, decode_table
 from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
@@ -288,7 +289,8 @@ class Decoded:
         opened = np.flatnonzero(client & ~self.is_response & (self.opcode == Opcode.DCP_OPEN) & self.fits)
         flags = numbers_at(self._data, self.extras_at[opened] + 4, 4).tolist()
         facts += [
-            Fact(row, int(connection[row]), underlying_datatype=bool(flag & 0x40)) for row, flag in zip(opened.tolist(), flags, strict=True)
+            Fact(row, int(connection[row]), underlying_datatype=bool(flag & UNDERLYING_DATATYPE))
+            for row, flag in zip(opened.tolist(), flags, strict=True)
         ]
         facts += self._evidence(connection, sessions.unknown(connection), gap)
         facts += self._generations(connection, sessions.may_be_first(connection))

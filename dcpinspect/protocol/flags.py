@@ -6,7 +6,7 @@ kv_engine ``docs/dcp/documentation`` and ``include/memcached/dcp_stream_id.h``, 
 
 from __future__ import annotations
 
-from dcpinspect.protocol.fields import Bit
+from dcpinspect.protocol.fields import Bit, bits_value
 
 OPEN_FLAGS = (
     Bit(0x001, "producer", "the TCP server becomes the producer; clear: it becomes the consumer"),
@@ -20,6 +20,12 @@ OPEN_FLAGS = (
     Bit(0x100, "include-deleted-user-xattrs", "deletions carry user xattrs too; needs include-xattrs (6.6)"),
     Bit(0x200, "skip-deletes-in-initial-backfill", "deletions of the first backfill are left out (development head)"),
 )
+PRODUCER = bits_value(OPEN_FLAGS, ("producer",))
+INCLUDE_XATTRS = bits_value(OPEN_FLAGS, ("include-xattrs",))
+UNDERLYING_DATATYPE = bits_value(OPEN_FLAGS, ("no-value-with-underlying-datatype",))
+NO_VALUE = bits_value(OPEN_FLAGS, ("no-value", "no-value-with-underlying-datatype"))
+"""Values are left out."""
+SKIP_DELETES = bits_value(OPEN_FLAGS, ("skip-deletes-in-initial-backfill",))
 
 STREAM_FLAGS = (
     Bit(0x001, "takeover", "move the vbucket to the consumer"),
@@ -32,6 +38,13 @@ STREAM_FLAGS = (
     Bit(0x080, "ignore-purged-tombstones", "no rollback because of purged deletions (7.2)"),
     Bit(0x100, "cache-transfer", "send cached documents first (development head)"),
 )
+TAKEOVER = bits_value(STREAM_FLAGS, ("takeover",))
+TO_LATEST = bits_value(STREAM_FLAGS, ("to-latest",))
+ACTIVE_ONLY = bits_value(STREAM_FLAGS, ("active-only",))
+STRICT = bits_value(STREAM_FLAGS, ("strict-vbucket-uuid",))
+FROM_LATEST = bits_value(STREAM_FLAGS, ("from-latest",))
+TO_AN_END = bits_value(STREAM_FLAGS, ("disk-only", "to-latest", "from-latest"))
+"""The server chooses the end, or the start."""
 
 SNAPSHOT_FLAGS = (
     Bit(0x01, "memory", "items come from memory"),
@@ -41,11 +54,19 @@ SNAPSHOT_FLAGS = (
     Bit(0x10, "history", "collections with history are not de-duplicated (7.2)"),
     Bit(0x20, "may-duplicate-keys", "a key may occur more than once (7.2)"),
 )
+MEMORY = bits_value(SNAPSHOT_FLAGS, ("memory",))
+DISK = bits_value(SNAPSHOT_FLAGS, ("disk",))
+CHECKPOINT = bits_value(SNAPSHOT_FLAGS, ("checkpoint",))
+ACK = bits_value(SNAPSHOT_FLAGS, ("ack",))
+HISTORY = bits_value(SNAPSHOT_FLAGS, ("history",))
+MAY_REPEAT = bits_value(SNAPSHOT_FLAGS, ("may-duplicate-keys",))
 
 OSO_FLAGS = (
     Bit(0x01, "start", "an out-of-order snapshot begins: no markers and no seqno order until its end"),
     Bit(0x02, "end", "the out-of-order snapshot is complete"),
 )
+OSO_START = bits_value(OSO_FLAGS, ("start",))
+OSO_END = bits_value(OSO_FLAGS, ("end",))
 
 STREAM_END_REASONS = {
     0: "ok",

@@ -1,7 +1,8 @@
 """Every command of the memcached binary protocol as Couchbase speaks it: number, name, traits, one line of meaning.
 
 Source: kv_engine ``include/mcbp/protocol/opcode.h`` and ``protocol/mcbp/opcode.cc``. Two tables share
-the numbers: ``Opcode`` for the magics 0x80, 0x81, 0x08 and 0x18, ``ServerOpcode`` for 0x82 and 0x83.
+the numbers: ``Opcode`` for the magics 0x80, 0x81, 0x08 and 0x18, ``ServerOpcode`` for 0x82 and 0x83. What reads captures asks here
+which commands have a role in DCP; ``roles`` has them as columns.
 A number that is in neither is a value like any other: it is called ``opcode_0x7e``.
 """
 
@@ -26,6 +27,32 @@ class Trait(Flag):
     DATA = auto()
     """Documents, their keys and seqnos, or DCP: nothing in it is a credential. Commands without it administrate."""
 
+    # Roles in DCP: see ``ROLES``.
+    DCP = auto()
+    VBUCKET = auto()
+    OPENS = auto()
+    COUNTED = auto()
+    UNANSWERED = auto()
+    STREAM_ID = auto()
+    SEQNO = auto()
+    EVENT = auto()
+    ENDS = auto()
+
+
+ROLES = {
+    Trait.DCP: "a command of DCP itself",
+    Trait.VBUCKET: "the vbucket of its header is that of a stream",
+    Trait.OPENS: "asks for a stream, whose messages repeat its opaque",
+    Trait.COUNTED: "sent by a producer in a stream, and counted by flow control",
+    Trait.UNANSWERED: "has no answer on success",
+    Trait.STREAM_ID: "has its stream-id where a connection uses those",
+    Trait.SEQNO: "brings its stream to a seqno, the `by_seqno` of its layouts",
+    Trait.EVENT: "that seqno is its own: something changed in the vbucket",
+    Trait.ENDS: "the last message of its stream",
+}
+"""What commands are in DCP. Source: kv_engine ``docs/dcp/documentation/commands``, a page each; what flow control counts: ``active_stream.cc``
+and ``cache_transfer_stream.cc``, where they insert into the log of the producer."""
+
 
 _ = Trait.NONE
 D = Trait.DATA
@@ -33,6 +60,13 @@ K = Trait.KEY | D
 Q = Trait.QUIET
 G = Trait.GONE
 T = Trait.TOKEN
+P = D | Trait.DCP
+V = P | Trait.VBUCKET
+C = V | Trait.COUNTED
+U = Trait.UNANSWERED
+S = Trait.STREAM_ID
+N = C | U | Trait.SEQNO
+E = N | Trait.EVENT
 
 
 class _Numbered(IntEnum):
@@ -144,42 +178,42 @@ class Opcode(_Numbered):
     GET_EX = (0x49, K, "Read document and xattrs together (active vbucket). Reply extras 4: flags.")
     GET_EX_REPLICA = (0x4A, K, "GetEx against a replica vbucket.")
     MUTATE_WITH_META = (0x4B, K, "Store or delete with explicit metadata. Extras 4: size of the JSON metadata that ends the value.")
-    DCP_OPEN = (0x50, D, "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; key = connection name.")
-    DCP_ADD_STREAM = (0x51, D, "Tell a consumer to request a stream from its producer. Extras 4: flags u32.")
-    DCP_CLOSE_STREAM = (0x52, D, "Close a stream of a vbucket.")
+    DCP_OPEN = (0x50, P, "Turn the connection into a DCP connection. Extras 8: reserved/seqno u32, flags u32; key = connection name.")
+    DCP_ADD_STREAM = (0x51, V, "Tell a consumer to request a stream from its producer. Extras 4: flags u32.")
+    DCP_CLOSE_STREAM = (0x52, V | S, "Close a stream of a vbucket.")
     DCP_STREAM_REQ = (
         0x53,
-        D,
+        V | Trait.OPENS,
         "Ask a producer for a stream. Extras 48 (UPR: 40). Reply value: failover log, or 8-byte rollback seqno with status 0x23.",
     )
-    DCP_GET_FAILOVER_LOG = (0x54, D, "Ask for a failover log. Reply value: repeated (uuid u64, seqno u64), newest first.")
-    DCP_STREAM_END = (0x55, D, "Producer ends a stream. Extras 4: reason u32.")
+    DCP_GET_FAILOVER_LOG = (0x54, V, "Ask for a failover log. Reply value: repeated (uuid u64, seqno u64), newest first.")
+    DCP_STREAM_END = (0x55, C | U | S | Trait.ENDS, "Producer ends a stream. Extras 4: reason u32.")
     DCP_SNAPSHOT_MARKER = (
         0x56,
-        D,
+        C | U | S,
         "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. UPR: nothing at all.",
     )
-    DCP_MUTATION = (0x57, K, "A document was stored. Extras 31 (UPR: 30; 5.0 collections prototype: 32).")
-    DCP_DELETION = (0x58, K, "A document was deleted. Extras 18 (V1) or 21 (V2, with delete time); 5.0 prototype 19.")
-    DCP_EXPIRATION = (0x59, K, "A document expired. Extras 20 (UPR and 3.x-6.0: 18; 5.0 prototype 19).")
-    DCP_FLUSH = (0x5A, D | G, "Drop all data of a vbucket; specified by UPR, never sent by a release.")
-    DCP_SET_VBUCKET_STATE = (0x5B, D, "Takeover: change the consumer's vbucket state. Extras 1: state u8. Consumer replies.")
-    DCP_NOOP = (0x5C, D, "Producer's liveness probe; the consumer must reply with the same opaque.")
-    DCP_BUFFER_ACKNOWLEDGEMENT = (0x5D, D, "Consumer returns flow-control credit. Extras 4: bytes u32. No reply on success.")
-    DCP_CONTROL = (0x5E, D, "Consumer sets a connection option. Key = option, value = setting, no extras. Always answered.")
-    DCP_SYSTEM_EVENT = (0x5F, D, "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (5.0-6.0: 12, no version).")
-    DCP_PREPARE = (0x60, K, "First stage of a durable write. Extras 31. CAS must be non-zero.")
-    DCP_SEQNO_ACKNOWLEDGED = (0x61, D, "Replica acknowledges prepares up to a seqno. Extras 8. No reply on success.")
-    DCP_COMMIT = (0x62, K, "A prepare is committed. Extras 16: prepared seqno, commit seqno; key, no value.")
-    DCP_ABORT = (0x63, K, "A prepare is dropped. Extras 16: prepared seqno, abort seqno; key, no value.")
-    DCP_SEQNO_ADVANCED = (0x64, D, "The stream moved to a seqno without an event for this client. Extras 8: seqno u64.")
-    DCP_OSO_SNAPSHOT = (0x65, D, "Start or end of an out-of-order snapshot. Extras 4: flags u32 (1 start, 2 end).")
+    DCP_MUTATION = (0x57, K | E | S, "A document was stored. Extras 31 (UPR: 30; 5.0 collections prototype: 32).")
+    DCP_DELETION = (0x58, K | E | S, "A document was deleted. Extras 18 (V1) or 21 (V2, with delete time); 5.0 prototype 19.")
+    DCP_EXPIRATION = (0x59, K | E | S, "A document expired. Extras 20 (UPR and 3.x-6.0: 18; 5.0 prototype 19).")
+    DCP_FLUSH = (0x5A, V | G, "Drop all data of a vbucket; specified by UPR, never sent by a release.")
+    DCP_SET_VBUCKET_STATE = (0x5B, C, "Takeover: change the consumer's vbucket state. Extras 1: state u8. Consumer replies.")
+    DCP_NOOP = (0x5C, P, "Producer's liveness probe; the consumer must reply with the same opaque.")
+    DCP_BUFFER_ACKNOWLEDGEMENT = (0x5D, P | U, "Consumer returns flow-control credit. Extras 4: bytes u32. No reply on success.")
+    DCP_CONTROL = (0x5E, P, "Consumer sets a connection option. Key = option, value = setting, no extras. Always answered.")
+    DCP_SYSTEM_EVENT = (0x5F, E | S, "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (5.0-6.0: 12, no version).")
+    DCP_PREPARE = (0x60, K | E, "First stage of a durable write. Extras 31. CAS must be non-zero.")
+    DCP_SEQNO_ACKNOWLEDGED = (0x61, V | U, "Replica acknowledges prepares up to a seqno. Extras 8. No reply on success.")
+    DCP_COMMIT = (0x62, K | E, "A prepare is committed. Extras 16: prepared seqno, commit seqno; key, no value.")
+    DCP_ABORT = (0x63, K | E, "A prepare is dropped. Extras 16: prepared seqno, abort seqno; key, no value.")
+    DCP_SEQNO_ADVANCED = (0x64, N | S, "The stream moved to a seqno without an event for this client. Extras 8: seqno u64.")
+    DCP_OSO_SNAPSHOT = (0x65, C | U | S, "Start or end of an out-of-order snapshot. Extras 4: flags u32 (1 start, 2 end).")
     DCP_CACHE_TRANSFER = (
         0x66,
-        D,
+        C | U | S,
         "Batch of cached documents sent before the stream proper. No extras, no key; value = repeated 40-byte record + key + value.",
     )
-    DCP_CACHE_TRANSFER_END = (0x67, D, "Cache transfer is over and normal streaming follows. Header only.")
+    DCP_CACHE_TRANSFER_END = (0x67, C | U | S, "Cache transfer is over and normal streaming follows. Header only.")
     GET_FUSION_STORAGE_SNAPSHOT = (0x70, _, "Fusion storage snapshot management.")
     RELEASE_FUSION_STORAGE_SNAPSHOT = (0x71, _, "Fusion storage snapshot management.")
     MOUNT_FUSION_VBUCKET = (0x72, _, "Fusion vbucket management.")

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.layouts import legal_extras
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 
 Bytes = npt.NDArray[np.uint8]
 Column = npt.NDArray[np.int64]
@@ -49,9 +50,9 @@ MIN_STREAM_REQUEST = 72
 MAX_STATUS = 0x0200
 """All statuses are below; in a response the status is where a request has its vbucket."""
 
-EVENTS = frozenset((0x55, 0x56, 0x57, 0x58, 0x59, 0x5B, 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67))
+EVENTS = frozenset(np.flatnonzero(opcodes_with(Trait.COUNTED)).tolist())
 """Opcodes of a stream from producer to consumer."""
-STREAM_OPCODES = EVENTS | {0x53}
+STREAM_OPCODES = EVENTS.union(np.flatnonzero(opcodes_with(Trait.OPENS)).tolist())
 """Opcodes whose (vbucket, opaque) names a stream."""
 
 _FIRST_SCAN, _LARGEST_SCAN = 4096, 65_536
@@ -173,9 +174,7 @@ def _table(legal: LegalExtras) -> tuple[Bytes, Bytes]:
             lengths = legal(magic, opcode)
             if lengths is not None:
                 table[magic, opcode, [length for length in lengths if length < 256]] = 1
-    keyed = np.zeros(256, np.uint8)
-    keyed[[int(opcode) for opcode in Opcode if Trait.KEY in opcode.traits]] = 1
-    return table, keyed
+    return table, opcodes_with(Trait.KEY).view(np.uint8)
 
 
 def plausible_headers(data: Bytes, legal: LegalExtras) -> tuple[Column, Column, Column]:

@@ -9,7 +9,7 @@ from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.header import MAGIC_DOCS, header_fields
 from dcpinspect.protocol.layouts import AROUND, DCP
-from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_doc, opcode_name
+from dcpinspect.protocol.opcodes import ROLES, Opcode, ServerOpcode, Trait, opcode_doc, opcode_name
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.field_table import offsets_text
 from dcpinspect.render.layout_table import features_markdown, frames_markdown, layout_markdown, status_markdown
@@ -45,7 +45,7 @@ def protocol_page() -> str:
         ]
     out += ["", "## Framing extras", "", *frames_markdown()]
     out += ["", "## Generations", "", GENERATIONS.rstrip()]
-    out += ["", "## DCP messages", "", *_families(DCP)]
+    out += ["", "## DCP messages", "", *_roles(), "", *_families(DCP)]
     out += ["", "## Messages around DCP", "", *_families(AROUND)]
     out += ["", "## Commands", "", "| code | name | what it does |", "|---|---|---|"]
     out += [f"| 0x{int(op):02x} | {op.name.lower()} | {op.doc.replace('|', '/')} |" for op in Opcode]
@@ -61,6 +61,17 @@ def protocol_page() -> str:
     out += ["", "## HELLO features", "", *features_markdown()]
     out += ["", "## The specification, piece by piece", "", *specification_markdown(), ""]
     return "\n".join(out)
+
+
+def _roles() -> list[str]:
+    """What each command is in DCP, and what the words for that mean."""
+    named = {role: (role.name or "").lower().replace("_", "-") for role in ROLES if role is not Trait.DCP}
+    out = ["| role | meaning |", "|---|---|", *(f"| {name} | {ROLES[role]} |" for role, name in named.items())]
+    out += ["", "| command | roles |", "|---|---|"]
+    for op in Opcode:
+        if Trait.DCP in op.traits:
+            out.append(f"| 0x{int(op):02x} {op.name.lower()} | {', '.join(name for role, name in named.items() if role in op.traits)} |")
+    return out
 
 
 def _families(layouts: tuple[Layout, ...]) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
@@ -16,8 +17,6 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.vague import Vague
 
 Table = npt.NDArray[np.int64]
-
-_FROM_LATEST = 0x40
 
 
 def rollback_gaps(streams: Table) -> list[Extra]:
@@ -68,7 +67,7 @@ def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Clien
         if not client.is_named and last_of_host.get(of_host) != before:
             before = None  # the stream that any other client of the host had since may have been this one's
         last_of_host[of_host] = number
-        if before is None or stream[s.S_ANSWER] != w.A_ACCEPTED or stream[s.S_FLAGS] & _FROM_LATEST:
+        if before is None or stream[s.S_ANSWER] != w.A_ACCEPTED or stream[s.S_FLAGS] & FROM_LATEST:
             continue
         old = streams[before]
         if not old[s.S_HAS_POSITION] or old[s.S_POSITION] >= stream[s.S_START] or old[s.S_IN_OSO] >= 0:

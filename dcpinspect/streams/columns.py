@@ -6,9 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Array, Mask, Rows
+from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams.session import Conversation, failover_logs, readable, stream_request_values
@@ -18,26 +20,27 @@ from dcpinspect.tables.messages import MessageBatch
 Table = npt.NDArray[np.int64]
 
 _REQUESTS = np.zeros(256, dtype=np.int64)
+for _role, _kind in {
+    Trait.COUNTED: s.CACHE,
+    Trait.SEQNO: s.SEQNO_ADVANCED,
+    Trait.EVENT: s.EVENT,
+    Trait.OPENS: s.REQUEST,
+    Trait.ENDS: s.END,
+}.items():  # the last one that fits; what is counted and no more goes on as a cache transfer does
+    _REQUESTS[opcodes_with(_role)] = _kind
 for _opcode, _kind in {
-    Opcode.DCP_STREAM_REQ: s.REQUEST,
     Opcode.DCP_CONTROL: s.CONTROL,
     Opcode.DCP_CLOSE_STREAM: s.CLOSE,
     Opcode.DCP_BUFFER_ACKNOWLEDGEMENT: s.ACK,
     Opcode.DCP_NOOP: s.NOOP,
     Opcode.DCP_FLUSH: s.FLUSH,
     Opcode.DCP_SEQNO_ACKNOWLEDGED: s.SEQNO_ACK,
-    Opcode.DCP_STREAM_END: s.END,
     Opcode.DCP_SNAPSHOT_MARKER: s.MARKER,
-    Opcode.DCP_MUTATION: s.EVENT,
-    Opcode.DCP_DELETION: s.EVENT,
-    Opcode.DCP_EXPIRATION: s.EVENT,
     Opcode.DCP_SYSTEM_EVENT: s.SYSTEM_EVENT,
     Opcode.DCP_PREPARE: s.PREPARE,
     Opcode.DCP_COMMIT: s.COMMIT,
     Opcode.DCP_ABORT: s.ABORT,
-    Opcode.DCP_SEQNO_ADVANCED: s.SEQNO_ADVANCED,
     Opcode.DCP_OSO_SNAPSHOT: s.OSO,
-    Opcode.DCP_CACHE_TRANSFER: s.CACHE,
     Opcode.DCP_CACHE_TRANSFER_END: s.CACHE_END,
     Opcode.DCP_SET_VBUCKET_STATE: s.SET_STATE,
 }.items():
@@ -54,6 +57,14 @@ _UPR_REQUESTS = np.array([layout.generation == "upr" for layout in LAYOUTS] + [F
 _MARKER_SEQNOS = ("max_visible_seqno", "high_completed_seqno", "purge_seqno", "high_prepared_seqno")
 PREPARE_SURPLUS = 2
 """Both ends of a connection between nodes count so many bytes more than a prepare has."""
+
+
+_SEQNO_SIZE = 8
+
+
+def _seqno_end(layout: Layout) -> int:
+    """Bytes of extras up to the end of the seqno; where it is not known where that is, as most have it."""
+    return next((field.offset for field in layout.extras if "by_seqno" in (field.name, field.alias)), 0) + _SEQNO_SIZE
 
 
 class MessageColumns:
@@ -202,7 +213,7 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     extras_end = framing_end + decoded.extras_size[missing.row]
     is_v2 = (decoded.opcode[missing.row] == Opcode.DCP_SNAPSHOT_MARKER) & (decoded.value.size[missing.row] > 0)
     needed = np.where(is_v2, extras_end + _RANGE_SIZE, extras_end)
-    needed = np.where(np.isin(kind[missing.row], _BEGIN_WITH_SEQNO), framing_end + _SEQNO_SIZE, needed)
+    needed = np.where(np.isin(kind[missing.row], _ONLY_SEQNO), framing_end + _SEQNO_ENDS[decoded.layout[missing.row]], needed)
     hit = np.unique(missing.row[missing.start < needed])
     headless = np.unique(missing.row[missing.start < framing_end])
     hit = hit[kind[hit] > 0]
@@ -212,9 +223,9 @@ def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     return kind, headless[is_producers]
 
 
-_BEGIN_WITH_SEQNO = np.array([s.EVENT, s.PREPARE])
-"""Kinds whose extras begin with all that streams need of them."""
-_SEQNO_SIZE = 8
+_ONLY_SEQNO = np.array([s.EVENT, s.PREPARE])
+"""Kinds of whose extras streams need the seqno only."""
+_SEQNO_ENDS = np.array([_seqno_end(layout) for layout in LAYOUTS] + [_SEQNO_SIZE] * 2, dtype=np.int64)
 _RANGE_SIZE = 20
 """Bytes of a newer marker's value that have its range and type."""
 _SEQNO_KINDS = np.arange(s.EVENT, s.SEQNO_ADVANCED + 1)

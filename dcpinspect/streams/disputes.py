@@ -13,20 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.elsewhere import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, Interval, Shown, Wanted
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.snapshots import DISK, HISTORY
 
 Table = npt.NDArray[np.int64]
 
 COLLECTIONS = "Collections"
-SKIP_DELETES = 0x200
-"""Open flag: deletions of the first backfill are left out."""
-
 SYNC_WRITES = "enable_sync_writes"
 
 MOST_OTHERS = 16

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, Octets, kernel
 from dcpinspect.protocol.columns import Rows, Slices
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams import state as s
 from dcpinspect.tables.messages import MessageBatch
@@ -50,18 +51,7 @@ _SECRETS = (
     2 + secrets.randbelow(_PRIME - 2),
 )  # keys are chosen by clients: nobody shall choose which ones collide
 
-_IS_EVENT = np.zeros(256, dtype=np.bool_)
-_IS_EVENT[
-    [
-        Opcode.DCP_MUTATION,
-        Opcode.DCP_DELETION,
-        Opcode.DCP_EXPIRATION,
-        Opcode.DCP_SYSTEM_EVENT,
-        Opcode.DCP_PREPARE,
-        Opcode.DCP_COMMIT,
-        Opcode.DCP_ABORT,
-    ]
-] = True
+_IS_EVENT = opcodes_with(Trait.EVENT)
 
 
 @kernel("void(octets[::1], int64[::1], int64[::1], int64, int64, int64[::1])")

@@ -21,7 +21,8 @@ from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import PREPARE_SURPLUS
 from dcpinspect.streams.few import Few
@@ -62,6 +63,8 @@ TRUE = 0
 _FLEX, _ADVANCED, _END, _MARKER, _OSO, _SYSTEM, _PREPARE, _HEADER, _INFLATED, _STREAM_ANSWERS, _ANSWERS, _NOOPS = range(1, len(WAYS))
 OVER = range(_INFLATED, len(WAYS))
 """Those by which too much is acknowledged."""
+
+_OF_DCP = opcodes_with(Trait.DCP)
 
 OTHER_ANSWER = s.KINDS
 """Kind of the producer's answers that are of no stream; only ways of counting know it."""
@@ -439,9 +442,7 @@ class FlowControl:
         is_other = decoded.is_response & ~decoded.is_server & decoded.has_magic & self._has_window[batch.connection]
         is_other[index] = False
         rows: Rows = np.flatnonzero(is_other)
-        opcode = decoded.opcode[rows]
-        is_dcp = (opcode >= Opcode.DCP_OPEN) & (opcode <= Opcode.DCP_CACHE_TRANSFER_END)
-        is_dcp &= batch.direction[rows] == producer[batch.connection[rows]]
+        is_dcp = _OF_DCP[decoded.opcode[rows]] & (batch.direction[rows] == producer[batch.connection[rows]])
         return rows, np.where(is_dcp, OTHER_ANSWER, 0)
 
     def _follow(self, number: int, said: Table) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.lookup import (
     BACK,
-    FROM_LATEST,
     accept,
     asked_before,
     copy_place,

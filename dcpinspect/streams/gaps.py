@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
+from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Told
 from dcpinspect.streams.elsewhere import T_ROW, T_SEQNO
-from dcpinspect.streams.snapshots import DISK, HISTORY
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
 

@@ -6,9 +6,10 @@ Its memory is a table of entries by (stream, key): what the latest event of a ke
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.protocol.flags import DISK, FROM_LATEST, MAY_REPEAT, MEMORY
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import FROM_LATEST, copy_place
+from dcpinspect.streams.lookup import copy_place
 
 V_MESSAGE, V_KEY, V_CAS, V_COLLECTION, V_PREPARED, V_EVENT, V_UID, V_IS_OUTSIDE, V_SLOT, V_ENTRY, VIEW = range(11)
 """What an event has besides its message, whose column is V_MESSAGE. V_KEY: hash of collection and key, -1 where the capture lacks some of
@@ -33,7 +34,6 @@ ROOM = 8
 AT_ONCE = 64
 """Events whose entries are looked for together."""
 
-MEMORY, DISK, MAY_REPEAT = 0x01, 0x02, 0x20
 BEGIN_COLLECTION, END_COLLECTION, MODIFY_COLLECTION = 0, 1, 5
 FIRST_COLLECTION = 8
 """Lower ids are the default collection's and the server's own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 
@@ -404,9 +405,6 @@ def accept(st: int, i: int, messages: Ints, streams: Ints) -> None:
         streams[st, s.S_POSITION] = streams[st, s.S_START]
         streams[st, s.S_POSITION_BY] = s.BY_START
         copy_place(messages, i, streams, st, s.S_AT)
-
-
-FROM_LATEST = 0x40
 
 
 @inline

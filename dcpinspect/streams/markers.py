@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, inline
+from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, OSO_END, OSO_START
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import FROM_LATEST, copy_place, losses_of, note
+from dcpinspect.streams.lookup import copy_place, losses_of, note
 from dcpinspect.streams.seqnos import enter_gap, move
-
-DISK, HISTORY = 0x02, 0x10
-START, FINISH = 1, 2
-"""Flags of an out-of-order snapshot message."""
 
 
 @inline
@@ -170,10 +167,10 @@ def on_oso(
     flags = messages[s.M_EXTRA, i]
     n = streams[st, s.S_IN_OSO]
     suspended = streams[st, s.S_SUSPENDED] != 0
-    if flags != START and flags != FINISH:
+    if flags != OSO_START and flags != OSO_END:
         note(w.OSO_STRUCTURE, i, st, 3, flags, messages, streams, anomalies, counts)
         return
-    if flags == START:
+    if flags == OSO_START:
         if n >= 0:
             if not suspended:
                 note(w.OSO_STRUCTURE, i, st, 1, 0, messages, streams, anomalies, counts)

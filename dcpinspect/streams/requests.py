@@ -20,7 +20,9 @@ import numpy.typing as npt
 from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.flags import ACK
+from dcpinspect.protocol.opcodes import Opcode, Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 
 WAITING = 1 << 16
@@ -29,20 +31,7 @@ WAITING = 1 << 16
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
 """What a message means here: nothing, a request, a request without a success answer, a response, one of several responses."""
 
-ACK_FLAG = 0x08
-
-_SILENT = np.zeros(256, dtype=np.bool_)
-_SILENT[
-    [
-        Opcode.DCP_STREAM_END,
-        Opcode.DCP_SNAPSHOT_MARKER,
-        Opcode.DCP_MUTATION,
-        Opcode.DCP_DELETION,
-        Opcode.DCP_EXPIRATION,
-        Opcode.DCP_BUFFER_ACKNOWLEDGEMENT,
-        *range(Opcode.DCP_SYSTEM_EVENT, Opcode.DCP_CACHE_TRANSFER_END + 1),
-    ]
-] = True
+_SILENT = opcodes_with(Trait.UNANSWERED)
 
 _NONE = -1
 _FREE = -2
@@ -148,7 +137,7 @@ def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
     silent = _SILENT[opcode] & ~decoded.is_server
     flags = decoded.numbers.get("snapshot_type")
     if flags is not None:
-        wants_ack = (flags.values.astype(np.int64) & ACK_FLAG) != 0
+        wants_ack = (flags.values.astype(np.int64) & ACK) != 0
         silent &= ~((opcode == Opcode.DCP_SNAPSHOT_MARKER) & wants_ack)
     meaning = np.where(decoded.is_response, ANSWERS, np.where(silent, TELLS, ASKS)).astype(np.int64)
     more = (opcode == Opcode.STAT) & (decoded.body_size > 0) & (decoded.specific == Status.SUCCESS)

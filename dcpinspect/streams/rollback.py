@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-STRICT = 0x20
+from dcpinspect.protocol.flags import STRICT
+
 _SHARED = {
     "strict-uuid": "start 0 with a foreign uuid and the strict flag: send uuid 0",
     "unknown-uuid": "no history in common: the uuids are not in the server's logs",

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import Ints, inline
+from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import FROM_LATEST, copy_place, find_key, has_doubt, is_late, losses_of, note
-
-DISK, HISTORY = 0x02, 0x10
+from dcpinspect.streams.lookup import copy_place, find_key, has_doubt, is_late, losses_of, note
 
 
 @inline

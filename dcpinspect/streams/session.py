@@ -16,6 +16,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.features import feature_name
+from dcpinspect.protocol.flags import PRODUCER
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
@@ -26,7 +27,6 @@ from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno, Listing
 from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
 from dcpinspect.tables.messages import MessageBatch
 
-PRODUCER_FLAG = 0x01
 _MOST = 1 << 12
 """Controls of a connection, and requests of one kind that wait for an answer, at most."""
 _MOST_TEXT = 1 << 10
@@ -265,7 +265,7 @@ class Conversation:
             session.name_size, session.open_status = int(batch.decoded.key.size[row]), None
             if flags is not None:
                 direction = int(batch.direction[row])
-                session.consumer = direction if flags & PRODUCER_FLAG else 1 - direction
+                session.consumer = direction if flags & PRODUCER else 1 - direction
                 facts.append((row, s.C_PRODUCER, 1 - session.consumer))
             _wait(session, number, flags)
         elif opcode == Opcode.SELECT_BUCKET:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.protocol.fields import bit_names
-from dcpinspect.protocol.flags import SNAPSHOT_FLAGS
+from dcpinspect.protocol.flags import CHECKPOINT, DISK, FROM_LATEST, MEMORY, SNAPSHOT_FLAGS
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import SNAPSHOTS
@@ -15,7 +15,6 @@ from dcpinspect.tables.records import Records, Values, Worded
 
 Table = npt.NDArray[np.int64]
 
-MEMORY, DISK, CHECKPOINT, HISTORY = 0x01, 0x02, 0x04, 0x10
 _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNKNOWN = range(8)
 
 
@@ -39,7 +38,7 @@ def conventions(snapshots: Table, streams: Table, is_blind: Mask) -> Table:
     is_open = first_event != 1
     form, asked_start = streams[number, s.S_FORM], streams[number, s.S_START]
     asked = form > 0
-    from_latest = (streams[number, s.S_FLAGS] & 0x40) != 0
+    from_latest = (streams[number, s.S_FLAGS] & FROM_LATEST) != 0
     at_request = asked & ((start == asked_start) | ((form == 1) & (start == streams[number, s.S_SNAPSHOT_START])) | from_latest)
     is_first = (place == w.FIRST) | ((place == w.PERHAPS_FIRST) & at_request & ~from_latest)
     with_first_event = np.where(is_open, _UNKNOWN, np.where(is_start, _MEMORY_3, _IRREGULAR))

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
@@ -20,7 +21,7 @@ from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
-from dcpinspect.streams.disputes import SKIP_DELETES, Disputes, Subscription, Told, subscription
+from dcpinspect.streams.disputes import Disputes, Subscription, Told, subscription
 from dcpinspect.streams.elsewhere import RECENT, VBUCKETS, Recent, Shown, Wanted
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dcpinspect.protocol.opcodes import Opcode, Trait
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -14,9 +16,12 @@ class Preset:
     doc: str
 
 
+_EVENTS = {op.name.lower(): Trait.KEY not in op.traits for op in Opcode if Trait.EVENT in op.traits}
+"""Commands, and whether they are of no document: those come last."""
+
 FILTERS = {
     "changes": Preset(
-        "name in ('dcp_mutation', 'dcp_deletion', 'dcp_expiration', 'dcp_prepare', 'dcp_commit', 'dcp_abort', 'dcp_system_event')",
+        f"name in ({', '.join(repr(name) for name in sorted(_EVENTS, key=_EVENTS.__getitem__))})",
         "what has a seqno of its own: changes of documents and collections",
     ),
     "mutations": Preset("name = 'dcp_mutation'", "documents written"),

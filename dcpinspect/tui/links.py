@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.opcodes import Trait
+from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.store.store import Store
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
@@ -12,19 +13,8 @@ from dcpinspect.tables.messages import MessageBatch
 
 Link = Literal["request", "answer", "stream", "marker", "previous"]
 
-_EVENTS = frozenset(
-    {
-        Opcode.DCP_MUTATION,
-        Opcode.DCP_DELETION,
-        Opcode.DCP_EXPIRATION,
-        Opcode.DCP_PREPARE,
-        Opcode.DCP_COMMIT,
-        Opcode.DCP_ABORT,
-        Opcode.DCP_SYSTEM_EVENT,
-        Opcode.DCP_SEQNO_ADVANCED,
-    }
-)
-_OF_STREAMS = _EVENTS | {Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_STREAM_END, Opcode.DCP_OSO_SNAPSHOT}
+_HAS_SEQNO = opcodes_with(Trait.SEQNO)
+_OF_STREAM = opcodes_with(Trait.COUNTED | Trait.UNANSWERED)
 
 WORDS: dict[Link, str] = {
     "request": "the request",
@@ -42,8 +32,8 @@ def links_of(batch: MessageBatch) -> dict[str, Link]:
     opcode = int(decoded.opcode[0])
     if decoded.is_response[0]:
         return {"opaque": "request"} if batch.request_row.at(0) is not None else {}
-    found: dict[str, Link] = {"opaque": "stream" if opcode in _OF_STREAMS else "answer"}
-    if opcode in _EVENTS:
+    found: dict[str, Link] = {"opaque": "stream" if _OF_STREAM[opcode] else "answer"}
+    if _HAS_SEQNO[opcode]:
         found["by_seqno"] = "marker"
         if batch.key_of(0) is not None:
             found["key"] = found["key/logical_key"] = "previous"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.protocol import flags
 from dcpinspect.protocol.fields import Bit
 from dcpinspect.protocol.flags import (
     DURABILITY_LEVELS,
@@ -84,3 +85,16 @@ def test_an_enumeration_from_1_has_the_words_of_the_reference(table: dict[int, s
 
 def test_the_greatest_seqno_means_no_end() -> None:
     assert ENDLESS == 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "number"),
+    [
+        *((flags.PRODUCER, 0x01), (flags.INCLUDE_XATTRS, 0x04), (flags.UNDERLYING_DATATYPE, 0x40), (flags.NO_VALUE, 0x48)),
+        *((flags.SKIP_DELETES, 0x200), (flags.TAKEOVER, 0x01), (flags.TO_LATEST, 0x04), (flags.ACTIVE_ONLY, 0x10), (flags.STRICT, 0x20)),
+        *((flags.FROM_LATEST, 0x40), (flags.TO_AN_END, 0x46), (flags.MEMORY, 0x01), (flags.DISK, 0x02), (flags.CHECKPOINT, 0x04)),
+        *((flags.ACK, 0x08), (flags.HISTORY, 0x10), (flags.MAY_REPEAT, 0x20), (flags.OSO_START, 1), (flags.OSO_END, 2)),
+    ],
+)
+def test_a_flag_that_decides_has_the_number_of_the_reference(flag: int, number: int) -> None:
+    assert flag == number

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dcpinspect.protocol.flags import CHECKPOINT, DISK, HISTORY, MEMORY
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
-from dcpinspect.streams.snapshots import CHECKPOINT, DISK, HISTORY, MEMORY
 from tests.peers.script import Stream
 from tests.streams.told import Record, Seen, Told, opened, packets, tables
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.streams.rollback import CAUSES, STRICT, Asked, Log, Seen, explain_rollback
+from dcpinspect.protocol.flags import STRICT
+from dcpinspect.streams.rollback import CAUSES, Asked, Log, Seen, explain_rollback
 
 NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
 LOG: Log = ((NEW, 100), (OLD, 0))
