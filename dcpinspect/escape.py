@@ -22,6 +22,10 @@ _INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe0
 
 _ELLIPSIS = "…"
 
+FORMULA_STARTS = "'=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
+"""What spreadsheets may take for the start of a formula, also in the wide forms that East Asian ones know; and the apostrophe, which
+stands before such texts in CSV."""
+
 
 def escape(data: bytes | str) -> str:
     """Make text of it in which every character can be seen; different inputs give different texts.

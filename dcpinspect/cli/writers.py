@@ -139,7 +139,7 @@ class _JsonWriter:
 
     def __init__(self, output: Output, format_: Format, wishes: Wishes) -> None:
         from dcpinspect.export.json import JsonArray
-        from dcpinspect.export.json_rows import JsonRows
+        from dcpinspect.export.json_run import JsonRows
 
         self._output = output
         self._array = JsonArray() if format_ is Format.JSON else None

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from dcpinspect.export.csv_rows import FORMULA_STARTS
+from dcpinspect.escape import FORMULA_STARTS
+from dcpinspect.export.json_table import plain_json, rfc3339
 
 _FORMULA = "^[" + "".join(rf"\x{{{ord(letter):x}}}" for letter in FORMULA_STARTS) + "]"
 
@@ -38,8 +39,6 @@ def _cells(column: Any, *, guard: bool) -> Any:
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         column = pa.array([None if words is None else " ".join(words) for words in column.to_pylist()], pa.string())
     elif pa.types.is_nested(kind):
-        from dcpinspect.export.json_table import plain_json  # deferred: few tables have such columns
-
         column = pa.array([None if value is None else plain_json(value).decode() for value in column.to_pylist()], pa.string())
     elif pa.types.is_interval(kind):
         column = pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
@@ -53,9 +52,3 @@ def _guarded(column: Any) -> Any:
     if not pc.any(risky).as_py():
         return column
     return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
-
-
-def rfc3339(column: Any) -> Any:
-    """Times as text, in UTC, with as many digits as their unit has."""
-    naive = column.cast(pa.timestamp(column.type.unit))
-    return pc.strftime(naive, "%Y-%m-%dT%H:%M:%SZ")

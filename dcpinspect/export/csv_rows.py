@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dcpinspect.escape import FORMULA_STARTS
 from dcpinspect.export.row_text import put_number
 from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.protocol.columns import Rows
@@ -15,9 +16,6 @@ from dcpinspect.tables.short import WITHOUT, Texts, short_column
 
 DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind not in ("words", "bytes", "records") and column.name != "time_ns")
 """Lists and bytes have no place in a cell."""
-
-FORMULA_STARTS = "'=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
-"""What spreadsheets may take for the start of one, also in the wide forms that East Asian ones know; and the apostrophe itself."""
 
 _FEW = 20_000
 """Cells written interpreted in less time than importing Arrow takes: 3 us each."""

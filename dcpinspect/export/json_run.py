@@ -1,12 +1,13 @@
-"""One batch of messages on its way through the kernel that writes JSON: a number for each operation's each argument, row by row.
+"""The JSON of many messages at once, byte for byte what ``json.message_object`` and ``json.dump`` make of each.
 
-What is private is replaced here, where the places of keys and values are known: operations only ever see places and sizes.
+A batch goes through the kernel that writes rows by their programs, with a number for each operation's each argument, row by row.
+Whatever is not plain (damage, problems, framing extras, rare values) goes the ordinary way. What is private is replaced here, where
+the places of keys and values are known: operations only ever see places and sizes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.document_text import document_text
+from dcpinspect.export.json import Values, dump, message_object
+from dcpinspect.export.json_programs import COLUMN, Programs, RowKind
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Field, Kind, Layout
@@ -25,7 +28,6 @@ from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:
-    from dcpinspect.export.json_rows import JsonRows
     from dcpinspect.protocol.redact import Redactor
 
 OUT_BYTES = 16 << 20
@@ -34,19 +36,6 @@ MAX_FRAGMENTS = 256
 """Different numbers of a field with words, in a batch, that get a text of their own."""
 _REDACTED_ROOM = 1 << 10
 """Bytes that the replacements in one row take at most."""
-
-_COLUMNS = (
-    *("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length", "vbucket", "collection_id"),
-    *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection_name"),
-    # Where the name of the key and the value stand in the message; how long they, the whole key and the body are.
-    *("name_at", "value_at", "key_length", "name_length", "value_length", "body_length"),
-    # What is written of them, and of the id before the name: place in the buffer and size, which redaction changes.
-    *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
-    # What was made beside the buffer: the value among the fields, and the object of the value; or the body, uncompressed.
-    *("field_start", "field_size", "object_start", "object_size", "body_start", "body_size"),
-)
-COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
-"""Number of each column that operations name; those of looked-up texts come after."""
 
 
 def _is_plain(layout: Layout) -> bool:
@@ -70,30 +59,44 @@ _BODYLESS = np.array(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LookUp:
-    """A number whose text depends on it: where it stands, and how the text is made."""
+class JsonRows:
+    """Writes messages of a reading as JSON; remembers the kinds it has met."""
 
-    name: str
-    offset: int
-    size: int
-    in_head: bool
+    def __init__(self, *, fields: bool, values: Values, before: bytes = b"", after: bytes = b"") -> None:
+        """``before`` and ``after`` stand around every object."""
+        self._programs = Programs(fields=fields, before=before, after=after)
+        self._values = values
+        self._before = before
+        self._after = after
 
+    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
+        """The JSON of these messages in order, many in a piece."""
+        if self._values != "full" or not rt.write_rows.runs_compiled(len(rows)):
+            yield from (self._ordinary(batch, index) for index in rows.tolist())
+            return
+        run = Run(self._programs, batch, rows)
+        for first, text, ends in run.written():
+            begin, at = 0, 0
+            for gap in np.flatnonzero(ends < 0).tolist():
+                before = int(ends[:gap].max(initial=0)) if gap else 0
+                if before > begin:
+                    yield text[begin:before]
+                    begin = before
+                yield self._ordinary(batch, int(rows[first + gap]))
+                at = gap + 1
+            last = int(ends[at:].max(initial=begin))
+            if last > begin:
+                yield text[begin:last]
 
-@dataclass(frozen=True, slots=True)
-class RowKind:
-    """A kind of message: its program, and the texts that the program looks up."""
-
-    number: int
-    size: int
-    look_ups: tuple[LookUp, ...]
+    def _ordinary(self, batch: MessageBatch, index: int) -> bytes:
+        return self._before + dump(message_object(batch, index, fields=self._programs.fields, values=self._values)) + self._after
 
 
 class Run:
     """One batch on its way through the kernel."""
 
-    def __init__(self, rows_of: JsonRows, batch: MessageBatch, rows: Rows) -> None:
-        self._of = rows_of
+    def __init__(self, programs: Programs, batch: MessageBatch, rows: Rows) -> None:
+        self._of = programs
         self._batch = batch
         self._rows = rows
         self._side = bytearray()
@@ -287,7 +290,7 @@ class Run:
         (spec,) = LAYOUTS[self._batch.decoded.layout[row]].value
         assert isinstance(spec, Field)
         at = int(self._columns[COLUMN["value_at"], place])
-        found = document_text(spec, bytes(value), int(self._batch.decoded.datatype[row]), at, fields=self._of.with_fields)
+        found = document_text(spec, bytes(value), int(self._batch.decoded.datatype[row]), at, fields=self._of.fields)
         if found is None:
             return False
         self._put("field", place, found[0])

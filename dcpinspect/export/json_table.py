@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from dcpinspect.export.csv import rfc3339
 from dcpinspect.export.json import steered
 
 
@@ -41,3 +41,9 @@ def _plain(value: Any) -> Any:
 
         return orjson.Fragment(str(int(value)))  # sums of 64-bit numbers have more than 64 bits
     return float(value) if isinstance(value, Decimal) else str(value)
+
+
+def rfc3339(column: Any) -> Any:
+    """Times as text, in UTC, with as many digits as their unit has."""
+    naive = column.cast(pa.timestamp(column.type.unit))
+    return pc.strftime(naive, "%Y-%m-%dT%H:%M:%SZ")

@@ -88,7 +88,7 @@ def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
 
 def _texts(column: Any, safe: Safe) -> Any:
     """The text of each value, as Arrow has texts; nothing for none."""
-    from dcpinspect.export.csv import rfc3339
+    from dcpinspect.export.json_table import rfc3339
 
     if pa.types.is_timestamp(column.type):
         return pc.fill_null(rfc3339(column), "")

@@ -21,7 +21,8 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.record import CONTRACTS, FINDINGS_WITH_FILES
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.suggest import did_you_mean
-from dcpinspect.tables.arrow import TYPES, plain, short, type_of
+from dcpinspect.tables.arrow import plain, short, type_of
+from dcpinspect.tables.arrow_types import TYPES
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import RecordColumn, arrow_type
 from dcpinspect.tables.schema import BY_NAME, COLUMNS

@@ -15,42 +15,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows, Slices
-from dcpinspect.protocol.fields import Kind, Records
 from dcpinspect.protocol.redact import Redactor
+from dcpinspect.tables.arrow_types import TYPES, hex64, record_type
+from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import BY_NAME, FIELD_KINDS, ColumnKind
+from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
-
-TYPES: dict[ColumnKind, Any] = {
-    "u8": pa.uint8(),
-    "u16": pa.uint16(),
-    "u32": pa.uint32(),
-    "u64": pa.uint64(),
-    "i64": pa.int64(),
-    "text": pa.string(),
-    "bytes": pa.binary(),
-    "time": pa.timestamp("us", "UTC"),
-    "hex64": pa.string(),
-    "words": pa.list_(pa.string()),
-    "word": pa.string(),
-    "bool": pa.bool_(),
-}
 
 
 def type_of(name: str) -> Any:
     """The Arrow type of a column."""
     column = BY_NAME[name]
     return pa.list_(record_type(column.records)) if column.records is not None else TYPES[column.kind]
-
-
-def record_type(run: Records) -> Any:
-    """The Arrow type of one record of a run; documents in it have no place in a table."""
-    fields = []
-    for spec in run.fields:
-        kind = "words" if spec.flags else "text" if spec.kind is Kind.KEY else FIELD_KINDS.get(spec.kind)
-        if kind is not None:
-            fields.append(pa.field(spec.name, TYPES[kind]))
-    return pa.struct(fields)
 
 
 def arrow_schema(columns: Sequence[str]) -> Any:
@@ -69,8 +45,6 @@ def short(batch: MessageBatch, rows: Rows, name: str) -> Any:
     if name in _LONG:
         return _LONG[name](batch, rows)
     if name in WITHOUT:
-        from dcpinspect.tables.lists import list_column  # deferred: few want such columns
-
         return list_column(batch, rows, name)
     column = short_column(batch, rows, name)
     if column is None:
@@ -112,20 +86,6 @@ def _dictionary(column: Texts) -> Any:
 def _numbers(numbers: Numbers, kind: ColumnKind) -> Any:
     values = numbers.values.astype(TYPES[kind].to_pandas_dtype(), copy=False)
     return pa.array(values, TYPES[kind], mask=None if numbers.valid is None else ~numbers.valid)
-
-
-def hex64(numbers: Numbers) -> Any:
-    """0x-strings of 16 digits, made as one block of text."""
-    count = len(numbers.values)
-    nibbles = np.empty((count, 16), np.uint8)
-    octets = numbers.values.astype(">u8").view(np.uint8).reshape(count, 8)
-    nibbles[:, 0::2], nibbles[:, 1::2] = octets >> 4, octets & 15
-    text = np.empty((count, 18), np.uint8)
-    text[:, :2] = (ord("0"), ord("x"))
-    text[:, 2:] = np.where(nibbles < 10, nibbles + ord("0"), nibbles + (ord("a") - 10))
-    offsets = np.arange(count + 1, dtype=np.int32) * 18
-    validity = None if numbers.valid is None else pa.py_buffer(np.packbits(numbers.valid, bitorder="little").tobytes())
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity)
 
 
 def _slices(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:

@@ -11,7 +11,7 @@ from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.protocol.fields import Kind, Records, bit_names, fixed_size
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue
-from dcpinspect.tables.arrow import hex64, record_type
+from dcpinspect.tables.arrow_types import hex64, record_type
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 

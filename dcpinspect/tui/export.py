@@ -16,7 +16,7 @@ from dcpinspect.export.csv import csv_lines
 from dcpinspect.export.csv_rows import CsvRows, csv_heading
 from dcpinspect.export.formats import ARROW_STREAM, SUFFIXES, Format, format_of
 from dcpinspect.export.json import JsonArray
-from dcpinspect.export.json_rows import JsonRows
+from dcpinspect.export.json_run import JsonRows
 from dcpinspect.export.json_table import plain_json
 from dcpinspect.export.subset import Subset
 from dcpinspect.protocol.columns import Rows

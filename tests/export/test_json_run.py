@@ -1,4 +1,4 @@
-"""Redacted messages are written the same by the kernel as the ordinary way; all others in test_json_rows."""
+"""Redacted messages are written the same by the kernel as the ordinary way; all others in test_json_programs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpinspect.export.json import dump, message_object
-from dcpinspect.export.json_rows import JsonRows
+from dcpinspect.export.json_run import JsonRows
 from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.tables.messages import MessageBatch
-from tests.export.test_json_rows import CAPTURES, batches, both_ways, conversation, messages_of_events
+from tests.export.test_json_programs import CAPTURES, batches, both_ways, conversation, messages_of_events
 
 REDACTOR = Redactor(b"salt")
 

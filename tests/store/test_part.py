@@ -14,7 +14,8 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.store import part as p
 from dcpinspect.store.places import joined as joined_places
-from dcpinspect.tables.arrow import TYPES, record_batch
+from dcpinspect.tables.arrow import record_batch
+from dcpinspect.tables.arrow_types import TYPES
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS
 from tests.peers.truth import SAMPLES

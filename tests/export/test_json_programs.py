@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpinspect.export import json_rows, json_run
+from dcpinspect.export import json_programs, json_run
 from dcpinspect.export.json import dump, message_object
-from dcpinspect.export.json_rows import JsonRows
+from dcpinspect.export.json_run import JsonRows
 from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.reading import Reading
@@ -100,7 +100,7 @@ def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch:
 
 
 def test_a_capture_made_to_waste_memory_goes_the_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_rows, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(json_programs, "MAX_REMEMBERED", 3)
     messages = [encode("dcp_stream_end", end_reason=reason) for reason in range(20)]
     (batch,) = conversation(tmp_path / "kinds.pcap", messages)
     rows = JsonRows(fields=True, values="full", after=b"\n")

@@ -1,22 +1,19 @@
-"""The JSON of many messages at once, byte for byte what ``json.message_object`` and ``json.dump`` make of each.
+"""Programs for the JSON of messages: one a kind, made of a message of that kind.
 
 Most messages of a capture are alike: same command, layout, datatype, nothing wrong with them. For every
 such *kind* one message is annotated and turned into an object the ordinary way; what differs from message
-to message becomes an operation of a program, all the rest a constant, and a kernel writes the rows.
-Whatever is not plain (damage, problems, framing extras, rare values) goes the ordinary way.
+to message becomes an operation of a program, all the rest a constant. ``json_run`` has the rows written by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.export import row_text as rt
-from dcpinspect.export.json import Values, dump, field_object, message_object, scalar_value
-from dcpinspect.export.json_run import COLUMN, LookUp, RowKind, Run
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.export.json import dump, field_object, message_object, scalar_value
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.header import HEADER_SIZE
@@ -28,6 +25,20 @@ from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 MAX_REMEMBERED = 1 << 16
 """Kinds and texts that are kept; a capture with more is made to waste memory, and its rest goes the ordinary way."""
 
+_COLUMNS = (
+    *("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length", "vbucket", "collection_id"),
+    *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection_name"),
+    # Where the name of the key and the value stand in the message; how long they, the whole key and the body are.
+    *("name_at", "value_at", "key_length", "name_length", "value_length", "body_length"),
+    # What is written of them, and of the id before the name: place in the buffer and size, which redaction changes.
+    *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
+    # What was made beside the buffer: the value among the fields, and the object of the value; or the body, uncompressed.
+    *("field_start", "field_size", "object_start", "object_size", "body_start", "body_size"),
+)
+COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
+"""Number of each column that operations name; those of looked-up texts come after."""
+
+
 _HEAD_COLUMNS = frozenset(
     {"row", "connection", "frame", "last_frame", "stream_offset", "length", "vbucket", "collection_id"}
     | {"request_row", "request_stream_offset", "rtt_ns"}
@@ -38,13 +49,31 @@ _WORDY = frozenset({Kind.COMMAND, Kind.STATUS, Kind.FEATURE, Kind.ID, Kind.I64})
 """Kinds whose meaning is looked up."""
 
 
-class JsonRows:
-    """Writes messages of a reading as JSON; remembers the kinds it has met."""
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """A number whose text depends on it: where it stands, and how the text is made."""
 
-    def __init__(self, *, fields: bool, values: Values, before: bytes = b"", after: bytes = b"") -> None:
-        """``before`` and ``after`` stand around every object."""
-        self._fields = fields
-        self._values = values
+    name: str
+    offset: int
+    size: int
+    in_head: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowKind:
+    """A kind of message: its program, and the texts that the program looks up."""
+
+    number: int
+    size: int
+    look_ups: tuple[LookUp, ...]
+
+
+class Programs:
+    """The programs of the kinds that a reading had so far, and the texts that they look up."""
+
+    def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
+        """``fields``: objects have their field tables. ``before`` and ``after`` stand around every object."""
+        self.fields = fields
         self._before = before
         self._after = after
         self._texts = rt.Texts()
@@ -52,35 +81,6 @@ class JsonRows:
         self._programs: list[rt.Program] = []
         self._looked_up: dict[tuple[int, LookUp, int], int] = {}
         self._endpoints: dict[tuple[int, int], int] = {}
-
-    @property
-    def with_fields(self) -> bool:
-        """Whether objects have their field tables."""
-        return self._fields
-
-    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
-        """The JSON of these messages in order, many in a piece."""
-        if self._values != "full" or not rt.write_rows.runs_compiled(len(rows)):
-            yield from (self._ordinary(batch, index) for index in rows.tolist())
-            return
-        run = Run(self, batch, rows)
-        for first, text, ends in run.written():
-            begin, at = 0, 0
-            for gap in np.flatnonzero(ends < 0).tolist():
-                before = int(ends[:gap].max(initial=0)) if gap else 0
-                if before > begin:
-                    yield text[begin:before]
-                    begin = before
-                yield self._ordinary(batch, int(rows[first + gap]))
-                at = gap + 1
-            last = int(ends[at:].max(initial=begin))
-            if last > begin:
-                yield text[begin:last]
-
-    def _ordinary(self, batch: MessageBatch, index: int) -> bytes:
-        return self._before + dump(message_object(batch, index, fields=self._fields, values=self._values)) + self._after
-
-    # -- programs -------------------------------------------------------------------------------------
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> RowKind | None:
         """The kind with this key, made from one of its messages; None when it has to go the ordinary way."""
@@ -108,7 +108,7 @@ class JsonRows:
         separator = b""
         numbers = {field.name: field for field in message.fields if field.offset >= HEADER_SIZE}
         numbers |= {field.spec.alias: field for field in numbers.values() if field.spec is not None and field.spec.alias}
-        for name, value in message_object(batch, index, fields=self._fields).items():
+        for name, value in message_object(batch, index, fields=self.fields).items():
             if name in ("server", "direction"):
                 continue  # the endpoints' text has them
             builder.text(separator + (b"" if name == "client" else dump(name) + b":"))

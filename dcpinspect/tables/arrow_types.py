@@ -1,0 +1,51 @@
+"""The Arrow types of columns, and numbers as the text that CAS values and UUIDs have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.fields import Kind, Records
+from dcpinspect.tables.schema import FIELD_KINDS, ColumnKind
+
+TYPES: dict[ColumnKind, Any] = {
+    "u8": pa.uint8(),
+    "u16": pa.uint16(),
+    "u32": pa.uint32(),
+    "u64": pa.uint64(),
+    "i64": pa.int64(),
+    "text": pa.string(),
+    "bytes": pa.binary(),
+    "time": pa.timestamp("us", "UTC"),
+    "hex64": pa.string(),
+    "words": pa.list_(pa.string()),
+    "word": pa.string(),
+    "bool": pa.bool_(),
+}
+
+
+def record_type(run: Records) -> Any:
+    """The Arrow type of one record of a run; documents in it have no place in a table."""
+    fields = []
+    for spec in run.fields:
+        kind = "words" if spec.flags else "text" if spec.kind is Kind.KEY else FIELD_KINDS.get(spec.kind)
+        if kind is not None:
+            fields.append(pa.field(spec.name, TYPES[kind]))
+    return pa.struct(fields)
+
+
+def hex64(numbers: Numbers) -> Any:
+    """0x-strings of 16 digits, made as one block of text."""
+    count = len(numbers.values)
+    nibbles = np.empty((count, 16), np.uint8)
+    octets = numbers.values.astype(">u8").view(np.uint8).reshape(count, 8)
+    nibbles[:, 0::2], nibbles[:, 1::2] = octets >> 4, octets & 15
+    text = np.empty((count, 18), np.uint8)
+    text[:, :2] = (ord("0"), ord("x"))
+    text[:, 2:] = np.where(nibbles < 10, nibbles + ord("0"), nibbles + (ord("a") - 10))
+    offsets = np.arange(count + 1, dtype=np.int32) * 18
+    validity = None if numbers.valid is None else pa.py_buffer(np.packbits(numbers.valid, bitorder="little").tobytes())
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity)
