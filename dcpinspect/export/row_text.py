@@ -15,13 +15,34 @@ import numpy.typing as npt
 from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.protocol.utf8 import sequence_size
 
-(
-    CONSTANT, COLUMN, NUMBER, HEX, SPAN_HEX, SPAN_TEXT, SPAN_JSON, SIDE, FRAGMENT, TIME_NS, SECONDS, CAS_TIME,
-    SIDE_HEX, SIDE_TEXT, SIDE_JSON,
-) = range(15)  # fmt: skip
-"""Operations. Arguments: (offset, size) of a constant; a column; (offset, size) in the message; the first of two columns that hold a
-place in the batch's bytes and a size (SIDE…: in the bytes made beside them); a column with a fragment's number; a column with
-nanoseconds; (offset, 0) in the message of seconds, or of a CAS."""
+# Operations, each with what its two arguments are. Numbers of their own, which machine code has as constants; one of an enumeration
+# would not be among the facts that tell it from older code.
+CONSTANT = 0
+"""A constant: its place among the texts, its size."""
+COLUMN = 1
+"""A number, in decimal: the column that has it."""
+NUMBER = 2
+"""A number of the message, in decimal: offset and size."""
+HEX = 3
+"""Bytes of the message, in hexadecimal digits: offset and size."""
+SPAN_HEX, SPAN_TEXT, SPAN_JSON = 4, 5, 6
+"""Bytes of the batch, in hexadecimal digits, as the inside of a JSON string, as JSON: the column that has their place; the next has
+their size."""
+SIDE = 7
+"""Bytes that were made beside the batch, as they are: as for a span."""
+FRAGMENT = 8
+"""A fragment: the column that has its number."""
+TIME_NS = 9
+"""A time of the capture: the column that has its nanoseconds."""
+SECONDS = 10
+"""A time of four bytes of the message: offset."""
+CAS_TIME = 11
+"""When a CAS of the message was made: offset."""
+SIDE_HEX, SIDE_TEXT, SIDE_JSON = 12, 13, 14
+"""As for a span, of bytes beside the batch."""
+
+_ROOM = {COLUMN: 20, NUMBER: 20, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40}
+"""Bytes that operations write at most; of spans, fragments and what is beside the batch the run of a batch knows."""
 
 REFUSED = -1
 
@@ -91,7 +112,7 @@ class ProgramBuilder:
         """An operation with its arguments."""
         self._flush()
         self.program.operations.append((operation, first, second))
-        self.program.size += {COLUMN: 20, NUMBER: 20, HEX: 2 * second, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40}.get(operation, 0)
+        self.program.size += 2 * second if operation == HEX else _ROOM.get(operation, 0)
 
     def finish(self) -> Program:
         """The program."""
@@ -260,6 +281,30 @@ def put_text(out: Octets, at: int, data: Octets, start: int, size: int, is_strin
 
 
 @inline
+def put_time(out: Octets, at: int, time_ns: int) -> int:
+    """Writes a time of the capture as RFC 3339 has it; returns the place behind it."""
+    at = put_seconds(out, at, time_ns // 1_000_000_000, 84)
+    out[at] = 46
+    at = put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+    out[at] = 90
+    return at + 1
+
+
+@inline
+def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
+    """Writes the time that four bytes of the wire say, or that there is none; returns the place behind it."""
+    seconds = 0
+    for i in range(4):
+        seconds = seconds * 256 + data[start + i]
+    if seconds == 0:
+        out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
+        return at + 4
+    at = put_seconds(out, at, seconds, 32)
+    out[at], out[at + 1], out[at + 2], out[at + 3] = 32, 85, 84, 67
+    return at + 4
+
+
+@inline
 def put_cas_time(out: Octets, at: int, data: Octets, start: int) -> int:
     """Writes when a CAS was made as a JSON string, or null for what is no time; see ``meanings.cas_time``."""
     high, low = 0, 0
@@ -308,52 +353,38 @@ def write_rows(
         base = start[row]
         for step in range(programs[program_of[row], 0], programs[program_of[row], 1]):
             what, first, second = operations[step, 0], operations[step, 1], operations[step, 2]
-            if what == 0:
+            if what == CONSTANT:
                 copy(out, at, texts, first, second)
                 at += second
-            elif what == 1:
+            elif what == COLUMN:
                 at = put_integer(out, at, columns[first, row])
-            elif what == 2:
+            elif what == NUMBER:
                 at = put_wire_number(out, at, data, base + first, second)
-            elif what == 3:
+            elif what == HEX:
                 at = put_hex(out, at, data, base + first, second)
-            elif what == 4:
+            elif what == SPAN_HEX:
                 at = put_hex(out, at, data, columns[first, row], columns[first + 1, row])
-            elif what == 5 or what == 6:
-                at = put_text(out, at, data, columns[first, row], columns[first + 1, row], 1 if what == 5 else 0)
+            elif what == SPAN_TEXT or what == SPAN_JSON:
+                at = put_text(out, at, data, columns[first, row], columns[first + 1, row], 1 if what == SPAN_TEXT else 0)
                 if at < 0:
                     break
-            elif what == 7:
+            elif what == SIDE:
                 copy(out, at, side, columns[first, row], columns[first + 1, row])
                 at += columns[first + 1, row]
-            elif what == 8:
+            elif what == FRAGMENT:
                 fragment = columns[first, row]
                 copy(out, at, texts, fragments[fragment, 0], fragments[fragment, 1])
                 at += fragments[fragment, 1]
-            elif what == 9:
-                time = columns[first, row]
-                at = put_seconds(out, at, time // 1_000_000_000, 84)
-                out[at] = 46
-                at = put_fraction(out, at + 1, time % 1_000_000_000, 9)
-                out[at] = 90
-                at += 1
-            elif what == 10:
-                seconds = 0
-                for i in range(4):
-                    seconds = seconds * 256 + data[base + first + i]
-                if seconds == 0:
-                    out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 111, 110, 101
-                    at += 4
-                else:
-                    at = put_seconds(out, at, seconds, 32)
-                    out[at], out[at + 1], out[at + 2], out[at + 3] = 32, 85, 84, 67
-                    at += 4
-            elif what == 11:
+            elif what == TIME_NS:
+                at = put_time(out, at, columns[first, row])
+            elif what == SECONDS:
+                at = put_wire_time(out, at, data, base + first)
+            elif what == CAS_TIME:
                 at = put_cas_time(out, at, data, base + first)
-            elif what == 12:
+            elif what == SIDE_HEX:
                 at = put_hex(out, at, side, columns[first, row], columns[first + 1, row])
-            else:
-                at = put_text(out, at, side, columns[first, row], columns[first + 1, row], 1 if what == 13 else 0)
+            elif what == SIDE_TEXT or what == SIDE_JSON:
+                at = put_text(out, at, side, columns[first, row], columns[first + 1, row], 1 if what == SIDE_TEXT else 0)
                 if at < 0:
                     break
         if at < 0:
