@@ -15,22 +15,23 @@ from dcpinspect.cli.subset import EvidenceFile
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import Format
+from dcpinspect.export.formats import FORMATS, SARIF, Format, Report
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dcpinspect.cli.output import Output
+    from dcpinspect.export.formats import Paint
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.lint import Verdict
     from dcpinspect.streams.links import Link
 
-SARIF = "sarif"
 LINT = "lint"
 """The family of rules that have to be asked for."""
-CheckFormat = Literal["text", "json", "ndjson", "csv", "parquet", "arrow", "sarif"]
-"""Those of all commands, and SARIF."""
+if TYPE_CHECKING:
+    CheckFormat = str
+else:
+    CheckFormat = Literal[(*FORMATS, SARIF.name)]
 FOUND = 1
 """Exit status where something was found that ``--fail-on`` asks about."""
 
@@ -59,7 +60,7 @@ def check(
     ] = False,
     no_rule: Annotated[list[str] | None, typer.Option("--no-rule", metavar="RULE", help="Not this rule; may be repeated.")] = None,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
-    format_: Annotated[
+    format_name: Annotated[
         CheckFormat | None,
         typer.Option("--format", "-f", show_default=False, help="How to write them; without, as the name of -o FILE says, else text."),
     ] = None,
@@ -83,7 +84,7 @@ def check(
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
 
-    chosen, is_sarif = chosen_format(context, format_, output)
+    chosen = chosen_format(context, format_name, output)
     if write is None and options.is_typed(context, "around"):
         raise UsageError("--around: is for the packets of -w FILE")
     redactor = options.redactor(redact, redact_salt)
@@ -111,11 +112,9 @@ def check(
                 assert reading.checker is not None
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
                 is_checked = reading.messages > 0
-                if is_sarif:
-                    put_sarif(out, found, wanted, files, links, is_whole=is_whole and is_checked)
-                else:
-                    verdicts = reading.checker.verdicts(links) if lint and is_whole else None
-                    put(out, found, chosen, files, links, verdicts, guard=csv_guard, is_checked=is_checked)
+                verdicts = reading.checker.verdicts(links) if lint and is_whole else None
+                told = report_of(found, wanted, files, links, verdicts, is_whole=is_whole, is_checked=is_checked)
+                chosen.report(out, told, guard=csv_guard)
                 if packets is not None:
                     packets.write(found, reading)
         status = report(reading, stats=stats, checks=True)
@@ -125,57 +124,46 @@ def check(
         return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
 
 
-def chosen_format(context: typer.Context, format_: CheckFormat | None, output: str | None) -> tuple[Format, bool]:
-    """The format that is asked for, and whether it is SARIF, which is JSON. Raises UsageError for options that it has no use for."""
-    is_sarif = format_ == SARIF or (format_ is None and output is not None and output.lower().endswith(f".{SARIF}"))
-    chosen = Format.JSON if is_sarif else choose_format(None if format_ is None else Format(format_), output)
-    options.refuse_unused(context, SARIF if is_sarif else chosen, {"csv_guard": (Format.CSV,)})
-    return chosen, is_sarif
+def chosen_format(context: typer.Context, name: str | None, output: str | None) -> Format:
+    """The format that is asked for. Raises UsageError for options that it has no use for."""
+    is_sarif = name == SARIF.name or (name is None and output is not None and output.lower().endswith(tuple(SARIF.suffixes)))
+    chosen = SARIF if is_sarif else choose_format(name, output)
+    options.refuse_unused(context, chosen)
+    return chosen
 
 
-def put(
-    out: Output,
+def report_of(
     found: Sequence[Finding],
-    format_: Format,
+    rules: Sequence[str],
     files: Sequence[str],
     links: Sequence[Link],
     verdicts: Sequence[Verdict] | None,
     *,
-    guard: bool,
+    is_whole: bool = True,
     is_checked: bool = True,
-) -> None:
-    """Write findings of captures. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
+) -> Report:
+    """Findings of captures, to be written.
 
+    ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
     ``is_checked``: there was a message to check.
     """
-    from dcpinspect.cli.tables import write_records
+    from dcpinspect.export.sarif import sarif_log
     from dcpinspect.findings.checker import RULES
     from dcpinspect.findings.record import finding_records
     from dcpinspect.render.findings import report_lines
     from dcpinspect.render.lint import lint_lines
 
-    if format_ is Format.TEXT:
-        lines = list(report_lines(found, files, out.painter()))
+    def lines(paint: Paint) -> list[str]:
+        told = list(report_lines(found, files, paint))
         if not is_checked:
-            lines[0] = UNCHECKED  # rather than that there are no errors
-        if verdicts is not None:
-            lines += lint_lines(verdicts, links, out.painter())
-        out.put("".join(f"{line}\n" for line in lines))
-        out.is_complete = True
-    else:
-        write_records(finding_records(found, RULES, files), None, format_, out, guard=guard)
+            told[0] = UNCHECKED  # rather than that there are no errors
+        return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]
 
-
-def put_sarif(
-    out: Output, found: Sequence[Finding], rules: Sequence[str], files: Sequence[str], links: Sequence[Link], *, is_whole: bool
-) -> None:
-    """Write findings of captures as SARIF; ``rules``: ids of those that were looked for."""
-    from dcpinspect.export.json_table import plain_json
-    from dcpinspect.export.sarif import sarif_log
-    from dcpinspect.findings.checker import RULES
-
-    out.put(plain_json(sarif_log(found, [RULES[one] for one in rules], files, links, is_whole=is_whole)) + b"\n")
-    out.is_complete = True
+    return Report(
+        lines=lines,
+        records=lambda: finding_records(found, RULES, files),
+        sarif=lambda: sarif_log(found, [RULES[one] for one in rules], files, links, is_whole=is_whole and is_checked),
+    )
 
 
 def fails(found: Sequence[Finding], fail_on: FailOn) -> bool:

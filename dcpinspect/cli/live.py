@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dcpinspect.cli import interrupts, options
-from dcpinspect.cli.output import Output
+from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import show
 from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import complain
@@ -94,7 +94,7 @@ def _list_interfaces() -> None:
     for one in found:
         says = "all of them" if one.name == ANY else ", ".join(one.addresses) if one.is_up else "down"
         lines.append(f"{escape(one.name):<{width}}  {says}".rstrip() + "\n")
-    Output(None).put("".join(lines))
+    StandardOutput().put("".join(lines))
 
 
 class _Interfaces:

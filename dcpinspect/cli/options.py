@@ -8,18 +8,16 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import Format
+from dcpinspect.export.formats import FORMATS, Format
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dcpinspect.cli.config import Config
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.tables.filter_rows import FilterRows
@@ -38,8 +36,12 @@ Port = Annotated[
 Stats = Annotated[bool, typer.Option("--stats", help="Say at the end, on standard error, what became of every packet and byte.")]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")]
 Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")]
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]
 OutputFormat = Annotated[
-    Format | None,
+    FormatName | None,
     typer.Option("--format", "-f", show_default=False, help="How to write them; without, as the name of -o FILE says, else text."),
 ]
 OutputFile = Annotated[
@@ -134,14 +136,11 @@ def is_typed(context: typer.Context, parameter: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def refuse_unused(context: typer.Context, format_: str, users: Mapping[str, Sequence[str]]) -> None:
-    """Raise UsageError for an option that was typed and that ``format_`` does nothing with.
-
-    ``users``: by parameter, the formats that do; parameters that are not in it are for all formats.
-    """
+def refuse_unused(context: typer.Context, format_: Format) -> None:
+    """Raise UsageError for an option that was typed and that other formats do something with, but not ``format_``."""
     for option in context.command.params:
-        formats = users.get(option.name or "", (format_,))
-        if format_ not in formats and is_typed(context, option.name or ""):
+        formats = [one.name for one in FORMATS.values() if option.name in one.options]
+        if formats and format_.name not in formats and is_typed(context, option.name or ""):
             one_of = ", ".join(formats[:-1]) + f" or {formats[-1]}" if len(formats) > 1 else formats[0]
             raise UsageError(f"{_spelling(context, option)}: {format_} does not use it; it is for --format {one_of}")
 

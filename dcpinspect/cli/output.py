@@ -6,27 +6,24 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from dcpinspect.cli import interrupts, terminal
 from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import ARROW_STREAM, Format, format_of
-
-if TYPE_CHECKING:
-    from dcpinspect.export.atomic import AtomicFile
+from dcpinspect.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
+from dcpinspect.export.target import Target
 
 STDOUT = ("-", "/dev/stdout")
 """Names of standard output."""
 
 
-def choose_format(format_: Format | None, path: str | None) -> Format:
+def choose_format(name: str | None, path: str | None) -> TableFormat:
     """The format asked for, by name or by the file's name. Raises UsageError."""
-    if format_ is not None:
-        return format_
+    if name is not None:
+        return FORMATS[name]
     if path == "":
         raise UsageError("--output: is empty; name a file, or - for standard output")
-    return Format.TEXT if path is None or path in STDOUT else format_of(path)
+    return TEXT if path is None or path in STDOUT else format_of(path)
 
 
 @contextmanager
@@ -40,7 +37,7 @@ def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterat
         if path is None or path in STDOUT:
             if format_.is_binary and sys.stdout.isatty():
                 raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
-            yield Output(None)
+            yield StandardOutput()
             return
         refuse_to_overwrite(path, captures)
         from dcpinspect.export.atomic import AtomicFile  # deferred: only -o needs it
@@ -67,38 +64,38 @@ def refuse_to_overwrite(path: str, captures: Sequence[str]) -> None:
             raise UsageError(f"{escape(path)}: is the capture that is read; name another file")
 
 
-class Output:
-    """Takes the bytes of a result; a piece given to ``put`` is written whole, whenever Ctrl-C comes."""
+class Output(Target):
+    """Where a result goes: a piece given to ``put`` is written whole, whenever Ctrl-C comes."""
 
-    closed = False
-
-    def __init__(self, file: AtomicFile | None) -> None:
-        self.is_complete = False
-        """Set by who writes, once a reader of the format finds nothing missing."""
-        self._file = file
-        self._taken = 0
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the reader will take it from start to end only: standard output, or a file that is named as such."""
-        return self._file is None or self._file.path.endswith(ARROW_STREAM)
-
-    def put(self, data: bytes | str) -> None:
-        """Write, text as UTF-8; then is the time for Ctrl-C."""
-        self.write(data.encode() if isinstance(data, str) else data)
+    def pause(self) -> None:
+        """Now is the time for Ctrl-C."""
         interrupts.check()
 
-    def put_lines(self, text: bytes) -> None:
-        """Put lines that hold what the wire held: as they are to a file or pipe, with escapes to a terminal."""
-        self.put(text if self._file is not None else terminal.safe_lines(text))
 
-    # What a library wants of a file to write to.
+class StandardOutput(Output):
+    """Standard output; lines that hold what the wire held have escapes where it is a terminal."""
+
+    is_stream = True
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._taken = 0
+
+    def put_lines(self, text: bytes) -> None:
+        """Put lines that hold what the wire held."""
+        self.put(terminal.safe_lines(text))
+
+    def width(self) -> int | None:
+        """Columns of the terminal; None where it is none."""
+        return terminal.width()
+
+    def painter(self) -> Callable[[str, str], str]:
+        """A function (text, style) -> text that paints where colour can be seen."""
+        return terminal.painter()
 
     def write(self, data: bytes) -> int:
         """Take all of it."""
         self._taken += len(data)
-        if self._file is not None:
-            return self._file.write(data)
         with _named():
             terminal.put(data)
         return len(data)
@@ -109,17 +106,8 @@ class Output:
 
     def flush(self) -> None:
         """Let a reader of standard output have what there is."""
-        if self._file is None:
-            with _named():
-                sys.stdout.buffer.flush()
-
-    def width(self) -> int | None:
-        """Columns to clip lines to; None where whole lines are wanted."""
-        return terminal.width() if self._file is None else None
-
-    def painter(self) -> Callable[[str, str], str]:
-        """A function (text, style) -> text that paints where colour can be seen."""
-        return terminal.painter() if self._file is None else lambda text, _: text
+        with _named():
+            sys.stdout.buffer.flush()
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     from dcpinspect.spark.outputs import state_of
     from dcpinspect.spark.whole import compared
 
-    format_, is_sarif = checking.chosen_format(context, choices["format_"], output)
+    format_ = checking.chosen_format(context, choices["format_name"], output)
     lint = choices["lint"]
     rules = checking.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=lint)
     manifest = Manifest.newest(out)
@@ -120,11 +120,9 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     found = checker.findings(found_in.links, found_in.coverage)
     is_checked = any(part.rows for part in manifest.parts)
     with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
-        if is_sarif:
-            checking.put_sarif(file, found, rules, found_in.files, found_in.links, is_whole=is_checked)
-        else:
-            verdicts = checker.verdicts(found_in.links) if lint else None
-            checking.put(file, found, format_, found_in.files, found_in.links, verdicts, guard=choices["csv_guard"], is_checked=is_checked)
+        verdicts = checker.verdicts(found_in.links) if lint else None
+        told = checking.report_of(found, rules, found_in.files, found_in.links, verdicts, is_checked=is_checked)
+        format_.report(file, told, guard=choices["csv_guard"])
     if not is_checked:
         complain(f"{UNCHECKED}: {escape(out)}: its captures have no message; run the pipeline into a new directory with --port auto")
         return CaptureError.exit_status

@@ -7,12 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dcpinspect.cli import options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
-from dcpinspect.cli.tables import write_table
-from dcpinspect.export.formats import Format
 
 Filter = Annotated[
     str | None,
@@ -25,15 +23,15 @@ def sql(
     out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
     query: Annotated[str, typer.Argument(metavar='"QUERY"', help="A query; - reads it from standard input.")],
     filter_: Filter = None,
-    format_: options.OutputFormat = None,
+    format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
 ) -> int:
     """Ask the tables of a pipeline a query in Spark SQL ("show tables", "describe streams")."""
-    format_ = choose_format(format_, output)
-    options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
     text = read_query() if query == STDIN else query
 
     from dcpinspect.spark.filter import filter_sql  # deferred: --help and completion do without
@@ -50,5 +48,5 @@ def sql(
 
         found = watched(spark, ask, partial(steps.show, "asking"))
     with opened(output, format_, ()) as file:
-        write_table(found, format_, file, guard=csv_guard)
+        format_.write(file, found.schema, interrupts.between(found.to_batches()), guard=csv_guard)
     return 0

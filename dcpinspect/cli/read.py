@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
@@ -14,14 +14,17 @@ from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
 from dcpinspect.cli.subset import packets_written
 from dcpinspect.cli.watch import Watch
-from dcpinspect.cli.writers import USERS, WHOLE_MESSAGES, WHOLE_OPTIONS, TimeFormat, Wishes, writer_of
 from dcpinspect.errors import UsageError
-from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from dcpinspect.engine import Keeper
     from dcpinspect.export.json import Values
     from dcpinspect.reading import Reading
+
+
+TimeFormat = Literal["relative", "absolute", "delta"]
+WHOLE_OPTIONS = ("verbose", "hex_grid", "time", "fields", "values")
+"""Options that say how whole messages are shown."""
 
 
 class Source(Protocol):
@@ -48,7 +51,7 @@ def show(
     hex_grid: Annotated[bool, typer.Option("--hex", "-x", help="Print each message's byte grid, as the specification draws it.")] = False,
     limit: options.Limit = None,
     skip: options.Skip = 0,
-    format_: options.OutputFormat = None,
+    format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     write: options.Write = None,
     with_handshakes: options.WithHandshakes = False,
@@ -63,7 +66,7 @@ def show(
     redact_salt: options.RedactSalt = None,
     time: Annotated[
         TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
-    ] = TimeFormat.RELATIVE,
+    ] = "relative",
     vbucket: options.VBuckets = None,
     opcode: options.Opcodes = None,
     connection: options.Connections = None,
@@ -78,9 +81,11 @@ def show(
     stats: options.Stats = False,
 ) -> int:
     """Print the messages of ``source``: the options that all commands have that print messages."""
-    format_ = choose_format(format_, output)
-    options.refuse_unused(context, format_, USERS)
-    if format_ is Format.TEXT and not (verbose or hex_grid) and options.is_typed(context, "values"):
+    from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do without
+
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
+    if format_.is_text and not (verbose or hex_grid) and options.is_typed(context, "values"):
         raise UsageError("--values: lines alone show no values; add -V or -x")
     selection = options.selection(
         vbucket=vbucket,
@@ -96,9 +101,9 @@ def show(
         selection.prepare()  # before there is anything to wait for it
     options.refuse_with_columns(context, WHOLE_OPTIONS)
     chosen = options.column_names(columns, context.obj)
-    if format_ in WHOLE_MESSAGES and not options.is_typed(context, "columns"):
+    if format_.shows_whole and not options.is_typed(context, "columns"):
         chosen = None  # the config file's are for formats that show nothing else
-    wishes = Wishes(verbose, hex_grid, fields, _values(values, format_), chosen, csv_guard, time)
+    wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
@@ -109,10 +114,10 @@ def show(
         capture = reading.capture
         bar = progress("reading", lambda: capture.position, capture.size, wanted=wants_progress(output) and not source.pauses)
         # The next batches are made while one is written, unless they may take long to come.
-        is_ahead = format_ not in WHOLE_MESSAGES and not source.pauses and subset is None
+        is_ahead = not format_.shows_whole and not source.pauses and subset is None
         made = closing(reading.ahead() if is_ahead else iter(reading))
         with opened(output, format_, source.captures) as out, bar, made as batches:
-            writer = writer_of(format_, out, reading, wishes)
+            writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
             watch = Watch(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
@@ -180,12 +185,12 @@ def read(
     return show(context, Files(captures, follow=follow), **choices)
 
 
-def _values(text: str | None, format_: Format) -> Values:
+def _values(text: str | None, *, is_text: bool) -> Values:
     from dcpinspect.escape import escape
     from dcpinspect.render.field_table import DEFAULT_LIMIT
 
     if text is None:
-        return "full" if format_ is not Format.TEXT else DEFAULT_LIMIT
+        return DEFAULT_LIMIT if is_text else "full"
     if text == "full":
         return "full"
     if text == "none":

@@ -13,16 +13,12 @@ from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import Format
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.records import RecordTable
-
-USERS = {"csv_guard": (Format.CSV,)}
-"""The formats that do something with an option, by its parameter; all do with those that are not here."""
 
 READABLE = {
     "connections": (
@@ -74,7 +70,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         filter_: Filter = None,
         columns: Columns = None,
         limit: Limit = None,
-        format_: options.OutputFormat = None,
+        format_name: options.OutputFormat = None,
         output: options.OutputFile = None,
         csv_guard: options.CsvGuard = True,
         redact: Redact = False,
@@ -83,13 +79,12 @@ def command(name: str, doc: str) -> Callable[..., int]:
         stats: options.Stats = False,
     ) -> int:
         # Deferred: NumPy and the decoder; --help and completion do without.
-        from dcpinspect.cli.tables import write_records
         from dcpinspect.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
 
         table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
-        format_ = choose_format(format_, output)
-        options.refuse_unused(context, format_, USERS)
+        format_ = choose_format(format_name, output)
+        options.refuse_unused(context, format_)
         selection = _selection(table, vbucket, connection, filter_, context.obj)
         options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
         chosen = _columns(columns, name, table)
@@ -107,10 +102,10 @@ def command(name: str, doc: str) -> Callable[..., int]:
                         complain(INTERRUPTED)
                     records = selection.of(reading.by_name(is_whole=is_whole)[name])
                     shown = records if limit is None else records.head(limit)
-                    if chosen is None and format_ is Format.TEXT:
+                    if chosen is None and format_.is_text:
                         readable = [column for column in (*READABLE[name], "file") if column in shown.columns]
                         chosen = [column for column in readable if shown.has_values(column)] or readable
-                    write_records(shown, chosen, format_, out, guard=csv_guard)
+                    format_.records(out, shown, chosen, guard=csv_guard)
             return report(reading, stats=stats)
 
     run.__doc__ = doc

@@ -14,11 +14,9 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
-from dcpinspect.cli.tables import write_table
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
-from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from dcpinspect.query import Captures, Query
@@ -39,7 +37,7 @@ def sql(
             help="Capture files, read as one in order of time (- is standard input), and last the query; - reads it from standard input.",
         ),
     ],
-    format_: options.OutputFormat = None,
+    format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
     redact: options.Redact = False,
@@ -49,8 +47,8 @@ def sql(
 ) -> int:
     """Ask captures a query in DuckDB's SQL, over messages and the tables of streams, of rollbacks and of findings ("show tables")."""
     paths, text = _split(arguments)
-    format_ = choose_format(format_, output)
-    options.refuse_unused(context, format_, {"csv_guard": (Format.CSV,)})
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
     extra_ports, find_ports = options.ports(port)
     redactor = options.redactor(redact, redact_salt)
 
@@ -64,7 +62,8 @@ def sql(
         progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
     ):
         try:
-            write_table(query.result(), format_, out, guard=csv_guard)
+            found = query.result()
+            format_.write(out, found.schema, interrupts.between(found), guard=csv_guard)
         except KeyboardInterrupt:
             out.is_complete = False  # a part of a result is none
             raise

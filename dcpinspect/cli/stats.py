@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,21 +11,18 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import INTERRUPTED, complain
-from dcpinspect.export.formats import Format
+from dcpinspect.export.formats import Report
 
 if TYPE_CHECKING:
-    from dcpinspect.cli.output import Output
+    from dcpinspect.export.formats import Paint
     from dcpinspect.tables.records import Records
     from dcpinspect.tables.statistics import Row
-
-USERS = {"csv_guard": (Format.CSV,)}
-"""The formats that do something with an option, by its parameter; all do with those that are not here."""
 
 
 def stats(
     context: typer.Context,
     captures: options.Captures,
-    format_: options.OutputFormat = None,
+    format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
     vbucket: options.VBuckets = None,
@@ -46,8 +43,8 @@ def stats(
     from dcpinspect.statistics import Statistics
     from dcpinspect.tables.select import Selection
 
-    format_ = choose_format(format_, output)
-    options.refuse_unused(context, format_, USERS)
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
     selection = options.selection(
         vbucket=vbucket,
         opcode=opcode,
@@ -70,13 +67,8 @@ def stats(
                 if interrupts.settled():
                     complain(INTERRUPTED)
                 rows = counted.rows(reading)
-                if format_ is Format.TEXT:
-                    _write_text(rows, out)
-                else:
-                    from dcpinspect.cli.tables import write_records
-
-                    write_records(_records(rows), None, format_, out, guard=csv_guard)
-                out.is_complete = True
+                told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
+                format_.report(out, told, guard=csv_guard)
         return report(reading, shown=counted.messages)
 
 
@@ -87,9 +79,7 @@ def _records(rows: Sequence[Row]) -> Records:
     return Records(STATS, {column.name: [row.get(column.name) for row in rows] for column in STATS.columns}, len(rows))
 
 
-def _write_text(rows: Sequence[Row], output: Output) -> None:
+def _lines(rows: Sequence[Row], paint: Paint, *, width: int | None) -> Iterator[str]:
     from dcpinspect.render.stats import stats_text
 
-    paint = output.painter()
-    for line, style in stats_text(rows, width=output.width()):
-        output.put(paint(line, style) + "\n")
+    return (paint(line, style) for line, style in stats_text(rows, width=width))

@@ -15,7 +15,7 @@ from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, escape_rest
-from dcpinspect.export.formats import Format
+from dcpinspect.export.formats import JSON, TEXT
 
 if TYPE_CHECKING:
     from dcpinspect.cli.output import Output
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from dcpinspect.streams.items import VbucketItems
     from dcpinspect.streams.story import StreamStory
     from dcpinspect.tables.messages import MessageBatch
-
-USERS = {"messages": (Format.TEXT,), "width": (Format.TEXT,), "ascii_": (Format.TEXT,), "seqnos": (Format.TEXT,)}
-"""The formats that do something with an option, by its parameter; all do with those that are not here."""
 
 MOST_NOTED = 10_000
 """System events and changes of state that are told; more are counted."""
@@ -59,7 +56,7 @@ def timeline(
         int | None, typer.Option("--width", metavar="COLUMNS", help="Draw for lines of this width; without, as the terminal has.")
     ] = None,
     ascii_: options.Ascii = False,
-    format_: options.OutputFormat = None,
+    format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     redact: options.Redact = False,
     redact_salt: options.RedactSalt = None,
@@ -76,10 +73,10 @@ def timeline(
     from dcpinspect.tables.record_rows import parse_record_filter
     from dcpinspect.tables.select import number_ranges
 
-    format_ = choose_format(format_, output)
-    if format_ not in (Format.TEXT, Format.JSON):
+    format_ = choose_format(format_name, output)
+    if format_ not in (TEXT, JSON):
         raise UsageError(f"--format {format_}: a timeline is text or one JSON object; streams, snapshots and gaps are tables in any format")
-    options.refuse_unused(context, format_, USERS)
+    options.refuse_unused(context, format_)
     if width is not None and not NARROWEST <= width <= WIDEST:
         raise UsageError(f"--width {width}: write a number from {NARROWEST} to {WIDEST}")
     span = _seqnos(seqnos) if seqnos is not None else None
@@ -102,7 +99,7 @@ def timeline(
                 if is_whole and not found and reading.messages:
                     _refuse(reading, vbucket, connection, filter_)
                 told = _Told(reading, vbucket, found, gathered, items)
-                if format_ is Format.JSON:
+                if format_ is JSON:
                     told.write_json(out)
                 elif found:
                     told.write(out, width=width or out.width(), is_ascii=ascii_, span=span)

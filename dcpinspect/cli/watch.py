@@ -7,12 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dcpinspect.cli.output import Output
+    from dcpinspect.export.formats import Format
     from dcpinspect.findings.finding import Finding
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Reading
@@ -34,7 +34,7 @@ class Watch:
         reading.check(redactor=redactor)
         self._reading = reading
         self._output = output
-        self._format = format_
+        self._is_text = format_.is_text
         self._due = 0.0 if pauses else float("inf")
         self._known: set[tuple[object, ...]] = set()
         self._shown: Counter[_Kind] = Counter()
@@ -74,14 +74,14 @@ class Watch:
         from dcpinspect.render.findings import report_lines  # deferred: most who read messages do without
 
         found = self._reading.findings(is_whole=is_whole)
-        if self._format is Format.TEXT:
+        if self._is_text:
             files = [file.name for file in self._reading.capture.files]
             self._output.put("".join(f"{line}\n" for line in ("", *report_lines(found, files, self._output.painter()))))
         else:
             self._records(found, is_final=True)
 
     def _announce(self, one: Finding) -> None:
-        if self._format is not Format.TEXT:
+        if not self._is_text:
             self._records([one], is_final=False)
             return
         from dcpinspect.render.findings import GLYPHS, STYLES, sentence
@@ -90,7 +90,7 @@ class Watch:
         self._output.put(f"{self._output.painter()(f'{GLYPHS[one.severity]} {one.rule}', STYLES[one.severity])}  {sentence(one)}{row}\n")
 
     def _count(self, kind: _Kind, count: int) -> None:
-        if self._format is Format.TEXT:
+        if self._is_text:
             rule, cause = kind
             self._output.put(f"  {rule}{'' if cause is None else f' ({escape(cause)})'}: {count:,} so far\n")
 

@@ -6,6 +6,7 @@ The shape is a contract: fields are only ever added within a version.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -253,19 +254,37 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 class JsonArray:
     """A JSON array that is written while it grows, one element a line."""
 
-    BEFORE = b",\n"
-    """What stands before every element in the texts that ``add`` takes."""
+    BEFORE, AFTER = b",\n", b""
+    """What stands around every element in the texts that ``add`` takes."""
 
     def __init__(self) -> None:
         self._is_empty = True
 
     def add(self, text: bytes) -> bytes:
-        """The next piece of the array: one element or many, ``BEFORE`` in front of each."""
+        """The next piece: one element or many, with what stands around each."""
         if not self._is_empty or not text:
             return text
         self._is_empty = False
         return b"[" + text[1:]
 
+    def all(self, elements: Iterable[bytes]) -> bytes:
+        """The next piece, of bare elements."""
+        return self.add(b"".join(self.BEFORE + one + self.AFTER for one in elements))
+
     def end(self) -> bytes:
         """The last piece; what was written before and this are valid JSON."""
         return b"[]\n" if self._is_empty else b"\n]\n"
+
+
+class JsonLines(JsonArray):
+    """The same elements, and nothing around them but the ends of their lines."""
+
+    BEFORE, AFTER = b"", b"\n"
+
+    def add(self, text: bytes) -> bytes:
+        """The text itself."""
+        return text
+
+    def end(self) -> bytes:
+        """Nothing."""
+        return b""

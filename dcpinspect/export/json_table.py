@@ -12,17 +12,16 @@ import pyarrow.compute as pc
 from dcpinspect.export.json import steered
 
 
-def json_objects(batch: Any, schema: str | None = None) -> Iterator[bytes]:
-    """The object of each row of a record batch, on one line; ``schema``: name and version of the contract, which then comes first.
+def json_objects(batch: Any) -> Iterator[bytes]:
+    """The object of each row of a record batch, on one line.
 
     Times have as many digits as their unit, bytes are hexadecimal digits, whole numbers stay whole however long.
     """
-    first = {} if schema is None else {"schema": schema}
     for index, column in enumerate(batch.columns):
         if pa.types.is_timestamp(column.type):
             batch = batch.set_column(index, batch.schema.names[index], rfc3339(column))
     for row in batch.to_pylist(maps_as_pydicts="lossy"):  # of two values of one key the last; no engine makes such maps
-        yield plain_json({**first, **row})
+        yield plain_json(row)
 
 
 def plain_json(value: Any) -> bytes:

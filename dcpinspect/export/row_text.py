@@ -364,7 +364,7 @@ def write_rows(
                 at = put_hex(out, at, data, base + first, second)
             elif what == SPAN_HEX:
                 at = put_hex(out, at, data, columns[first, row], columns[first + 1, row])
-            elif what == SPAN_TEXT or what == SPAN_JSON:
+            elif what in (SPAN_TEXT, SPAN_JSON):
                 at = put_text(out, at, data, columns[first, row], columns[first + 1, row], 1 if what == SPAN_TEXT else 0)
                 if at < 0:
                     break
@@ -383,7 +383,7 @@ def write_rows(
                 at = put_cas_time(out, at, data, base + first)
             elif what == SIDE_HEX:
                 at = put_hex(out, at, side, columns[first, row], columns[first + 1, row])
-            elif what == SIDE_TEXT or what == SIDE_JSON:
+            elif what in (SIDE_TEXT, SIDE_JSON):
                 at = put_text(out, at, side, columns[first, row], columns[first + 1, row], 1 if what == SIDE_TEXT else 0)
                 if at < 0:
                     break

@@ -11,25 +11,17 @@ import numpy as np
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.atomic import AtomicFile
-from dcpinspect.export.columnar import ColumnarFile
-from dcpinspect.export.csv import csv_lines
-from dcpinspect.export.csv_rows import CsvRows, csv_heading
-from dcpinspect.export.formats import ARROW_STREAM, SUFFIXES, Format, format_of
-from dcpinspect.export.json import JsonArray
-from dcpinspect.export.json_run import JsonRows
-from dcpinspect.export.json_table import plain_json
+from dcpinspect.export.formats import SUFFIXES, Report, TableFormat, format_of
+from dcpinspect.export.message_writers import Wishes
 from dcpinspect.export.subset import Subset
+from dcpinspect.export.target import Target
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
-from dcpinspect.render.lines import Lines
-from dcpinspect.render.table import TextTable
 from dcpinspect.store.store import Store
-from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
-from dcpinspect.tables.schema import COLUMNS
 from dcpinspect.tui.inspection import Inspection
 
 PACKETS = ".pcapng"
@@ -81,7 +73,11 @@ def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[
         tell(0)
         file = AtomicFile(path)
         try:
-            _records(file, records, lines)
+            target, format_ = Target(file, width=WIDTH), format_of(path)
+            if lines is None:
+                format_.records(target, records)
+            else:
+                format_.report(target, Report(lambda _: lines(), lambda: records))
             file.commit()
         finally:
             file.discard()
@@ -120,35 +116,6 @@ def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:
         file.discard()
 
 
-def _records(file: AtomicFile, records: Records, lines: Callable[[], Iterable[str]] | None) -> None:
-    format_ = format_of(file.path)
-    if format_ in (Format.JSON, Format.NDJSON):
-        array, objects = JsonArray(), [plain_json(one) for one in records.records()]
-        if format_ is Format.NDJSON:
-            file.write(b"".join(one + b"\n" for one in objects))
-        else:
-            file.write(array.add(b"".join(array.BEFORE + one for one in objects)) + array.end())
-        return
-    if format_ is Format.TEXT and lines is not None:
-        file.write("".join(f"{line}\n" for line in lines()).encode())
-        return
-    batches = records.arrow(None)
-    if format_.is_binary:
-        columns = ColumnarFile(file, batches.schema, format_, is_stream=file.path.endswith(ARROW_STREAM))
-        for batch in batches.to_batches():
-            columns.write(batch)
-        columns.close()
-    elif format_ is Format.CSV:
-        file.write(csv_heading(batches.schema.names))
-        for batch in batches.to_batches():
-            file.write(csv_lines(batch))
-    else:
-        text = TextTable(batches.schema, width=WIDTH, has_escapes=True)
-        for batch in batches.to_batches():
-            file.write("".join(f"{line}\n" for line in text.lines(batch)).encode())
-        file.write("".join(f"{line}\n" for line in text.end()).encode())
-
-
 def _pages(store: Store, rows: Rows, tell: Tell) -> Iterator[tuple[MessageBatch, Rows]]:
     for start in range(0, len(rows), PAGE):
         tell(start / len(rows))
@@ -156,35 +123,11 @@ def _pages(store: Store, rows: Rows, tell: Tell) -> Iterator[tuple[MessageBatch,
         yield batch, np.arange(len(batch.row), dtype=np.int64)
 
 
-def _messages(file: AtomicFile, format_: Format, store: Store, rows: Rows, tell: Tell) -> None:
-    pages = _pages(store, rows, tell)
-    if format_.is_binary:
-        columns = [column.name for column in COLUMNS]
-        table = ColumnarFile(file, arrow_schema(columns), format_, is_stream=file.path.endswith(ARROW_STREAM))
-        for batch, here in pages:
-            table.write(record_batch(batch, here, columns))
-        table.close()
-    elif format_ is Format.CSV:
-        cells = CsvRows()
-        file.write(cells.heading())
-        for batch, here in pages:
-            file.write(cells.text(batch, here))
-    elif format_ is Format.TEXT:
-        lines = Lines()
-        file.write(f"{lines.heading()}\n".encode())
-        for batch, here in pages:
-            file.write("".join(f"{lines.line(batch, index)}\n" for index in here.tolist()).encode())
-    elif format_ is Format.NDJSON:
-        objects = JsonRows(fields=True, values="full", after=b"\n")
-        for batch, here in pages:
-            for piece in objects.pieces(batch, here):
-                file.write(piece)
-    else:
-        array, elements = JsonArray(), JsonRows(fields=True, values="full", before=JsonArray.BEFORE)
-        for batch, here in pages:
-            for piece in elements.pieces(batch, here):
-                file.write(array.add(piece))
-        file.write(array.end())
+def _messages(file: AtomicFile, format_: TableFormat, store: Store, rows: Rows, tell: Tell) -> None:
+    writer = format_.messages(Target(file), Wishes(), lambda: None)
+    for batch, here in _pages(store, rows, tell):
+        writer.write(batch, here)
+    writer.end()
 
 
 def _packets(file: AtomicFile, inspection: Inspection, rows: Rows, tell: Tell) -> None:

@@ -18,7 +18,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.cli import watch
 from dcpinspect.cli.main import main
 from dcpinspect.cli.output import opened as output_opened
-from dcpinspect.export.formats import Format
+from dcpinspect.export.formats import FORMATS, TEXT, Format
 from dcpinspect.export.table_schema import table_schema
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.reading import Reading
@@ -41,7 +41,7 @@ def faulty(tmp_path: Path, count: int) -> Path:
     return path
 
 
-def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = Format.TEXT) -> list[str]:
+def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = TEXT) -> list[str]:
     """What is written of a capture that comes packet by packet, looked at whenever something came."""
     monkeypatch.setattr(watch, "EVERY_S", 0.0)
     monkeypatch.setattr(watch, "SHARE", 0)
@@ -71,7 +71,7 @@ def test_three_of_a_kind_are_shown_at_once_then_they_are_counted(tmp_path: Path,
 def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = watched(faulty(tmp_path, 12), tmp_path / "out.ndjson", monkeypatch, Format.NDJSON)
+    lines = watched(faulty(tmp_path, 12), tmp_path / "out.ndjson", monkeypatch, FORMATS["ndjson"])
     records: list[dict[str, Any]] = [json.loads(line) for line in lines]
     for record in records:
         jsonschema.validate(record, table_schema(FINDINGS))
@@ -82,8 +82,8 @@ def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_w
 def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, looks = [100.0], []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), Format.TEXT, []) as out:
-        watcher = watch.Watch(reading, out, Format.TEXT, pauses=True)
+    with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), TEXT, []) as out:
+        watcher = watch.Watch(reading, out, TEXT, pauses=True)
         assert reading.checker is not None
         found = reading.checker.findings
 

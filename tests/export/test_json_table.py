@@ -33,8 +33,3 @@ def test_what_json_has_no_type_for_has_a_text() -> None:
 
 def test_nothing_in_it_steers_a_terminal() -> None:
     assert plain_json("\x1b\x9b\u202e") == b'"\\u001b\\u009b\\u202e"'
-
-
-def test_an_object_begins_with_its_contract() -> None:
-    (line,) = json_objects(pa.RecordBatch.from_pydict({"a": [1]}), "dcpinspect.gap/1")
-    assert line == b'{"schema":"dcpinspect.gap/1","a":1}'

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from dcpinspect.cli import writers
 from dcpinspect.cli.main import main
+from dcpinspect.export import message_writers
 from dcpinspect.export.json import message_object
 from dcpinspect.reading import Reading
 from dcpinspect.tables.arrow import arrow_schema
@@ -63,7 +63,7 @@ def test_columns_are_those_asked_for_in_that_order(tmp_path: Path) -> None:
 
 
 def test_slices_of_a_batch_are_all_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "SLICE", 7)
+    monkeypatch.setattr(message_writers, "SLICE", 7)
     assert table(tmp_path / "x.arrow", "--columns", "row").column("row").to_pylist() == list(range(1, 451))
 
 
