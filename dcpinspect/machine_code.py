@@ -62,7 +62,10 @@ class Source:
     def __init__(
         self, function: Callable[..., Any], signature: str, helpers: Mapping[Callable[..., Any], Callable[..., Any] | None]
     ) -> None:
-        """``helpers`` are the functions that kernels may call, each with what stands for it when compiled, or None."""
+        """``helpers`` are the functions that kernels may call, each with what stands for it when compiled, or None.
+
+        A function that stands for itself is compiled in place of each call.
+        """
         self.function = function
         self.signature = signature
         self.helpers = helpers
@@ -210,15 +213,13 @@ def _compiled(source: Source) -> tuple[Any, str]:
     """numba's library with the entry, and the entry's name in it."""
     import numba
     from numba.core import types as numba_types
-    from numba.extending import overload, register_jitable
+    from numba.extending import overload
 
     for function, other in source.helpers.items():
         if function not in _registered:
             _registered.add(function)
-            if other is None:
-                register_jitable(function)
-            else:
-                overload(function, strict=False)(_always(other))
+            options: Any = {"forceinline": True} if other is function else {}
+            overload(function, jit_options=options, strict=False)(_always(other or function))
     compiler: Any = numba  # its annotations leave out what its own extensions use
     types: Any = numba_types
     arguments, at = [], 0

@@ -23,6 +23,7 @@ from dcpinspect.kernel import (
     kernel,
     le32,
     octet,
+    step,
 )
 from dcpinspect.machine_code import Source
 
@@ -42,6 +43,28 @@ def read_numbers(data: Octets, wide: np.ndarray[tuple[int], np.dtype[np.uint64]]
 def move(source: Octets, target: Octets, size: int) -> None:
     """Copies all but the first byte."""
     copy(target, 0, source, 1, size)
+
+
+@step
+def added(total: int, value: int) -> int:
+    """What a loop does most of the time, with a way out."""
+    if value % 3 == 0:
+        return total
+    return total + value * value
+
+
+@kernel("int64(int64[::1])")
+def sum_up(values: Ints) -> int:
+    """Calls its step at two places."""
+    total = added(0, values[0])
+    for i in range(1, len(values)):
+        total = added(total, values[i])
+    return total
+
+
+def test_a_step_is_a_part_of_its_kernel() -> None:
+    values = np.arange(100)
+    assert sum_up.interpreted(values) == sum_up.compiled(values) == sum(value * value for value in range(100) if value % 3)
 
 
 def test_both_forms_give_equal_numbers_also_above_2_to_the_63() -> None:

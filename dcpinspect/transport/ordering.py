@@ -9,7 +9,7 @@ Any batches give the same entries, because each packet is handled completely bef
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, Octets, inline, kernel
+from dcpinspect.kernel import Ints, Octets, inline, kernel, step
 from dcpinspect.transport.columns import (
     ACKED_TO,
     BASE,
@@ -163,6 +163,259 @@ def begins_anew(flags: int, seq: int, ack: int, f: int, flows: Ints) -> bool:
     return bool(flows[other, NEXT] > 0)
 
 
+@step
+def lacks_room(c: int, connections: Ints, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, fresh: Ints, counters: Ints) -> bool:
+    """Whether a packet of connection ``c``, -1 for a new one, might fill a table."""
+    room = 64
+    if c >= 0:
+        room += 4 * (flows[2 * c, NODES] + flows[2 * c + 1, NODES])
+    if counters[TOTAL_WAITING] > MAX_TOTAL_WAITING - (1 << 20):
+        room += 4 * counters[LIVE]
+    return bool(
+        len(entries) - counters[ENTRIES] < room
+        or len(fresh) - counters[FRESH] < room
+        or len(nodes) - counters[LIVE] < room
+        or len(recent) - counters[RECENTS] < room
+        or len(connections) - counters[CONNECTIONS] < 2
+    )
+
+
+@inline
+def replace(
+    c: int,
+    packet: int,
+    frame: int,
+    file: int,
+    time: int,
+    connections: Ints,
+    flows: Ints,
+    recent: Ints,
+    nodes: Ints,
+    entries: Ints,
+    counters: Ints,
+) -> None:
+    """Connection ``c`` is over: another one has its addresses."""
+    note_close(c, REPLACED, -1, packet, frame, file, time, connections)
+    for f in range(2 * c, 2 * c + 2):
+        close_flow(f, packet, 0, file, time, flows, recent, nodes, entries, counters)
+
+
+@inline
+def keep_stray(
+    f: int,
+    seq: int,
+    have: int,
+    full: int,
+    source: int,
+    packet: int,
+    frame: int,
+    file: int,
+    time: int,
+    flows: Ints,
+    nodes: Ints,
+    fresh: Ints,
+    counters: Ints,
+) -> None:
+    """A far-off segment on flow ``f`` waits for another one that agrees with it; one that waited so far was simply wrong."""
+    flows[f, PACKETS] += 1
+    if have > 0:
+        drop_stray(f, flows, nodes, counters)
+        k = new_node(seq, have, source, packet, frame, file, time, nodes, fresh, counters)
+        nodes[k, N_WIRE] = full
+        flows[f, STRAY] = k
+        counters[TOTAL_WAITING] += have + NODE_COST
+
+
+@inline
+def open_at_stray(
+    f: int,
+    packet: int,
+    frame: int,
+    file: int,
+    time: int,
+    current: Ints,
+    connections: Ints,
+    flows: Ints,
+    recent: Ints,
+    nodes: Ints,
+    entries: Ints,
+    counters: Ints,
+) -> int:
+    """The connection that the far-off segment of flow ``f`` began, as the one at ``packet`` shows; its number."""
+    c, stray = f >> 1, flows[f, STRAY]
+    flows[f, STRAY] = -1
+    counters[TOTAL_WAITING] -= nodes[stray, N_LENGTH] + NODE_COST
+    jump = distance(nodes[stray, N_OFFSET], flows[f, BASE] + flows[f, NEXT])
+    replace(c, packet, frame, file, time, connections, flows, recent, nodes, entries, counters)
+    pair, client_end, first = connections[c, PAIR], connections[c, CLIENT_END], nodes[stray, N_PACKET]
+    opened = open_connection(
+        pair, client_end, first, packet, nodes[stray, N_FILE], nodes[stray, N_TIME], current, connections, flows, counters
+    )
+    connections[opened, JUMP] = jump
+    return opened
+
+
+@inline
+def client_end_of(end: int, flags: int, port: int, other_port: int, server_ports: Octets) -> int:
+    """Which end of a pair is the client, by the first packet of their connection, which comes from ``end`` and ``port``."""
+    if flags & SYN:
+        return 1 - end if flags & ACK else end
+    if server_ports[port] != server_ports[other_port]:
+        return 1 - end if server_ports[port] else end
+    return end
+
+
+@inline
+def start_flows(f: int, flags: int, seq: int, ack: int, flows: Ints) -> None:
+    """A SYN on flow ``f`` says what its first byte is, ``seq``; and that of the other side, if the SYN it answers was not captured."""
+    if flows[f, BASE] < 0:
+        flows[f, BASE] = seq
+        flows[f, STARTED] = 1
+    if flags & ACK and flows[f ^ 1, BASE] < 0:
+        flows[f ^ 1, BASE] = ack
+        flows[f ^ 1, STARTED] = 1
+
+
+@inline
+def note_end(
+    f: int, flags: int, ack: int, packet: int, frame: int, file: int, time: int, connections: Ints, flows: Ints, nodes: Ints
+) -> None:
+    """A FIN or RST on flow ``f`` closes the connection, from this side or, as the second of two, from the other."""
+    g = f ^ 1
+    k = flows[g, TAIL]
+    known = flows[g, BASE] + (flows[g, NEXT] if k < 0 else nodes[k, N_OFFSET] + nodes[k, N_LENGTH])
+    # it may acknowledge a FIN that was not captured, or not yet
+    is_second = not flags & RST and flags & ACK and flows[g, BASE] >= 0 and distance(ack, known) == 1
+    note_close(f >> 1, BY_RST if flags & RST else BY_FIN, (g if is_second else f) & 1, packet, frame, file, time, connections)
+
+
+@step
+def acknowledge(f: int, acked: int, seen: int, time: int, flows: Ints, nodes: Ints) -> None:
+    """The other side has all of flow ``f`` before ``acked``: what waits there shows that the capture lost what is missing before it."""
+    before = flows[f, ACKED_TO]
+    flows[f, ACKED_TO] = acked
+    k = flows[f, TAIL]
+    while k >= 0 and nodes[k, N_OFFSET] > before:
+        if nodes[k, N_OFFSET] <= acked and nodes[k, N_ACK_SEEN] < 0:
+            nodes[k, N_ACK_SEEN] = seen
+            nodes[k, N_ACK_TIME] = time
+        k = nodes[k, N_PREVIOUS]
+
+
+@step
+def take_bytes(
+    f: int,
+    seq: int,
+    have: int,
+    full: int,
+    source: int,
+    packet: int,
+    frame: int,
+    file: int,
+    time: int,
+    place: int,
+    seen: int,
+    flows: Ints,
+    recent: Ints,
+    nodes: Ints,
+    entries: Ints,
+    fresh: Ints,
+    counters: Ints,
+) -> None:
+    """The bytes of a segment on flow ``f``, ``have`` of its ``full`` size captured: entered where they are next, else kept waiting."""
+    if flows[f, BASE] < 0:
+        flows[f, BASE] = seq
+    flows[f, PAYLOAD_BYTES] += have
+    wanted = flows[f, NEXT]
+    offset = wanted + distance(seq, flows[f, BASE] + wanted)
+    if flows[f, ENDED] == 1:
+        flows[f, LATE] += have
+        return
+    if offset < wanted:  # a retransmission, at least in part
+        old_bytes = min(full, wanted - offset)
+        old_have = min(have, old_bytes)
+        late = late_bytes(f, offset, offset + old_have, flows, recent)
+        flows[f, LATE] += late
+        flows[f, DUPLICATE] += old_have - late
+        offset += old_bytes
+        full -= old_bytes
+        have -= old_have
+        source += old_have
+        if full == 0:
+            return
+    head = flows[f, HEAD]
+    if offset == wanted and (head < 0 or nodes[head, N_OFFSET] >= offset + full):
+        if have > 0:
+            enter(entries, counters, f, offset, have, source, packet, frame, file, time, place)
+            flows[f, NEXT] = offset + have
+            flows[f, UNIQUE] += have
+        if full > have:
+            flows[f, CUT_OFF] += full - have
+            enter_hole(f, full - have, packet, file, time, flows, recent, entries, counters)
+    else:
+        used = 0
+        if have > 0:
+            used = insert(f, offset, have, source, packet, frame, file, time, seen, flows, nodes, fresh, counters)
+            flows[f, UNIQUE] += used
+            flows[f, DUPLICATE] += have - used
+        if full > have:
+            insert(f, offset + have, full - have, HOLE, packet, 0, file, time, seen, flows, nodes, fresh, counters)
+    if head >= 0 or flows[f, HEAD] >= 0:
+        drain(f, flows, recent, nodes, entries, counters)
+        while flows[f, WAITING] > MAX_WAITING:
+            give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
+
+
+@inline
+def take_stray(f: int, k: int, seen: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, fresh: Ints, counters: Ints) -> None:
+    """The first segment of a new connection is the one that waited as node ``k``."""
+    seq, have, full, source = nodes[k, N_OFFSET], nodes[k, N_LENGTH], nodes[k, N_WIRE], nodes[k, N_SOURCE]
+    packet, frame, file, time, place = nodes[k, N_PACKET], nodes[k, N_FRAME], nodes[k, N_FILE], nodes[k, N_TIME], nodes[k, N_PLACE]
+    free_node(k, nodes, counters)
+    take_bytes(f, seq, have, full, source, packet, frame, file, time, place, seen, flows, recent, nodes, entries, fresh, counters)
+
+
+@inline
+def note_last(f: int, last: int, flows: Ints) -> None:
+    """A FIN or RST says that flow ``f`` ends with sequence number ``last``."""
+    fin_at = flows[f, NEXT] + distance(last, flows[f, BASE] + flows[f, NEXT])
+    if flows[f, NEXT] <= fin_at <= flows[f, NEXT] + WINDOW:
+        flows[f, FIN_AT] = fin_at
+
+
+@inline
+def wait_no_more(f: int, seen: int, time: int, flows: Ints, nodes: Ints) -> None:
+    """After an RST nobody will send anything again: gaps need not wait for an acknowledgement."""
+    k = flows[f, HEAD]
+    while k >= 0:
+        if nodes[k, N_ACK_SEEN] < 0:
+            nodes[k, N_ACK_SEEN] = seen
+            nodes[k, N_ACK_TIME] = time
+        k = nodes[k, N_NEXT]
+
+
+@step
+def give_up_overdue(
+    f: int, seen: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
+) -> None:
+    """Gaps of flow ``f`` that were acknowledged long enough ago become holes."""
+    while flows[f, HEAD] >= 0:
+        k = flows[f, HEAD]
+        if nodes[k, N_ACK_SEEN] < 0 or (seen - nodes[k, N_ACK_SEEN] < WAIT_PACKETS and time - nodes[k, N_ACK_TIME] < WAIT_NS):
+            return
+        give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
+
+
+@inline
+def relieve(packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
+    """Too much waits in all: the next flow, which take turns, gives up what it holds."""
+    f = counters[HAND]
+    counters[HAND] = f + 1 if f + 1 < 2 * counters[CONNECTIONS] else 0
+    drop_stray(f, flows, nodes, counters)
+    while flows[f, HEAD] >= 0:
+        give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
+
+
 @kernel(
     "int64(int64, int64[:,::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64, octets,"
     " int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1], int64[::1])"
@@ -193,73 +446,32 @@ def order_segments(
     """
     for i in range(start, len(tcp)):
         c = current[pairs[i]]
-        room = 64
-        if c >= 0:
-            room += 4 * (flows[2 * c, NODES] + flows[2 * c + 1, NODES])
-        if counters[TOTAL_WAITING] > MAX_TOTAL_WAITING - (1 << 20):
-            room += 4 * counters[LIVE]
-        if (
-            len(entries) - counters[ENTRIES] < room
-            or len(fresh) - counters[FRESH] < room
-            or len(nodes) - counters[LIVE] < room
-            or len(recent) - counters[RECENTS] < room
-            or len(connections) - counters[CONNECTIONS] < 2
-        ):
+        if lacks_room(c, connections, flows, recent, nodes, entries, fresh, counters):
             return i
         flags, seq, ack = tcp[i, FLAGS], tcp[i, SEQ], tcp[i, ACKED]
         have, full = tcp[i, CAPTURED], tcp[i, WIRE]
         packet, frame, time = packets[index[i]], frames[index[i]], times[index[i]]
         source = tcp[i, PAYLOAD]
         end = sides[i]
+
+        # whose packet it is
+        stray = -1
         if c >= 0:
             f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
-            is_over = connections[c, CLOSED_HOW] != OPEN and flows[f, BASE] < 0 and flows[f ^ 1, BASE] < 0
-            if flags & SYN and (is_over or begins_anew(flags, seq, ack, f, flows)):
-                note_close(c, REPLACED, -1, packet, frame, file, time, connections)
-                for old in range(2 * c, 2 * c + 2):
-                    close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
-                c = -1
-        stray = -1
-        if c >= 0 and not flags & SYN and flows[f, BASE] >= 0 and is_far_off(seq, f, connections, flows, nodes):
-            # another connection, or a packet that is simply wrong: two that agree decide
-            stray = flows[f, STRAY]
-            if stray >= 0 and have > 0 and abs(distance(seq, nodes[stray, N_OFFSET])) < STRAY_REACH:
-                flows[f, STRAY] = -1
-                counters[TOTAL_WAITING] -= nodes[stray, N_LENGTH] + NODE_COST
-                note_close(c, REPLACED, -1, packet, frame, file, time, connections)
-                jump = distance(nodes[stray, N_OFFSET], flows[f, BASE] + flows[f, NEXT])
-                for old in range(2 * c, 2 * c + 2):
-                    close_flow(old, packet, 0, file, time, flows, recent, nodes, entries, counters)
-                client_end = connections[c, CLIENT_END]
-                c = open_connection(
-                    pairs[i],
-                    client_end,
-                    nodes[stray, N_PACKET],
-                    packet,
-                    nodes[stray, N_FILE],
-                    nodes[stray, N_TIME],
-                    current,
-                    connections,
-                    flows,
-                    counters,
-                )
-                connections[c, JUMP] = jump
-            else:
-                flows[f, PACKETS] += 1
-                if have > 0:
-                    drop_stray(f, flows, nodes, counters)
-                    k = new_node(seq, have, source, packet, frame, file, time, nodes, fresh, counters)
-                    nodes[k, N_WIRE] = full
-                    flows[f, STRAY] = k
-                    counters[TOTAL_WAITING] += have + NODE_COST
-                continue
-        if c < 0:
             if flags & SYN:
-                client_end = 1 - end if flags & ACK else end
-            elif server_ports[tcp[i, PORTS]] != server_ports[tcp[i, PORTS + 1]]:
-                client_end = 1 - end if server_ports[tcp[i, PORTS]] else end
-            else:
-                client_end = end
+                is_over = connections[c, CLOSED_HOW] != OPEN and flows[f, BASE] < 0 and flows[f ^ 1, BASE] < 0
+                if is_over or begins_anew(flags, seq, ack, f, flows):
+                    replace(c, packet, frame, file, time, connections, flows, recent, nodes, entries, counters)
+                    c = -1
+            elif flows[f, BASE] >= 0 and is_far_off(seq, f, connections, flows, nodes):
+                # another connection, or a packet that is simply wrong: two that agree decide
+                stray = flows[f, STRAY]
+                if stray < 0 or have == 0 or abs(distance(seq, nodes[stray, N_OFFSET])) >= STRAY_REACH:
+                    keep_stray(f, seq, have, full, source, packet, frame, file, time, flows, nodes, fresh, counters)
+                    continue
+                c = open_at_stray(f, packet, frame, file, time, current, connections, flows, recent, nodes, entries, counters)
+        if c < 0:
+            client_end = client_end_of(end, flags, tcp[i, PORTS], tcp[i, PORTS + 1], server_ports)
             c = open_connection(pairs[i], client_end, packet, packet, file, time, current, connections, flows, counters)
         f = 2 * c + (0 if end == connections[c, CLIENT_END] else 1)
         g = f ^ 1
@@ -267,134 +479,44 @@ def order_segments(
         connections[c, LAST_TIME] = time
         seen = connections[c, SEEN]
         flows[f, PACKETS] += 1
+
+        # what it says of both directions
         if flags & SYN:
             seq = (seq + 1) & MASK
-            if flows[f, BASE] < 0:
-                flows[f, BASE] = seq
-                flows[f, STARTED] = 1
-            if flags & ACK and flows[g, BASE] < 0:  # the SYN it answers was not captured
-                flows[g, BASE] = ack
-                flows[g, STARTED] = 1
+            start_flows(f, flags, seq, ack, flows)
         elif flows[f, BASE] < 0 and flags & ACK and flows[g, STARTED] == 1 and not 0 <= distance(ack, flows[g, BASE]) <= WINDOW:
             flows[f, PAYLOAD_BYTES] += have  # left over from the connection before this one
             flows[f, LATE] += have
             continue
-
         if flags & (FIN | RST):
-            k = flows[g, TAIL]
-            known = flows[g, BASE] + (flows[g, NEXT] if k < 0 else nodes[k, N_OFFSET] + nodes[k, N_LENGTH])
-            # it may acknowledge a FIN that was not captured, or not yet
-            is_second = not flags & RST and flags & ACK and flows[g, BASE] >= 0 and distance(ack, known) == 1
-            note_close(c, BY_RST if flags & RST else BY_FIN, (g if is_second else f) & 1, packet, frame, file, time, connections)
+            note_end(f, flags, ack, packet, frame, file, time, connections, flows, nodes)
         if flags & ACK and flows[g, BASE] < 0 and flows[f, STARTED] == 1 and seq == flows[f, BASE]:
             # before its first byte, a client has had nothing but the answer to its SYN, which was not captured
             flows[g, BASE] = ack
             flows[g, STARTED] = 1
-
         if flags & ACK and flows[g, BASE] >= 0:
             acked = flows[g, NEXT] + distance(ack, flows[g, BASE] + flows[g, NEXT])
-            before = flows[g, ACKED_TO]
-            if before < acked <= flows[g, NEXT] + WINDOW:
-                flows[g, ACKED_TO] = acked
-                k = flows[g, TAIL]
-                while k >= 0 and nodes[k, N_OFFSET] > before:
-                    if nodes[k, N_OFFSET] <= acked and nodes[k, N_ACK_SEEN] < 0:
-                        nodes[k, N_ACK_SEEN] = seen
-                        nodes[k, N_ACK_TIME] = time
-                    k = nodes[k, N_PREVIOUS]
+            if flows[g, ACKED_TO] < acked <= flows[g, NEXT] + WINDOW:
+                acknowledge(g, acked, seen, time, flows, nodes)
 
-        pieces = 1
-        if stray >= 0:  # the new connection's first segment is the one that waited
-            pieces = 2
-        for piece in range(pieces):
-            if pieces == 2 and piece == 0:
-                p_seq, p_have, p_full, p_source = (
-                    nodes[stray, N_OFFSET],
-                    nodes[stray, N_LENGTH],
-                    nodes[stray, N_WIRE],
-                    nodes[stray, N_SOURCE],
-                )
-                p_packet, p_frame, p_file, p_time, p_place = (
-                    nodes[stray, N_PACKET],
-                    nodes[stray, N_FRAME],
-                    nodes[stray, N_FILE],
-                    nodes[stray, N_TIME],
-                    nodes[stray, N_PLACE],
-                )
-                free_node(stray, nodes, counters)
-            else:
-                p_seq, p_have, p_full, p_source = seq, have, full, source
-                p_packet, p_frame, p_file, p_time, p_place = packet, frame, file, time, -1
-            if p_full == 0:
-                continue
-            if flows[f, BASE] < 0:
-                flows[f, BASE] = p_seq
-            flows[f, PAYLOAD_BYTES] += p_have
-            wanted = flows[f, NEXT]
-            offset = wanted + distance(p_seq, flows[f, BASE] + wanted)
-            if flows[f, ENDED] == 1:
-                flows[f, LATE] += p_have
-                continue
-            if offset < wanted:  # a retransmission, at least in part
-                old_bytes = min(p_full, wanted - offset)
-                old_have = min(p_have, old_bytes)
-                late = late_bytes(f, offset, offset + old_have, flows, recent)
-                flows[f, LATE] += late
-                flows[f, DUPLICATE] += old_have - late
-                offset += old_bytes
-                p_full -= old_bytes
-                p_have -= old_have
-                p_source += old_have
-                if p_full == 0:
-                    continue
-            head = flows[f, HEAD]
-            if offset == wanted and (head < 0 or nodes[head, N_OFFSET] >= offset + p_full):
-                if p_have > 0:
-                    enter(entries, counters, f, offset, p_have, p_source, p_packet, p_frame, p_file, p_time, p_place)
-                    flows[f, NEXT] = offset + p_have
-                    flows[f, UNIQUE] += p_have
-                if p_full > p_have:
-                    flows[f, CUT_OFF] += p_full - p_have
-                    enter_hole(f, p_full - p_have, p_packet, p_file, p_time, flows, recent, entries, counters)
-            else:
-                used = 0
-                if p_have > 0:
-                    used = insert(f, offset, p_have, p_source, p_packet, p_frame, p_file, p_time, seen, flows, nodes, fresh, counters)
-                    flows[f, UNIQUE] += used
-                    flows[f, DUPLICATE] += p_have - used
-                if p_full > p_have:
-                    insert(f, offset + p_have, p_full - p_have, HOLE, p_packet, 0, p_file, p_time, seen, flows, nodes, fresh, counters)
-            if head >= 0 or flows[f, HEAD] >= 0:
-                drain(f, flows, recent, nodes, entries, counters)
-                while flows[f, WAITING] > MAX_WAITING:
-                    give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
-
+        # the bytes it brings
+        if stray >= 0:
+            take_stray(f, stray, seen, flows, recent, nodes, entries, fresh, counters)
+        if full > 0:
+            take_bytes(f, seq, have, full, source, packet, frame, file, time, -1, seen, flows, recent, nodes, entries, fresh, counters)
         if flows[f, STRAY] >= 0:
             drop_stray(f, flows, nodes, counters)
+
+        # what ends by it
         if flags & (FIN | RST) and flows[f, BASE] >= 0 and flows[f, FIN_AT] < 0:
-            fin_at = flows[f, NEXT] + distance(seq + full, flows[f, BASE] + flows[f, NEXT])
-            if flows[f, NEXT] <= fin_at <= flows[f, NEXT] + WINDOW:
-                flows[f, FIN_AT] = fin_at
-        if flags & RST:  # nobody will send anything again: gaps need not wait for an acknowledgement
-            for x in range(2 * c, 2 * c + 2):
-                k = flows[x, HEAD]
-                while k >= 0:
-                    if nodes[k, N_ACK_SEEN] < 0:
-                        nodes[k, N_ACK_SEEN] = seen
-                        nodes[k, N_ACK_TIME] = time
-                    k = nodes[k, N_NEXT]
+            note_last(f, seq + full, flows)
         for x in range(2 * c, 2 * c + 2):
-            while flows[x, HEAD] >= 0:
-                k = flows[x, HEAD]
-                if nodes[k, N_ACK_SEEN] < 0 or (seen - nodes[k, N_ACK_SEEN] < WAIT_PACKETS and time - nodes[k, N_ACK_TIME] < WAIT_NS):
-                    break
-                give_up_gap(x, packet, file, time, flows, recent, nodes, entries, counters)
+            if flags & RST:
+                wait_no_more(x, seen, time, flows, nodes)
+            if flows[x, HEAD] >= 0:
+                give_up_overdue(x, seen, packet, file, time, flows, recent, nodes, entries, counters)
             if flows[x, ENDED] == 0 and 0 <= flows[x, FIN_AT] <= flows[x, NEXT]:
                 end_flow(x, packet, frame, file, time, flows, nodes, entries, counters)
-        while counters[TOTAL_WAITING] > MAX_TOTAL_WAITING:  # the flows take turns to give up what they hold
-            x = counters[HAND]
-            counters[HAND] = x + 1 if x + 1 < 2 * counters[CONNECTIONS] else 0
-            drop_stray(x, flows, nodes, counters)
-            while flows[x, HEAD] >= 0:
-                give_up_gap(x, packet, file, time, flows, recent, nodes, entries, counters)
+        while counters[TOTAL_WAITING] > MAX_TOTAL_WAITING:
+            relieve(packet, file, time, flows, recent, nodes, entries, counters)
     return len(tcp)
