@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,12 @@ def piped(folder: Path, data: bytes) -> Path:
     """A pipe that has these bytes written to it."""
     pipe = folder / "pipe"
     os.mkfifo(pipe)
-    threading.Thread(target=lambda: pipe.write_bytes(data), daemon=True).start()
+
+    def write() -> None:
+        with suppress(BrokenPipeError):  # who closes at once may be gone before the first byte
+            pipe.write_bytes(data)
+
+    threading.Thread(target=write, daemon=True).start()
     return pipe
 
 
