@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from dcpinspect.export.json_rows import JsonRows
 
 from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
+from dcpinspect.export.json_run import JsonRows
 from dcpinspect.kernel import Kernel
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.flags import ENDLESS
