@@ -17,6 +17,8 @@ from typing import Any
 NAME = "dcp_touched"
 _AFTER = {"dcpinspect.protocol.opcodes": "class Opcode(_Numbered):\n", "dcpinspect.protocol.layouts": "DCP = (\n"}
 """By module: the text that the addition follows."""
+_IMPORTS = "from dcpinspect.protocol.fields import Field, Kind, Layout\n"
+"""What a layout is written with; the module that collects them needs not all of it."""
 
 
 class _Loader(SourceFileLoader):
@@ -27,7 +29,8 @@ class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         before, found, rest = self.get_data(self.path).decode().partition(_AFTER[fullname])
         assert found
-        return compile(f"{before}{found}    {self.line}\n{rest}", self.path, "exec")
+        imports = _IMPORTS if fullname.endswith("layouts") else ""
+        return compile(f"{before}{imports}{found}    {self.line}\n{rest}", self.path, "exec")
 
 
 class _Finder(MetaPathFinder):
