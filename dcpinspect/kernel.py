@@ -2,7 +2,7 @@
 
 A kernel is a plain function over NumPy arrays and integers. Small inputs run it as Python, with every array seen through a
 ``memoryview`` (an element costs 25 ns that way, 100 ns through NumPy). From ``LOAD_FROM`` items of work in one process on it runs as
-machine code where an earlier process made that, from ``COMPILE_FROM`` on it is compiled; and stays so.
+machine code where the package brought it or an earlier process made it, from ``COMPILE_FROM`` on it is compiled; and stays so.
 
 What a kernel may use, so that both forms give equal numbers: integer arithmetic that fits int64 (u64 values only through ``np.uint64``
 constants and ``be64``), element access with indices it has checked itself, slices of one-dimensional arrays, and functions
@@ -14,10 +14,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dcpinspect.machine_code import Source
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,30 +92,31 @@ class Kernel(Generic[P, R]):
                 from dcpinspect import machine_code  # deferred: small captures need none
 
                 self._sought = True
-                self._compiled = machine_code.load(self._source())
+                self._compiled = machine_code.load(self.source())
                 _state["loaded"] |= self._compiled is not None
             return self._compiled
 
     def _compile(self) -> Callable[..., R] | None:
         with _lock:
             if self._load() is None and _state["numba"]:
-                from dcpinspect import machine_code
+                from dcpinspect import compiling
 
                 try:
-                    self._compiled = machine_code.make(self._source())
+                    self._compiled = compiling.make(self.source())
                     _state["loaded"] = _state["compiled"] = 1
                 except ImportError:
                     _state["numba"] = 0  # the interpreted form gives the same result, slower
             return self._compiled
 
-    def _source(self) -> Any:
+    def source(self) -> Source:
+        """What its machine code is made of, and found by."""
         from dcpinspect.machine_code import Source
 
         return Source(self.function, self.signature, _helpers)
 
 
 def make_no_machine_code() -> None:
-    """From now on kernels run as machine code only where an earlier process made it: for who cannot wait seconds meanwhile."""
+    """From now on kernels run as machine code only where there is some already: for who cannot wait seconds meanwhile."""
     _state["numba"] = 0
 
 

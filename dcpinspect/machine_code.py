@@ -1,19 +1,27 @@
-"""Kernels as machine code: compiled by numba once, kept in files, loaded again without numba.
+"""Kernels as machine code: taken from the package or from what an earlier process kept, checked, linked and called.
 
-Importing numba takes half a second; llvmlite alone, which loads what numba made, takes 0.04 s. A file is one kernel: 32 bytes
-of SHA-256, then an object file whose one entry, ``kernel``, takes plain addresses and sizes. The file's path tells everything that
-decides what the code does and where it runs, so a file is right or missing; whatever else is wrong with one, it is missing.
+A wheel carries the code of every kernel, for any processor of its platform: ``hatch_build.py`` makes it. What no wheel brought is
+compiled at first use by ``compiling`` and kept in the user's cache folder. Nothing here needs numba, whose import takes half a second;
+llvmlite, which links the code, takes 0.04 s.
+
+A file is one kernel: 32 bytes of SHA-256, then an object file whose one entry, ``kernel``, takes plain addresses and sizes. The file's
+path tells everything that decides what the code does and where it runs, and the hash is of path and code, so a file is right or missing;
+whatever else is wrong with one, it is missing. A hash is no protection from who can write files, so of the cache only folders and
+files are used that nobody but their user can write. The package needs no such check: who can write there can write this program.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
 import itertools
 import operator
 import os
+import platform
 import re
+import stat
 import struct
 import sys
 import tempfile
@@ -25,26 +33,21 @@ from typing import Any
 
 import numpy as np
 
-_FORMAT = b"1"
+_FORMAT = b"2"
 """Changes with the entry's parameters and the layout of files."""
-_TYPES = {"octets": "u1", "uint8": "u1", "int64": "i8", "uint64": "u8"}
+TYPES = {"octets": "u1", "uint8": "u1", "int64": "i8", "uint64": "u8"}
 _PARAMETER = re.compile(r"(octets|uint8|int64|uint64|boolean)(\[(:,)*::1\])?\s*(?:,\s*|$)")
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 """What numba makes of ``int64 entry(words, addresses)``: a status, then places for the result and for an exception."""
 
-_NO_OBJECTS = """
-target triple = "{triple}"
-target datalayout = "{layout}"
-define void @NRT_MemInfo_call_dtor(ptr %object) {{
-    ret void
-}}
-"""
-"""The one function of numba's run time that kernels refer to. Never called: their arrays own nothing."""
-
 _told: set[str] = set()
-_registered: set[Callable[..., Any]] = set()
 _numbers = itertools.count()
+
+_HAS_USERS = hasattr(os, "geteuid")
+"""Not so on Windows, where folders of a user's profile are nobody else's and these numbers say nothing."""
+_SHIPPED = Path(__file__).parent / "kernels"
+"""What a wheel brings; not there in a source tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,10 @@ class Source:
         for fact in self._facts(self.function, seen):
             facts.update(len(fact).to_bytes(8, "big") + fact)
         return facts.hexdigest()[:24]
+
+    def file_name(self) -> str:
+        """What a file of its code is called, in whatever folder."""
+        return f"{self.function.__name__}-{self.fingerprint()}.o"
 
     def _facts(self, function: Any, seen: set[int]) -> Iterator[bytes]:
         function = self.helpers.get(function) or function
@@ -142,7 +149,7 @@ def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
             break
         name, brackets = found[1], found[2]
         dimensions = brackets.count(":,") + 1 if brackets else int(name == "octets")
-        parameters.append(Parameter(_TYPES.get(name, name), dimensions, name == "octets"))
+        parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
         at = found.end()
     if match is None:
         msg = f"{text!r} is no signature of a kernel"
@@ -151,37 +158,59 @@ def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
 
 
 def load(source: Source) -> Code | None:
-    """The code that an earlier process kept, or None."""
+    """The code that came with the package, or else the code that an earlier process kept, or None."""
+    name = source.file_name()
+    return _linked(source, lambda: _opened(_SHIPPED / shipped_folder() / name)) or _linked(
+        source, lambda: _opened(_cache(is_made=False) / name, _check_own)
+    )
+
+
+def link(source: Source, code: bytes) -> Code:
+    """An object file's code, ready to be called; raises ``RuntimeError`` for one that does not link here."""
+    return Code(source, *_link(code))
+
+
+def keep(source: Source, code: bytes) -> None:
+    """Keeps code for later processes: a whole file or none, also when two processes keep the same one."""
     try:
-        if not _kernels().is_dir():
-            return None
-        kept = _path(source).read_bytes()
-        digest, code = kept[:32], kept[32:]
-        return Code(source, *_link(code)) if hashlib.sha256(code).digest() == digest else None
-    except (ImportError, OSError, RuntimeError):
-        return None
+        folder = _cache(is_made=True)
+        path = folder / source.file_name()
+        handle, part = tempfile.mkstemp(dir=folder)
+        try:
+            with open(handle, "wb") as file:
+                file.write(sealed(path, code))
+            os.replace(part, path)
+        except OSError:
+            os.unlink(part)
+            raise
+    except _UnsafeError as error:
+        _tell_unsafe(error)
+    except OSError as error:
+        tell(
+            "unkept",
+            f"compiled code is not kept: {_base()}: {error.strerror}; "
+            "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that can be written",
+        )
 
 
-def make(source: Source) -> Code:
-    """Compiles, which takes seconds and is announced once, and keeps the code for later processes.
+def sealed(path: Path, code: bytes) -> bytes:
+    """The content of a file of this path: under another name, or in another folder, it is no kernel."""
+    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode() + b"\0" + code).digest() + code
 
-    Raises ``ImportError`` where numba is missing or does not work.
+
+def shipped_folder() -> str:
+    """What a wheel's code for this platform is called. It runs on any processor of its kind, and any llvmlite links it.
+
+    Measured: code for x86-64-v3, or for the very processor, is no faster. Kernels load bytes, compare and branch.
     """
-    import numba  # deferred: 0.5 s, and only ever needed once
+    return f"{sys.platform}-{platform.machine().lower()}"
 
-    config: Any = numba.config  # numba fills this module at run time
-    if config.DISABLE_JIT:
-        msg = "NUMBA_DISABLE_JIT is set"
-        raise ImportError(msg)
-    _tell("compiling", "compiling for large captures, once for this version (up to 15 s)")
-    library, name = _compiled(source)
-    code = _object(library, name)
-    try:
-        linked = Code(source, *_link(code))
-    except RuntimeError:  # numba's own way of loading works wherever numba does
-        return Code(source, library.get_pointer_to_function(name), library)
-    _keep(_path(source), hashlib.sha256(code).digest() + code)
-    return linked
+
+def tell(what: str, text: str) -> None:
+    """Writes a line to stderr, once for each ``what``."""
+    if what not in _told:
+        _told.add(what)
+        sys.stderr.write(f"dcpinspect: {text}\n")
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -209,70 +238,19 @@ def _array_words(array: Any, parameter: Parameter) -> tuple[int, ...]:
     return (address, *facts["shape"])
 
 
-def _compiled(source: Source) -> tuple[Any, str]:
-    """numba's library with the entry, and the entry's name in it."""
-    import numba
-    from numba.core import types as numba_types
-    from numba.extending import overload
-
-    for function, other in source.helpers.items():
-        if function not in _registered:
-            _registered.add(function)
-            options: Any = {"forceinline": True} if other is function else {}
-            overload(function, jit_options=options, strict=False)(_always(other or function))
-    compiler: Any = numba  # its annotations leave out what its own extensions use
-    types: Any = numba_types
-    arguments, at = [], 0
-    for parameter in source.parameters:
-        shape = "".join(f"words[{at + 1 + place}], " for place in range(parameter.dimensions))
-        whole = f"words[{at}] != 0" if parameter.type == "boolean" else f"words[{at}]"
-        arguments.append(f"carray(addresses[{at}], ({shape}), {parameter.type})" if shape else whole)
-        at += 1 + parameter.dimensions
-    call = f"kernel({', '.join(arguments)})"
-    names = {
-        # Inlined before types are inferred: one compilation, not two, and the kernel sees arrays that own nothing.
-        "kernel": compiler.njit(inline="always")(source.function),
-        "carray": compiler.carray,
-        **{name: np.dtype(name) for name in set(_TYPES.values())},
-    }
-    text = f"    {call}\n    return 0\n" if source.result == "void" else f"    return {call}\n"
-    exec(f"def entry(words, addresses):\n{text}", names)  # noqa: S102 - made of our own source's signature
-    signature = types.int64(types.CPointer(types.int64), types.CPointer(types.voidptr))
-    # Without wrappers for Python, which refer to numba's libraries by address.
-    entry = compiler.njit(signature, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(names["entry"])
-    (result,) = entry.overloads.values()
-    return result.library, result.fndesc.llvm_func_name
-
-
-def _always(function: Callable[..., Any]) -> Callable[..., Any]:
-    """numba's ``overload`` wants a function that, given the types, returns the implementation."""
-    return lambda *_: function
-
-
-def _object(library: Any, name: str) -> bytes:
-    """An object file that needs nothing but the C library."""
-    import llvmlite.binding as llvm
-
-    module = llvm.parse_assembly(library.get_llvm_str())
-    module.get_function(name).name = "kernel"
-    module.link_in(llvm.parse_assembly(_NO_OBJECTS.format(triple=module.triple, layout=module.data_layout)))
-    code: bytes = _machine().emit_object(module)
-    return code
-
-
 @functools.cache
-def _machine() -> Any:
-    """This processor, for llvmlite."""
+def machine(cpu: str, features: str) -> Any:
+    """A processor of this kind, for llvmlite."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    cpu, features = _processor()
     target = llvm.Target.from_triple(llvm.get_process_triple())
     return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="jitdefault", jit=True)
 
 
-def _processor() -> tuple[str, str]:
+def processor() -> tuple[str, str]:
+    """This processor's name and features."""
     import llvmlite.binding as llvm
 
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
@@ -282,7 +260,7 @@ def _processor() -> tuple[str, str]:
 def _linker() -> Any:
     import llvmlite.binding as llvm
 
-    return llvm.create_lljit_compiler(_machine(), suppress_errors=True)
+    return llvm.create_lljit_compiler(machine(*processor()), suppress_errors=True)
 
 
 def _link(code: bytes) -> tuple[int, object]:
@@ -294,45 +272,105 @@ def _link(code: bytes) -> tuple[int, object]:
     return tracker["kernel"], tracker
 
 
-def _kernels() -> Path:
-    """The folder of all machine code."""
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(os.environ["NUMBA_CACHE_DIR"], "dcpinspect")
+def _linked(source: Source, read: Callable[[], bytes | None]) -> Code | None:
+    try:
+        code = read()
+        return None if code is None else link(source, code)
+    except _UnsafeError as error:
+        _tell_unsafe(error)
+    except (ImportError, OSError, RuntimeError):
+        pass
+    return None
+
+
+def _opened(path: Path, check: Callable[[os.stat_result, Path], None] | None = None) -> bytes | None:
+    """The code in a file, or None where the hash is another; raises ``OSError`` where there is none."""
+    flags = getattr(os, "O_NOFOLLOW", 0) if check else 0  # installers may link what they install
+    with open(path, "rb", opener=lambda name, mode: os.open(name, mode | flags)) as file:
+        if check is not None:
+            check(os.fstat(file.fileno()), path)
+        content = file.read()
+    return content[32:] if content == sealed(path, content[32:]) else None
+
+
+class _UnsafeError(OSError):
+    """A place that another user can write."""
+
+
+def _base() -> Path:
+    """The folder of this program in the cache that the environment names, or else in the user's."""
+    if home := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(home, "dcpinspect").absolute()
     from platformdirs import user_cache_path
 
-    return user_cache_path("dcpinspect") / "kernels"
+    return user_cache_path("dcpinspect").absolute()
 
 
-def _path(source: Source) -> Path:
+def _cache(*, is_made: bool) -> Path:
+    """The folder of code for this processor and this llvmlite, checked from the top down; made where it is missing, if asked for.
+
+    Nobody can put a file there, or another folder in its place, in between: at each step only who owns it could.
+    """
+    base = _base()
+    path = base / "machine-code"
+    if not is_made and not path.exists():
+        raise FileNotFoundError
+    above = [base, *base.parents]
+    for place in [place for place in above if place.exists()][:2]:
+        _check_above(place.stat(), place)
+    if is_made:
+        for place in reversed(above):
+            if not place.exists():
+                place.mkdir(0o700, exist_ok=True)
+        _check_above(base.stat(), base)
+    _check_own_folder(path, is_made=is_made)
+    path /= _target()
+    _check_own_folder(path, is_made=is_made)
+    return path
+
+
+def _target() -> str:
     import llvmlite
     import llvmlite.binding as llvm
 
-    target = (llvmlite.__version__, llvm.get_process_triple(), *_processor())
-    folder = f"llvmlite{llvmlite.__version__}-{sys.implementation.cache_tag}-{hashlib.sha256(repr(target).encode()).hexdigest()[:8]}"
-    return _kernels() / folder / f"{source.function.__name__}-{source.fingerprint()}.o"
+    facts = (llvmlite.__version__, llvm.get_process_triple(), *processor())
+    return f"llvmlite{llvmlite.__version__}-{sys.implementation.cache_tag}-{hashlib.sha256(repr(facts).encode()).hexdigest()[:8]}"
 
 
-def _keep(path: Path, data: bytes) -> None:
-    """Writes a whole file or none, also when two processes write the same one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, part = tempfile.mkstemp(dir=path.parent)
-        try:
-            with open(handle, "wb") as file:
-                file.write(data)
-            os.replace(part, path)
-        except OSError:
-            os.unlink(part)
-            raise
-    except OSError as error:
-        _tell(
-            "unkept",
-            f"compiled code is not kept: {path.parent}: {error.strerror}; "
-            "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that can be written",
-        )
+def _check_own_folder(path: Path, *, is_made: bool) -> None:
+    if is_made:
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(0o700)
+    _check_own(path.lstat(), path)
 
 
-def _tell(what: str, text: str) -> None:
-    if what not in _told:
-        _told.add(what)
-        sys.stderr.write(f"dcpinspect: {text}\n")
+def _check_own(info: os.stat_result, path: Path) -> None:
+    """Raises ``_UnsafeError`` unless this is a file or folder that nobody but its owner can write, who is this user or root."""
+    _check_owner(info, path)
+    if not (stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode)):
+        raise _UnsafeError(None, "it is a link, or something else that is no folder or file", path)
+    if info.st_mode & 0o022 and _HAS_USERS:
+        raise _UnsafeError(None, "other users can write it", path)
+
+
+def _check_above(info: os.stat_result, path: Path) -> None:
+    """As ``_check_own``, of a folder that is not only ours: where all can write, but take away only what is theirs, it may be, and a
+    group that is its user alone, as many systems have one for each, is nobody else."""
+    _check_owner(info, path)
+    has_own_group = info.st_gid == info.st_uid != 0
+    others = info.st_mode & (0o002 if has_own_group else 0o022)
+    if others and not info.st_mode & stat.S_ISVTX and _HAS_USERS:
+        raise _UnsafeError(None, "other users can write it", path)
+
+
+def _check_owner(info: os.stat_result, path: Path) -> None:
+    if _HAS_USERS and info.st_uid not in (0, os.geteuid()):
+        raise _UnsafeError(None, "it belongs to another user", path)
+
+
+def _tell_unsafe(error: _UnsafeError) -> None:
+    tell(
+        "unsafe",
+        f"no compiled code is taken from {error.filename} or kept there: {error.strerror}; "
+        "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that only you can write",
+    )

@@ -115,7 +115,7 @@ def test_a_kernel_is_loaded_or_compiled_once_it_has_seen_enough_work(
         return source.function
 
     monkeypatch.setattr("dcpinspect.machine_code.load", load)
-    monkeypatch.setattr("dcpinspect.machine_code.make", make)
+    monkeypatch.setattr("dcpinspect.compiling.make", make)
     load_from, compile_from = (enough // cost for enough in THRESHOLDS[is_loaded, is_compiled])
     assert double(load_from - 1, 4) == 8
     assert done == []
@@ -143,7 +143,8 @@ def test_without_numba_everything_runs_interpreted(monkeypatch: pytest.MonkeyPat
 
 
 def test_numba_is_not_loaded_for_small_work() -> None:
-    code = "import sys, dcpinspect.protocol.framing; print(sys.modules.keys() & {'numba', 'llvmlite', 'dcpinspect.machine_code'})"
+    unwanted = {"numba", "llvmlite", "dcpinspect.compiling", "dcpinspect.machine_code"}
+    code = f"import sys, dcpinspect.protocol.framing; print(sys.modules.keys() & {unwanted})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

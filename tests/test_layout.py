@@ -12,6 +12,7 @@ NO_MODULE = {
     "test_layout": "the tree of files",
     "test_notebooks": "docs/*.ipynb",
     "test_readme": "README.md",
+    "test_wheel": "hatch_build.py",
 }
 """Tests in tests/ itself that prove something else than one module. Those that play several modules together are in tests/scenarios."""
 

@@ -1,9 +1,10 @@
-"""Code kept by one process is what another one runs, or it is compiled anew; nothing wrong with a file does harm."""
+"""Code of the package, or kept by an earlier process, is what runs, or it is compiled anew; nothing wrong with a file does harm, nor does
+whoever else can write where it is kept."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import stat
 import struct
 import subprocess
 import sys
@@ -15,11 +16,12 @@ import numpy as np
 import pytest
 
 from dcpinspect import machine_code
+from dcpinspect.compiling import make
 from dcpinspect.kernel import _helpers, be32, be64
 from dcpinspect.machine_code import Code, Parameter, Source, parse_signature
 from dcpinspect.transport import ordering
 
-NOTICE = "dcpinspect: compiling for large captures, once for this version (up to 15 s)\n"
+NOTICE = "dcpinspect: compiling for large captures, once for this version (up to a minute)\n"
 TABLE = np.arange(10, dtype=np.int64)
 FACTOR = 3
 
@@ -70,7 +72,7 @@ def kept(cache: Path) -> list[Path]:
 
 def test_code_that_was_made_is_loaded_and_does_the_same(cache: Path) -> None:
     assert machine_code.load(source()) is None
-    assert same(machine_code.make(source()))
+    assert same(make(source()))
     (file,) = kept(cache)
     assert file.name.startswith("weigh-")
     loaded = machine_code.load(source())
@@ -80,7 +82,7 @@ def test_code_that_was_made_is_loaded_and_does_the_same(cache: Path) -> None:
 
 def test_numba_cache_dir_is_where_code_is_kept_when_it_is_set(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "elsewhere"))
-    machine_code.make(source())
+    make(source())
     assert kept(cache) == []
     assert len(kept(tmp_path / "elsewhere")) == 1
     assert machine_code.load(source()) is not None
@@ -89,72 +91,80 @@ def test_numba_cache_dir_is_where_code_is_kept_when_it_is_set(cache: Path, tmp_p
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda _: b"",
-        lambda data: data[:31],
-        lambda data: data[:-1],
-        lambda data: data + b"\0",
-        lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:],
-        lambda data: bytes(len(data)),
-        lambda _: hashlib.sha256(b"").digest(),
-        lambda _: hashlib.sha256(b"no object file").digest() + b"no object file",
-        lambda data: hashlib.sha256(data[32:300]).digest() + data[32:300],
+        lambda *_: b"",
+        lambda data, _: data[:31],
+        lambda data, _: data[:-1],
+        lambda data, _: data + b"\0",
+        lambda data, _: data[:200] + bytes([data[200] ^ 1]) + data[201:],
+        lambda data, _: bytes(len(data)),
+        lambda data, path: machine_code.sealed(path.with_name("other.o"), data[32:]),
+        lambda data, path: machine_code.sealed(path.parent / "other" / path.name, data[32:]),
+        lambda _, path: machine_code.sealed(path, b""),
+        lambda _, path: machine_code.sealed(path, b"no object file"),
+        lambda data, path: machine_code.sealed(path, data[32:300]),
     ],
-    ids=["empty", "cut in the hash", "cut", "longer", "a bit", "zeros", "no code", "other code", "cut with its hash"],
+    ids=[
+        "empty",
+        "cut in the hash",
+        "cut",
+        "longer",
+        "a bit",
+        "zeros",
+        "another name",
+        "another folder",
+        "no code",
+        "other code",
+        "cut with its hash",
+    ],
 )
-def test_a_damaged_file_is_as_good_as_none_and_is_replaced(damage: Callable[[bytes], bytes], cache: Path) -> None:
-    machine_code.make(source())
+def test_a_damaged_file_is_as_good_as_none_and_is_replaced(damage: Callable[[bytes, Path], bytes], cache: Path) -> None:
+    make(source())
     (file,) = kept(cache)
     whole = file.read_bytes()
-    file.write_bytes(damage(whole))
+    file.write_bytes(damage(whole, file))
     assert machine_code.load(source()) is None
-    assert same(machine_code.make(source()))
+    assert same(make(source()))
     assert kept(cache) == [file]
     assert machine_code.load(source()) is not None
 
 
 def test_code_with_a_symbol_that_there_is_not_is_as_good_as_none(cache: Path) -> None:
-    machine_code.make(source())
+    make(source())
     (file,) = kept(cache)
     import llvmlite.binding as llvm
 
     text = "declare i32 @nowhere_to_be_found()\ndefine i32 @kernel() {\n  %r = call i32 @nowhere_to_be_found()\n  ret i32 %r\n}"
-    code = machine_code._machine().emit_object(llvm.parse_assembly(text))
-    file.write_bytes(hashlib.sha256(code).digest() + code)
+    code = machine_code.machine(*machine_code.processor()).emit_object(llvm.parse_assembly(text))
+    file.write_bytes(machine_code.sealed(file, code))
     assert machine_code.load(source()) is None
-
-
-def test_code_that_cannot_be_linked_runs_in_numba_and_is_not_kept(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_code, "_object", lambda *_: b"no object file")
-    assert same(machine_code.make(source()))
-    assert kept(cache) == []
 
 
 def test_a_folder_in_place_of_the_file_does_no_harm(
     cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(machine_code, "_told", {"compiling"})
-    machine_code.make(source())
+    make(source())
     (file,) = kept(cache)
     file.unlink()
     (file / "x").mkdir(parents=True)
     assert machine_code.load(source()) is None
-    assert same(machine_code.make(source()))
+    assert same(make(source()))
     assert "compiled code is not kept" in capsys.readouterr().err
     assert kept(cache) == []
 
 
 @pytest.mark.parametrize("processor", [("some-other-cpu", None), (None, "+some-other-feature")])
 def test_code_of_another_processor_is_not_loaded(processor: tuple[str | None, str | None], monkeypatch: pytest.MonkeyPatch) -> None:
-    machine_code.make(source())
-    here = machine_code._processor()
-    monkeypatch.setattr(machine_code, "_processor", lambda: tuple(new or old for new, old in zip(processor, here, strict=True)))
+    make(source())
+    here = machine_code.processor()
+    monkeypatch.setattr(machine_code, "processor", lambda: tuple(new or old for new, old in zip(processor, here, strict=True)))
     assert machine_code.load(source()) is None
 
 
 def test_code_of_another_llvmlite_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     import llvmlite
 
-    machine_code.make(source())
+    make(source())
     monkeypatch.setattr(llvmlite, "__version__", "0.0.1")
     assert machine_code.load(source()) is None
 
@@ -227,7 +237,7 @@ def test_what_is_no_signature_is_refused(text: str) -> None:
     ids=["type", "steps", "dimensions", "sign", "byte order", "transposed", "alignment", "read-only"],
 )
 def test_arrays_that_the_code_would_misread_are_refused(place: int, wrong: np.ndarray[Any, Any]) -> None:
-    code = machine_code.make(source())
+    code = make(source())
     values = arguments()
     values[place] = wrong
     with pytest.raises(TypeError, match="a kernel takes contiguous arrays of its own types"):
@@ -235,7 +245,7 @@ def test_arrays_that_the_code_would_misread_are_refused(place: int, wrong: np.nd
 
 
 def test_numbers_that_do_not_fit_and_missing_arguments_are_refused() -> None:
-    code = machine_code.make(source())
+    code = make(source())
     data, rows, out, _, is_first = arguments()
     with pytest.raises(struct.error):
         code(data, rows, out, 2**63, is_first)
@@ -243,18 +253,6 @@ def test_numbers_that_do_not_fit_and_missing_arguments_are_refused() -> None:
         code(data, rows, out, 1.5, is_first)
     with pytest.raises(ValueError, match="is longer than"):
         code(data, rows, out)
-
-
-def test_an_exception_in_compiled_code_is_an_error() -> None:
-    def fail(value: int) -> int:
-        if value > 3:
-            raise ValueError
-        return value
-
-    code = machine_code.make(source(fail, "int64(int64)"))
-    assert code(3) == 3
-    with pytest.raises(RuntimeError, match="a compiled kernel raised an exception"):
-        code(4)
 
 
 SCRIPT = """
@@ -278,11 +276,6 @@ def start(**environment: str) -> subprocess.Popen[str]:
 def run(**environment: str) -> tuple[str, str]:
     out, err = start(**environment).communicate()
     return out, err
-
-
-def test_first_compilation_says_so_and_the_second_process_loads_it_without_numba(cache: Path) -> None:
-    assert run(XDG_CACHE_HOME=str(cache)) == ("42 True\n", NOTICE)
-    assert run(XDG_CACHE_HOME=str(cache)) == ("42 False\n", "")
 
 
 def test_processes_that_compile_at_once_keep_one_whole_file(cache: Path) -> None:
@@ -315,6 +308,140 @@ def test_a_read_only_cache_is_used_in_silence(cache: Path) -> None:
         file.parent.chmod(0o700)
 
 
-def test_numba_switched_off_is_as_good_as_none(cache: Path) -> None:
-    assert run(XDG_CACHE_HOME=str(cache), NUMBA_DISABLE_JIT="1") == ("42 True\n", "")
-    assert not os.path.exists(cache)
+def plant(cache: Path) -> Path:
+    """A file that nothing is wrong with but where it is."""
+    make(source())
+    (file,) = kept(cache)
+    return file
+
+
+def refused(path: Path, why: str) -> str:
+    return (
+        f"dcpinspect: no compiled code is taken from {path} or kept there: {why}; "
+        "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that only you can write\n"
+    )
+
+
+def of_depth(file: Path, depth: int) -> Path:
+    return [file, *file.parents][depth]
+
+
+@pytest.mark.parametrize("depth", range(5), ids=["file", "processor", "machine-code", "dcpinspect", "cache"])
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o775])
+def test_nothing_is_taken_from_where_others_can_write(
+    depth: int, mode: int, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = plant(cache)
+    planted = of_depth(file, depth)
+    if mode == 0o775 and depth > 2 and os.getuid() == planted.stat().st_gid != 0:
+        pytest.skip("a group of its user alone is nobody else")
+    monkeypatch.setattr(machine_code, "_told", {"compiling"})
+    capsys.readouterr()
+    planted.chmod(mode)
+    assert machine_code.load(source()) is None
+    assert capsys.readouterr().err == refused(planted, "other users can write it")
+    before = file.read_bytes()
+    if depth:
+        file.write_bytes(b"planted")
+        assert same(make(source()))
+        assert file.read_bytes() == b"planted", "nor is anything kept there"
+    planted.chmod(0o700)
+    file.write_bytes(before)
+    assert machine_code.load(source()) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+@pytest.mark.parametrize("depth", range(5), ids=["file", "processor", "machine-code", "dcpinspect", "cache"])
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_root_takes_nothing_from_what_belongs_to_another_user(
+    depth: int, variable: str, cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under sudo, with the variables of who called it."""
+    monkeypatch.setenv(variable, str(cache))
+    planted = of_depth(plant(cache), depth)
+    monkeypatch.setattr(machine_code, "_told", {"compiling"})
+    capsys.readouterr()
+    os.chown(planted, 12_345, 12_345)
+    assert machine_code.load(source()) is None
+    assert capsys.readouterr().err == refused(planted, "it belongs to another user")
+
+
+def test_a_user_takes_what_root_keeps_and_what_is_their_own_and_nothing_else() -> None:
+    def of(owner: int, group: int, mode: int) -> os.stat_result:
+        return os.stat_result((mode, 0, 0, 1, owner, group, 0, 0, 0, 0))
+
+    def is_refused(check: Callable[[os.stat_result, Path], None], info: os.stat_result) -> bool:
+        try:
+            check(info, Path("place"))
+        except OSError:
+            return True
+        return False
+
+    me = os.geteuid()
+    file, folder, sticky = stat.S_IFREG, stat.S_IFDIR, stat.S_ISVTX
+    for owner, expected in ((me, False), (0, False), (me + 1, True)):
+        assert is_refused(machine_code._check_own, of(owner, 5, file | 0o600)) is expected
+        assert is_refused(machine_code._check_above, of(owner, 5, folder | 0o755)) is expected
+    assert is_refused(machine_code._check_own, of(me, me, folder | 0o770))
+    assert is_refused(machine_code._check_own, of(0, 0, folder | sticky | 0o777))
+    assert not is_refused(machine_code._check_above, of(0, 0, folder | sticky | 0o777))
+    assert is_refused(machine_code._check_above, of(me, me + 1, folder | 0o775))
+    assert is_refused(machine_code._check_above, of(0, 0, folder | 0o775))
+    for kind in (stat.S_IFLNK, stat.S_IFIFO):
+        assert is_refused(machine_code._check_own, of(me, me, kind | 0o600))
+
+
+@pytest.mark.parametrize("depth", range(3), ids=["file", "processor", "machine-code"])
+def test_no_link_is_followed(depth: int, cache: Path) -> None:
+    place = of_depth(plant(cache), depth)
+    place.rename(cache / "moved")
+    place.symlink_to(cache / "moved")
+    assert machine_code.load(source()) is None
+
+
+def test_folders_are_made_for_their_owner_alone(cache: Path) -> None:
+    before = os.umask(0)
+    try:
+        file = plant(cache)
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(place.stat().st_mode) for place in list(file.parents)[:4]} == {0o700}
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_what_the_package_brings_comes_first_and_the_cache_is_not_looked_at(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = ship_elsewhere(tmp_path, monkeypatch)
+    cache.mkdir(mode=0o777)
+    cache.chmod(0o777)
+    code = machine_code.load(source())
+    assert code is not None
+    assert same(code)
+    assert capsys.readouterr().err == ""
+    assert kept(cache) == []
+    for file in kept(shipped):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert machine_code.load(source()) is None
+
+
+def ship_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In a process of its own, which afterwards compiles for no other processors."""
+    script = (
+        "from pathlib import Path; from dcpinspect.compiling import ship; from tests.test_machine_code import source; "
+        f"ship(source(), Path({str(tmp_path / 'shipped')!r}))"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    monkeypatch.setattr(machine_code, "_SHIPPED", tmp_path / "shipped")
+    return tmp_path / "shipped"
+
+
+def test_where_nothing_was_kept_nothing_is_said(cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "_told", set())
+    cache.mkdir()
+    cache.chmod(0o777)
+    assert machine_code.load(source()) is None
+    assert capsys.readouterr().err == ""
+    make(source())
+    assert "no compiled code is taken from" in capsys.readouterr().err
+    assert kept(cache) == []

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_machine_code import NOTICE
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/check.md", "docs/filter.md", "docs/formats.md", "docs/sql.md", "docs/streams.md")
 
@@ -45,7 +47,8 @@ def test_command_runs(command: str, installed: Path) -> None:
     environment = {**os.environ, "PATH": os.pathsep.join([str(installed / ".venv" / "bin"), os.environ["PATH"]])}
     script = f"set -euo pipefail\n{command}"
     done = subprocess.run(["bash", "-c", script], cwd=installed, env=environment, capture_output=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr.decode()) == (0, "")
+    assert done.returncode == 0
+    assert done.stderr.decode() in ("", NOTICE), "a source tree may compile; an installed wheel does not"
     assert done.stdout
 
 
