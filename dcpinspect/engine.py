@@ -45,7 +45,7 @@ class Keeper(Protocol):
         """
 
 
-class Found(NamedTuple):
+class Frames(NamedTuple):
     """What was framed, and has not been decoded yet."""
 
     parts: list[Part]
@@ -106,21 +106,21 @@ class Engine:
         """What the end of the input releases."""
         return self.decode(self.frame_rest())
 
-    def frame(self, packets: PacketBatch) -> Found:
+    def frame(self, packets: PacketBatch) -> Frames:
         """The first half of ``feed``."""
         chunks = self._kept(packets, self.transport.feed(packets))
         self._meet_connections()
         return self._found(self._framed(chunks))
 
-    def frame_overdue(self, time_ns: int) -> Found:
+    def frame_overdue(self, time_ns: int) -> Frames:
         """The first half of ``pass_time``."""
         return self._found(self._settled(self._kept(None, self.transport.pass_time(time_ns)), time_ns))
 
-    def frame_rest(self) -> Found:
+    def frame_rest(self) -> Frames:
         """The first half of ``finish``."""
         return self._found(self._framed(self._kept(None, self.transport.finish())), is_last=True)
 
-    def decode(self, found: Found) -> MessageBatch | None:
+    def decode(self, found: Frames) -> MessageBatch | None:
         """The second half of each; once for all that was found, in order."""
         for connection, has_handshake in found.begun:
             self._sessions.begin(connection, handshake=has_handshake)
@@ -214,10 +214,10 @@ class Engine:
             if len(framed.start):
                 yield Part(number // 2 + 1, number % 2, framed, lost)
 
-    def _found(self, parts: Iterable[Part], *, is_last: bool = False) -> Found:
+    def _found(self, parts: Iterable[Part], *, is_last: bool = False) -> Frames:
         found = list(self._believed(parts, final=is_last))
         begun, self._begun = self._begun, []
-        return Found(found, begun, is_last)
+        return Frames(found, begun, is_last)
 
     def _believed(self, parts: Iterable[Part], *, final: bool) -> Iterable[Part]:
         if not self._evidence.is_needed:

@@ -1,6 +1,6 @@
 """Untrusted bytes and text as text that is safe in a terminal, in HTML after its own quoting, and in a file name's display.
 
-Keys, values and names come from the wire. Shown raw they could move the cursor, retitle the window, write a link, or reverse
+Keys, values and names come from the wire. FoundEvents raw they could move the cursor, retitle the window, write a link, or reverse
 the reading order of a line; and two different keys could look the same. Whatever cannot be seen is therefore written out:
 
 - ``\\xNN``: one byte, either an ASCII control character or a byte that is not part of valid UTF-8

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dcpinspect.coverage import Coverage, DirectionCoverage
 from dcpinspect.reading import Reading
-from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.tracker import Tables, Tracker
@@ -127,7 +127,7 @@ class Merged:
             tables = with_findings(tables, found, RULES, self.checker.clients(self.links), self.files)
         return tables
 
-    def compare(self, look: Callable[[Wanted], Shown]) -> None:
+    def compare(self, look: Callable[[EventQuery], FoundEvents]) -> None:
         """Compares streams by events that are read a second time, before the tables are asked for.
 
         ``look`` finds the events wanted: each part by ``shown``, which are then joined. It is not asked where nothing is in dispute.
@@ -161,9 +161,9 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
     )
 
 
-def shown(batches: Iterable[MessageBatch], wanted: Wanted, numbers: Table) -> Shown:
+def shown(batches: Iterable[MessageBatch], wanted: EventQuery, numbers: Table) -> FoundEvents:
     """The events of one part that are wanted, found in its messages, which are read again; ``numbers``: those of the part in the whole."""
-    found = Shown(wanted)
+    found = FoundEvents(wanted)
     for batch in batches:
         if int(batch.row[0]) > wanted.last_row:
             break
@@ -200,11 +200,11 @@ _ALLOWED = {
     "dcpinspect.findings.refusals": ("Refusals", "_Refused"),
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
-    "dcpinspect.streams.elsewhere": ("Shown", "Wanted"),
-    "dcpinspect.streams.few": ("Few",),
+    "dcpinspect.streams.events": ("FoundEvents", "EventQuery"),
+    "dcpinspect.streams.examples": ("Examples",),
     "dcpinspect.streams.flow": ("FlowControl", "Watched"),
     "dcpinspect.streams.gaps": ("Extra",),
-    "dcpinspect.streams.heard": ("At", "FailoverLog", "Heard", "HighSeqno", "Listing", "NotPersisted"),
+    "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted"),
     "dcpinspect.streams.links": ("Link",),
     "dcpinspect.streams.noops": ("Kept", "Noops"),
     "dcpinspect.streams.oso": ("OutOfOrder",),

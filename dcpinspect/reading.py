@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
-from dcpinspect.engine import Engine, Found, Keeper
+from dcpinspect.engine import Engine, Frames, Keeper
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
     from dcpinspect.protocol.redact import Redactor
-    from dcpinspect.streams.elsewhere import Shown, Wanted
+    from dcpinspect.streams.events import EventQuery, FoundEvents
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.records import Records
 
@@ -186,10 +186,10 @@ class Reading:
             tracker.compare(self._look_again)
             self._compared = self.messages
 
-    def _look_again(self, wanted: Wanted) -> Shown:
-        from dcpinspect.streams.elsewhere import Shown  # deferred: few readings need it
+    def _look_again(self, wanted: EventQuery) -> FoundEvents:
+        from dcpinspect.streams.events import FoundEvents  # deferred: few readings need it
 
-        shown = Shown(wanted)
+        shown = FoundEvents(wanted)
         with Reading([file.name for file in self.capture.files], **self.options) as again:
             for batch in again:
                 if int(batch.row[0]) > wanted.last_row:
@@ -220,7 +220,7 @@ class Reading:
                     self.checker.take(looked_at, found)
                 yield batch
 
-    def _decoded(self, framed: Generator[Found, None, None]) -> Generator[LookedAt, None, None]:
+    def _decoded(self, framed: Generator[Frames, None, None]) -> Generator[LookedAt, None, None]:
         with closing(framed):
             for one in framed:
                 batch = self.engine.decode(one)
@@ -228,7 +228,7 @@ class Reading:
                     looked_at = batch.redacted(self._redactor)
                     yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
 
-    def _framed(self) -> Generator[Found, None, None]:
+    def _framed(self) -> Generator[Frames, None, None]:
         for packets in self.capture:
             if self.first_time_ns is None and len(packets):
                 self.first_time_ns = int(packets.time_ns[0])

@@ -14,7 +14,7 @@ from dcpinspect.capture.open import CaptureFile, Problem
 from dcpinspect.parts import Merged, Part, merged, shown
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
-from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.transport.connections import AddressPairs
 from dcpinspect.transport.headers import CLASS_NAMES, UNUSUAL, HeaderParser
 
@@ -114,9 +114,9 @@ def joined(
             known.append(Part.from_bytes(Part.of(reading).to_bytes()))
     found = merged(known, files, left_out=left_out)
 
-    def look(wanted: Wanted) -> Shown:
+    def look(wanted: EventQuery) -> FoundEvents:
         again = [shown(options.reading(source), wanted, numbers) for source, numbers in zip(sources, found.numbers, strict=True)]
-        return Shown.joined(wanted, again)
+        return FoundEvents.joined(wanted, again)
 
     found.compare(look)
     return found

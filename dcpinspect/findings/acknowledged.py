@@ -23,7 +23,7 @@ from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import Grouped
-from dcpinspect.streams.few import Few
+from dcpinspect.streams.examples import Examples
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 RULES = (
@@ -58,7 +58,7 @@ class Acknowledged:
         """By row of the marker."""
         self._unasked: dict[int, int] = {}
         """By connection, when the latest answer came of whose marker nothing had been read: a hole may have held it back."""
-        self._needless: dict[tuple[int, int], Few[Place]] = {}
+        self._needless: dict[tuple[int, int], Examples[Place]] = {}
         """By connection and opaque: answers to markers of which none that was read asked for it."""
         self._unread: set[tuple[int, int]] = set()
         """Connection and opaque of markers whose flags cannot be read."""
@@ -83,7 +83,7 @@ class Acknowledged:
                 key = int(batch.connection[index]), int(decoded.opaque[index])
                 is_known = batch.vbucket.at(index) is not None and decoded.specific[index] == Status.SUCCESS
                 if is_known and (key in self._needless or len(self._needless) < MOST):
-                    self._needless.setdefault(key, Few()).add(place_of(batch, index))
+                    self._needless.setdefault(key, Examples()).add(place_of(batch, index))
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
 

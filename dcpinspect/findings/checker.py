@@ -23,10 +23,10 @@ from dcpinspect.findings import (
     noops,
     opens,
     order,
-    owed,
     pairing,
     refusals,
     reopening,
+    reported_seqnos,
     requests,
     unrequested,
     wire,
@@ -59,7 +59,7 @@ RULES: Mapping[str, Rule] = {
         history,
         reopening,
         ends,
-        owed,
+        reported_seqnos,
         unrequested,
         order,
         markers,
@@ -261,7 +261,7 @@ class Checker:
         yield from reopening.findings(context, is_whole=is_whole)
         if is_whole:
             yield from ends.findings(context)
-        yield from owed.findings(context, tables.waits, is_whole=is_whole)
+        yield from reported_seqnos.findings(context, tables.waits, is_whole=is_whole)
         yield from markers.findings(context, tables)
         yield from gaps.findings(context, tables.all_gaps, with_keys=self._with_keys)
         yield from diverging.findings(context, self._tracker.contradictions(), with_keys=self._with_keys)

@@ -13,14 +13,14 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
-from dcpinspect.streams.between import Client
 from dcpinspect.streams.connections import client_of, flow_of
+from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import COLLECTIONS, Tracker, blind_connections, replica_streams
-from dcpinspect.streams.vague import Vague
+from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.tables.messages import DIRECTIONS
 
 Table = npt.NDArray[np.int64]
@@ -177,10 +177,10 @@ class Context:
         return found
 
     @cached_property
-    def vague(self) -> Vague:
+    def vague(self) -> UnreadRequests:
         """Stream requests that may be for any stream of their vbucket."""
         sessions = self.tracker.conversation.sessions
-        return Vague(self.streams, self.tracker.state.connections, self.by_number, sessions, self.clients)
+        return UnreadRequests(self.streams, self.tracker.state.connections, self.by_number, sessions, self.clients)
 
     @cached_property
     def logs(self) -> FailoverLogs:

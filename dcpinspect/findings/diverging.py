@@ -9,7 +9,7 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gaps import elsewhere
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams.elsewhere import T_CAS, T_OPCODE, T_PLACE, T_ROW, T_SEQNO, key_text
+from dcpinspect.streams.events import T_CAS, T_OPCODE, T_PLACE, T_ROW, T_SEQNO, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction, Histories
 
 RULES = (

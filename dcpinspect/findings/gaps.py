@@ -12,7 +12,7 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import state as s
-from dcpinspect.streams.elsewhere import T_PLACE, T_SEQNO, key_text
+from dcpinspect.streams.events import T_PLACE, T_SEQNO, key_text
 from dcpinspect.streams.gaps import Gaps, Table
 
 RULES = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.recommended import CHECKS, Facts, Says, Talk
+from dcpinspect.findings.recommended import CHECKS, ClientConnection, Facts, Says
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
@@ -220,7 +220,7 @@ def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | 
         is_open = session.open_status == Status.SUCCESS or (session.open_status is None and streams)
         if session.open_flags is None or not is_open:
             continue
-        talk = Talk(facts, link, session, streams)
+        talk = ClientConnection(facts, link, session, streams)
         for rule, check in CHECKS.items():
             said = talk.judge(rule, check)
             shown = tuple(dict.fromkeys(place for place in said.places if place is not None))

@@ -40,7 +40,7 @@ Says = Literal["PASS", "FAIL", "NA"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Answer:
     """What a rule says."""
 
     says: Says
@@ -51,8 +51,8 @@ class Said:
     cause: str | None = None
 
 
-HIDDEN = Said("NA", "unknown: it may be in what the capture lacks")
-NOTHING = Said("NA", "nothing is streamed")
+HIDDEN = Answer("NA", "unknown: it may be in what the capture lacks")
+NOTHING = Answer("NA", "nothing is streamed")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Facts:
         return {later: earlier for numbers in self.context.of_client.values() for earlier, later in pairwise(numbers)}
 
 
-class Talk:
+class ClientConnection:
     """One connection that its client opened for DCP."""
 
     def __init__(self, facts: Facts, link: Link, session: Session, streams: Sequence[int]) -> None:
@@ -157,10 +157,10 @@ class Talk:
         self.resumed = [streams[place] for place in np.flatnonzero(is_resumed).tolist()]
         """Streams that were asked for from above 0."""
 
-    def judge(self, rule: str, check: Callable[[Talk], Said]) -> Said:
+    def judge(self, rule: str, check: Callable[[ClientConnection], Answer]) -> Answer:
         """What a rule says of the connection."""
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
-        return check(self) if is_consumer or rule in _OF_ANY else Said("NA", "the client does not consume on this connection")
+        return check(self) if is_consumer or rule in _OF_ANY else Answer("NA", "the client does not consume on this connection")
 
     def at(self, row: int) -> Place | None:
         """Where a message of the session was."""
@@ -185,27 +185,27 @@ class Talk:
         """Whether all that the client said between two rows was captured."""
         return self.facts.is_told(self.link, since, until)
 
-    def setting(self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL) -> Said:
+    def setting(self, key: str, fits: Callable[[str], bool], should: str, until: int = ALL) -> Answer:
         """Whether a setting has been made as it should by a row."""
         session = self.session
         control = session.controls.get(key)
         made = [row for (name, value), row in session.accepted.items() if name == key and fits(value) and row < until]
         if control is not None and made and (until < ALL or fits(control.value)):
-            return Said("PASS", f"{key} is {control.value}", [self.at(min(made))])
+            return Answer("PASS", f"{key} is {control.value}", [self.at(min(made))])
         if session.waits_for(key) or (control is not None and control.status is None):
-            return Said("NA", f"unknown: the answer to {key} was not captured", [self.at(control.row)] if control else ())
+            return Answer("NA", f"unknown: the answer to {key} was not captured", [self.at(control.row)] if control else ())
         if not self.is_told(session.open_row, until):
             return HIDDEN
         if control is None:
-            return Said("FAIL", f"{key} is not set{should}", [self.open_place])
+            return Answer("FAIL", f"{key} is not set{should}", [self.open_place])
         shown = [self.at(control.row)]
         if control.status != "success":
-            return Said("FAIL", f"{key} is not set{should}: {control.value} was answered {control.status}", shown)
+            return Answer("FAIL", f"{key} is not set{should}: {control.value} was answered {control.status}", shown)
         if fits(control.value):
-            return Said("FAIL", f"{key} is {control.value} only after the first stream request", [*shown, *self.asked(self.streams)[:1]])
-        return Said("FAIL", f"{key} is {control.value}{should}", shown)
+            return Answer("FAIL", f"{key} is {control.value} only after the first stream request", [*shown, *self.asked(self.streams)[:1]])
+        return Answer("FAIL", f"{key} is {control.value}{should}", shown)
 
-    def is_on(self, key: str, until: int = ALL) -> Said:
+    def is_on(self, key: str, until: int = ALL) -> Answer:
         """Whether a setting is true."""
         return self.setting(key, lambda value: value == "true", "", until)
 
@@ -213,18 +213,18 @@ class Talk:
 # -- the connection -------------------------------------------------------------------------------------------------------------------
 
 
-def _name(talk: Talk) -> Said:
+def _name(talk: ClientConnection) -> Answer:
     name, size = talk.session.name or "", talk.session.name_size
     if size > LONGEST_NAME:
-        return Said("FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place])
+        return Answer("FAIL", f"the name has {size} bytes, more than {LONGEST_NAME}", [talk.open_place])
     if not _is_named_well(name):
-        return Said("FAIL", f"name {name} is not of the form service:unique" if name else "it has no name", [talk.open_place])
+        return Answer("FAIL", f"name {name} is not of the form service:unique" if name else "it has no name", [talk.open_place])
     others = talk.facts.names.get((talk.context.logs.origins[talk.link.number], name), [])
     earlier = others[: others.index(talk.link.number)] if talk.link.number in others else []
     if earlier:
         first = talk.at(talk.context.session(earlier[-1]).open_row)
-        return Said("FAIL", f"name {name} was that of connection {earlier[-1]} before", [talk.open_place, first])
-    return Said("PASS", f"name {name}", [talk.open_place])
+        return Answer("FAIL", f"name {name} was that of connection {earlier[-1]} before", [talk.open_place, first])
+    return Answer("PASS", f"name {name}", [talk.open_place])
 
 
 def _is_named_well(name: str) -> bool:
@@ -238,19 +238,19 @@ def _is_named_well(name: str) -> bool:
     return bool(service and unique)
 
 
-def _hello(talk: Talk) -> Said:
+def _hello(talk: ClientConnection) -> Answer:
     session = talk.session
     if 0 < session.hello_asked_row < session.open_row:
-        return Said("PASS", f"HELLO of {session.agent}" if session.agent else "HELLO", [talk.at(session.hello_asked_row)])
+        return Answer("PASS", f"HELLO of {session.agent}" if session.agent else "HELLO", [talk.at(session.hello_asked_row)])
     if not talk.is_told(0, session.open_row):
         return HIDDEN
-    return Said("FAIL", "no HELLO before the open", [talk.open_place])
+    return Answer("FAIL", "no HELLO before the open", [talk.open_place])
 
 
-def _connections(talk: Talk) -> Said:
+def _connections(talk: ClientConnection) -> Answer:
     context, number = talk.context, talk.link.number
     if not context.owners[number].is_named:
-        return Said("NA", "unknown whose connection it is")
+        return Answer("NA", "unknown whose connection it is")
     mine = talk.facts.of_client.get((context.logs.origins[number], context.clients[number]), [])
     opened_ns = talk.open_place.time_ns if talk.open_place is not None else 0
     rows = context.tracker.state.connections
@@ -258,109 +258,109 @@ def _connections(talk: Talk) -> Said:
     held = [one for one in older if opened_ns and rows[one, s.C_TIME : s.C_TIME + 2].max() > opened_ns]
     if held:
         message = f"{len(held) + 1} DCP connections of {context.clients[number]} to {talk.link.server} at a time"
-        return Said("FAIL", message, [talk.open_place, *(talk.at(context.session(one).open_row) for one in held[:3])])
-    return Said("PASS", f"the only one of {context.clients[number]} to {talk.link.server} then", [talk.open_place])
+        return Answer("FAIL", message, [talk.open_place, *(talk.at(context.session(one).open_row) for one in held[:3])])
+    return Answer("PASS", f"the only one of {context.clients[number]} to {talk.link.server} then", [talk.open_place])
 
 
 # -- settings -------------------------------------------------------------------------------------------------------------------------
 
 
-def _noop(talk: Talk) -> Said:
+def _noop(talk: ClientConnection) -> Answer:
     said = talk.is_on("enable_noop", talk.first_row)
     return said if talk.streams or said.says == "PASS" else NOTHING
 
 
-def _noop_interval(talk: Talk) -> Said:
+def _noop_interval(talk: ClientConnection) -> Answer:
     if talk.is_on("enable_noop").says != "PASS":
-        return Said("NA", "noops are off, or unknown")
+        return Answer("NA", "noops are off, or unknown")
     return talk.setting("set_noop_interval", bool, " although noops are on")
 
 
-def _flow_control(talk: Talk) -> Said:
+def _flow_control(talk: ClientConnection) -> Answer:
     if (talk.session.name or "").startswith("replication:"):
-        return Said("NA", "replication")
+        return Answer("NA", "replication")
     said = talk.setting("connection_buffer_size", lambda value: value.isdecimal() and value.strip("0") != "", "")
     return said if talk.streams or said.says == "PASS" else NOTHING
 
 
-def _ack_pace(talk: Talk) -> Said:
+def _ack_pace(talk: ClientConnection) -> Answer:
     watched = talk.facts.flow.watched.get(talk.link.number) if talk.facts.flow is not None else None
     if watched is None or not watched.view[f.V_WINDOW]:
-        return Said("NA", "flow control is off, or unknown")
+        return Answer("NA", "flow control is off, or unknown")
     view = watched.view
     acks, acked, window = int(view[f.V_ACKS]), int(view[f.V_ACKED]), int(view[f.V_WINDOW])
     last = talk.context.said(talk.link.number, view[f.V_ACK : f.V_ACK + s.PLACE].tolist(), of_consumer=True)
     if acks < ENOUGH_ACKS:
-        return Said("NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ())
+        return Answer("NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ())
     if f.TOO_SMALL * acked < acks * window:
         message = f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % of the window of {window:,}"
-        return Said("FAIL", message, [last], "warning", "too-often")
+        return Answer("FAIL", message, [last], "warning", "too-often")
     if view[f.V_HALF]:
         first = talk.context.said(talk.link.number, view[f.V_HALF_AT : f.V_HALF_AT + s.PLACE].tolist(), of_consumer=True)
         message = f"{view[f.V_HALF]:,} of {acks:,} acknowledgements come when more than half of the window of {window:,} is used"
-        return Said("FAIL", message, [first], "note", "late")
-    return Said("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {window:,}", [last])
+        return Answer("FAIL", message, [first], "note", "late")
+    return Answer("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {window:,}", [last])
 
 
-def _streaming(key: str) -> Callable[[Talk], Said]:
+def _streaming(key: str) -> Callable[[ClientConnection], Answer]:
     """A setting that is for every connection with streams."""
     return lambda talk: talk.is_on(key) if talk.streams else NOTHING
 
 
-def _oso_mode(talk: Talk) -> Said:
+def _oso_mode(talk: ClientConnection) -> Answer:
     key = "enable_out_of_order_snapshots"
     control = talk.session.controls.get(key)
     if control is None or control.status != "success" or not control.value.startswith("true"):
-        return Said("NA", "out-of-order snapshots are off, or unknown")
-    return Said("FAIL" if control.value == "true" else "PASS", f"{key} is {control.value}", [talk.at(control.row)])
+        return Answer("NA", "out-of-order snapshots are off, or unknown")
+    return Answer("FAIL" if control.value == "true" else "PASS", f"{key} is {control.value}", [talk.at(control.row)])
 
 
-def _flatbuffers(talk: Talk) -> Said:
+def _flatbuffers(talk: ClientConnection) -> Answer:
     return _without_collections(talk) or (talk.is_on("flatbuffers_system_events") if talk.streams else NOTHING)
 
 
-def _compression(talk: Talk) -> Said:
+def _compression(talk: ClientConnection) -> Answer:
     session = talk.session
     if not talk.streams:
         return NOTHING
     if (session.open_flags or 0) & NO_VALUE:
-        return Said("NA", "values are left out by the open")
+        return Answer("NA", "values are left out by the open")
     hello = [talk.at(session.hello_asked_row)]
     if session.features is None:
         if session.hello_asked_row or not talk.is_told(0, session.open_row):
-            return Said("NA", "unknown: the answer to HELLO was not captured", hello)
-        return Said("FAIL", "Snappy is not asked for: there is no HELLO", [talk.open_place])
+            return Answer("NA", "unknown: the answer to HELLO was not captured", hello)
+        return Answer("FAIL", "Snappy is not asked for: there is no HELLO", [talk.open_place])
     if "SNAPPY" not in session.features:
-        return Said("FAIL", "Snappy is not granted by HELLO", hello)
+        return Answer("FAIL", "Snappy is not granted by HELLO", hello)
     return talk.is_on("force_value_compression")
 
 
-def _without_collections(talk: Talk) -> Said | None:
+def _without_collections(talk: ClientConnection) -> Answer | None:
     has = talk.has_collections()
-    return None if has else Said("NA", "collections are off" if has is False else "unknown: the answer to HELLO was not captured")
+    return None if has else Answer("NA", "collections are off" if has is False else "unknown: the answer to HELLO was not captured")
 
 
 # -- streams --------------------------------------------------------------------------------------------------------------------------
 
 
-def _high_seqnos(talk: Talk) -> Said:
+def _high_seqnos(talk: ClientConnection) -> Answer:
     fresh = talk.rows[:, s.S_START] == s.LEAST
     asked = talk.session.high_seqnos_asked
     if not fresh.any():
-        return Said("NA", "nothing is asked for from 0")
+        return Answer("NA", "nothing is asked for from 0")
     first = int(np.flatnonzero(fresh)[talk.rows[fresh, s.S_OPENED + s.AT_ROW].argmin()])
     row = int(talk.rows[first, s.S_OPENED + s.AT_ROW])
     if asked is not None and asked.row < row:
-        return Said("PASS", "the newest seqnos were asked for first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
+        return Answer("PASS", "the newest seqnos were asked for first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
     (elsewhere, connection), is_hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
     if elsewhere < row:
-        return Said("NA", f"the newest seqnos were asked for on connection {connection}")
+        return Answer("NA", f"the newest seqnos were asked for on connection {connection}")
     if is_hidden:
         return HIDDEN
-    return Said("FAIL", "a stream from 0 before the newest seqnos were asked for", talk.asked([talk.streams[first]]))
+    return Answer("FAIL", "a stream from 0 before the newest seqnos were asked for", talk.asked([talk.streams[first]]))
 
 
-def _failover_log(talk: Talk) -> Said:
+def _failover_log(talk: ClientConnection) -> Answer:
     context, hidden, good = talk.context, False, None
     for number in talk.streams:
         before = talk.facts.before.get(number)
@@ -374,21 +374,21 @@ def _failover_log(talk: Talk) -> Said:
             continue
         places = [context.request(number), context.answer(before)]
         if row[s.S_START] > s.LEAST:
-            good = good or Said("PASS", "rollbacks are followed to a seqno above 0", places)
+            good = good or Answer("PASS", "rollbacks are followed to a seqno above 0", places)
         elif _may_have_asked_between(talk, before):
             hidden = True
         else:
-            return Said("FAIL", f"vb {row[s.S_VBUCKET]} was to roll back to {to}, and is asked for from 0", places)
-    return HIDDEN if hidden else good or Said("NA", "no rollback to a seqno above 0 that the client went on after")
+            return Answer("FAIL", f"vb {row[s.S_VBUCKET]} was to roll back to {to}, and is asked for from 0", places)
+    return HIDDEN if hidden else good or Answer("NA", "no rollback to a seqno above 0 that the client went on after")
 
 
-def _may_have_asked_between(talk: Talk, before: int) -> bool:
+def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
     old = talk.context.streams[before]
     since_ns = int(old[s.S_ANSWERED + s.AT_TIME])
     return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=int(old[s.S_VBUCKET]))
 
 
-def _resume_range(talk: Talk) -> Said:
+def _resume_range(talk: ClientConnection) -> Answer:
     context, good, hidden = talk.context, None, False
     for number in talk.resumed:
         before = talk.facts.before.get(number)
@@ -401,17 +401,17 @@ def _resume_range(talk: Talk) -> Said:
             continue  # the snapshot was complete, or is not what the client goes on with
         places = [context.request(number), context.marker(snapshot)]
         if not row[s.S_SNAPSHOT_START] == row[s.S_SNAPSHOT_END] == start:
-            good = good or Said("PASS", "streams are resumed with the range of their snapshot", places)
+            good = good or Answer("PASS", "streams are resumed with the range of their snapshot", places)
         elif _may_be_complete(talk, before, marker):
             hidden = True
         elif context.streams[before, s.S_POSITION] < high:
             shown = f"{plain(low)}–{plain(high)}"
             message = f"vb {row[s.S_VBUCKET]} goes on at {plain(start)} inside of snapshot {shown}, and gives {plain(start)}–{plain(start)}"
-            return Said("FAIL", message, places)
-    return HIDDEN if hidden else good or Said("NA", "nothing is resumed in the middle of a snapshot")
+            return Answer("FAIL", message, places)
+    return HIDDEN if hidden else good or Answer("NA", "nothing is resumed in the middle of a snapshot")
 
 
-def _may_be_complete(talk: Talk, before: int, marker: f.Table) -> bool:
+def _may_be_complete(talk: ClientConnection, before: int, marker: f.Table) -> bool:
     """Whether the rest of a snapshot, or what came after it, may be in what the capture lacks."""
     old = talk.context.streams[before]
     connection = int(old[s.S_CONNECTION])
@@ -421,24 +421,24 @@ def _may_be_complete(talk: Talk, before: int, marker: f.Table) -> bool:
     return bool(marker[s.N_TAINTED]) or not is_whole or _may_have_asked_between(talk, before)
 
 
-def _stream_end_on_close(talk: Talk) -> Said:
+def _stream_end_on_close(talk: ClientConnection) -> Answer:
     rows = talk.rows[talk.rows[:, s.S_CLOSED_ROW] >= 0]
     if not len(rows):
-        return Said("NA", "no stream is closed by the client")
+        return Answer("NA", "no stream is closed by the client")
     return talk.is_on("send_stream_end_on_client_close_stream", int(rows[:, s.S_CLOSED_ROW].min()))
 
 
-def _active_only(talk: Talk) -> Said:
+def _active_only(talk: ClientConnection) -> Answer:
     if not talk.streams:
         return NOTHING
     without = [number for number in talk.streams if not int(talk.context.streams[number, s.S_FLAGS]) & (TO_LATEST | ACTIVE_ONLY)]
     if without:
         message = f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag 0x04 (to latest) nor 0x10 (active only)"
-        return Said("FAIL", message, talk.asked(without))
-    return Said("PASS", "stream requests have flag 0x04 (to latest) or 0x10 (active only)", talk.asked(talk.streams))
+        return Answer("FAIL", message, talk.asked(without))
+    return Answer("PASS", "stream requests have flag 0x04 (to latest) or 0x10 (active only)", talk.asked(talk.streams))
 
 
-def _given(talk: Talk, key: str) -> tuple[list[int], list[int]]:
+def _given(talk: ClientConnection, key: str) -> tuple[list[int], list[int]]:
     """Resumed streams (with, without) a member in the request's value, of those whose value can be read."""
     found: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
@@ -449,23 +449,23 @@ def _given(talk: Talk, key: str) -> tuple[list[int], list[int]]:
     return found
 
 
-def _manifest_uid(talk: Talk) -> Said:
+def _manifest_uid(talk: ClientConnection) -> Answer:
     unused = _without_collections(talk)
     if unused is not None:
         return unused
     given, left_out = _given(talk, "uid")
     if left_out:
         message = f"{len(left_out):,} of {len(given) + len(left_out):,} resumed streams are asked for without the manifest's uid"
-        return Said("FAIL", message, talk.asked(left_out))
+        return Answer("FAIL", message, talk.asked(left_out))
     if given:
-        return Said("PASS", "streams are resumed with the manifest's uid", talk.asked(given))
-    return Said("NA", "no stream is resumed")
+        return Answer("PASS", "streams are resumed with the manifest's uid", talk.asked(given))
+    return Answer("NA", "no stream is resumed")
 
 
-def _purge_seqno(talk: Talk) -> Said:
+def _purge_seqno(talk: ClientConnection) -> Answer:
     unused = _without_collections(talk)
     if unused is not None or not talk.resumed:
-        return unused or Said("NA", "no stream is resumed")
+        return unused or Answer("NA", "no stream is resumed")
     said = talk.setting("max_marker_version", lambda value: value == "2.2", "")
     if said.says != "PASS":
         return said
@@ -475,11 +475,11 @@ def _purge_seqno(talk: Talk) -> Said:
     if any(_may_have_asked_between(talk, before[number]) for number in told):
         return HIDDEN
     if told:
-        return Said("FAIL", f"{len(told):,} resumed streams are asked for without the purge_seqno that was told before", talk.asked(told))
-    return Said("PASS", "streams are resumed with the purge_seqno", talk.asked(given)) if given else said
+        return Answer("FAIL", f"{len(told):,} resumed streams are asked for without the purge_seqno that was told before", talk.asked(told))
+    return Answer("PASS", "streams are resumed with the purge_seqno", talk.asked(given)) if given else said
 
 
-CHECKS: Mapping[str, Callable[[Talk], Said]] = {
+CHECKS: Mapping[str, Callable[[ClientConnection], Answer]] = {
     "lint-name": _name,
     "lint-hello": _hello,
     "lint-noop": _noop,

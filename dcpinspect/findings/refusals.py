@@ -26,7 +26,7 @@ from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
-from dcpinspect.streams.few import FIRST
+from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.links import Link
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 

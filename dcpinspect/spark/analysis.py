@@ -19,7 +19,7 @@ from dcpinspect.spark.bundles import Bundled
 from dcpinspect.spark.message_files import MessageFiles
 
 if TYPE_CHECKING:
-    from dcpinspect.streams.elsewhere import Shown, Wanted
+    from dcpinspect.streams.events import EventQuery, FoundEvents
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,12 @@ class Look:
     """A part that is to be looked through again, for events that others lack."""
 
     work: Work
-    wanted: Wanted
+    wanted: EventQuery
     numbers: Column
     """By connection of the part: its number in the whole."""
 
 
-def look(one: Look) -> Shown:
+def look(one: Look) -> FoundEvents:
     """The events that are wanted of a part."""
     with one.work.reading() as reading:
         return shown(reading, one.wanted, one.numbers)

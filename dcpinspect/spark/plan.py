@@ -11,7 +11,7 @@ from typing import Any
 from dcpinspect.spark.analysis import Work
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
-from dcpinspect.spark.stitch import Seen, balanced, components, copies
+from dcpinspect.spark.stitch import PointSummary, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
 from dcpinspect.spark.whole import names_of, ports, read_keys, write_keys
 
@@ -157,11 +157,11 @@ class _Point:
             self.touched.update(sizes)
 
 
-def _seen(points: Mapping[str, _Point]) -> dict[bytes, list[Seen]]:
-    found: dict[bytes, list[Seen]] = {}
+def _seen(points: Mapping[str, _Point]) -> dict[bytes, list[PointSummary]]:
+    found: dict[bytes, list[PointSummary]] = {}
     for name, point in points.items():
         for key, begun in point.begun.items():
-            found.setdefault(key, []).append(Seen(name, begun, point.sizes.get(key, 0)))
+            found.setdefault(key, []).append(PointSummary(name, begun, point.sizes.get(key, 0)))
     return found
 
 

@@ -24,7 +24,7 @@ from dcpinspect.spark.scan import Report, scan
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
 from dcpinspect.spark.whole import Whole, ports, program, whole
-from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.events import EventQuery, FoundEvents
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""
@@ -204,10 +204,10 @@ def _scan(item: tuple[str, str], **ports: Any) -> Report:
     return scan(*item, **ports)
 
 
-def _look(tasks: Tasks, found: Whole, wanted: Wanted) -> Shown:
+def _look(tasks: Tasks, found: Whole, wanted: EventQuery) -> FoundEvents:
     """Reads again what is wanted to compare streams."""
     looks = found.looks(wanted)
-    return Shown.joined(wanted, tasks.each("comparing streams", look, looks, [_size(one.work) for one in looks]))
+    return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [_size(one.work) for one in looks]))
 
 
 def _size(work: Work) -> int:

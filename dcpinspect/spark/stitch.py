@@ -48,7 +48,7 @@ def components(keys: Iterable[bytes], joins: Iterable[Pair] = (), tunnels: Itera
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PointSummary:
     """What a point has between two ends."""
 
     point: str
@@ -57,7 +57,7 @@ class Seen:
     bytes: int
 
 
-def copies(groups: Mapping[bytes, Sequence[Seen]]) -> dict[str, set[bytes]]:
+def copies(groups: Mapping[bytes, Sequence[PointSummary]]) -> dict[str, set[bytes]]:
     """By point: the groups of which another point has the same connections, and more of them.
 
     Connections at two points are the same where they have the same ends and began with the same sequence number; clocks may differ.

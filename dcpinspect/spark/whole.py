@@ -20,7 +20,7 @@ from dcpinspect.parts import Merged, Part, merged
 from dcpinspect.spark.analysis import Look, Work, look, nothing
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.manifest import Kept, Manifest, Read
-from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.events import EventQuery, FoundEvents
 
 _APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
 """Packages that no part depends on."""
@@ -41,7 +41,7 @@ class Whole:
     """What is known of connections that were captured at another point, too."""
     copied: Sequence[tuple[Kept, Part]]
 
-    def looks(self, wanted: Wanted) -> list[Look]:
+    def looks(self, wanted: EventQuery) -> list[Look]:
         """What has to be read again to compare streams."""
         works = zip(works_of(self.manifest, self.kept), self.merged.numbers, strict=True)
         return [Look(work, wanted, numbers) for work, numbers in works if np.isin(wanted.connections, numbers).any()]
@@ -90,7 +90,7 @@ def _read(path: str) -> Part:
 def compared(manifest: Manifest) -> Whole:
     """The same, with streams compared in this process."""
     found = whole(manifest)
-    found.merged.compare(lambda wanted: Shown.joined(wanted, [look(one) for one in found.looks(wanted)]))
+    found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted)]))
     return found
 
 

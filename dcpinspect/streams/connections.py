@@ -11,8 +11,8 @@ import numpy.typing as npt
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.between import Client
 from dcpinspect.streams.contracts import CONNECTIONS
+from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS

@@ -16,7 +16,7 @@ from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.streams import keys as k
 from dcpinspect.streams import state as s
 from dcpinspect.streams.collections import named_collections
-from dcpinspect.streams.elsewhere import collections_of, key_hashes
+from dcpinspect.streams.events import collections_of, key_hashes
 from dcpinspect.tables.messages import MessageBatch
 
 Table = npt.NDArray[np.int64]

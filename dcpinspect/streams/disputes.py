@@ -18,7 +18,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import named_collections
-from dcpinspect.streams.elsewhere import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, Interval, Shown, Wanted
+from dcpinspect.streams.events import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, EventQuery, FoundEvents, Interval
 from dcpinspect.streams.session import Session
 
 Table = npt.NDArray[np.int64]
@@ -55,16 +55,16 @@ class Subscription:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Comparison:
     """What another stream tells of a gap."""
 
     cause: int
     """-1: nothing, for want of events to compare."""
     stream: int
     event: Table | None = None
-    """The first one in the gap that tells it, as ``elsewhere`` has it."""
+    """The first one in the gap that tells it, as ``events`` has it."""
 
-    def or_rather(self, other: Told) -> Told:
+    def or_rather(self, other: Comparison) -> Comparison:
         """What two streams tell of one gap: that something is missing outranks that nothing is, and both that nobody knows."""
         return other if self.cause < 0 or other.cause == w.UNEXPLAINED != self.cause else self
 
@@ -126,7 +126,7 @@ class Disputes:
         """The streams that have the gaps."""
         return {int(self._gaps[gap, s.G_STREAM]) for gap, _ in self.pairs}
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> EventQuery:
         """The events that settle them."""
         intervals: dict[int, list[Interval]] = {}
         for gap, other in self.pairs:
@@ -139,7 +139,7 @@ class Disputes:
             own = self._snapshots_of[other]
             ends = [end for end in (self._range(number)[1] for number in own.tolist()) if end >= last]
             intervals.setdefault(other, []).append((run[0], min(ends, default=last)))
-        return Wanted(self._streams, intervals)
+        return EventQuery(self._streams, intervals)
 
     def _range(self, snapshot: int) -> Interval:
         """The seqnos that a snapshot spans; the first is above the last where nobody knows."""
@@ -150,18 +150,18 @@ class Disputes:
             return s.GREATEST, s.LEAST
         return int(row[s.N_BEFORE]) + 1, int(max(row[s.N_LAST], row[s.N_ADVANCED] if row[s.N_HAS_ADVANCED] else s.LEAST))
 
-    def settled(self, shown: Shown | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Told]:
+    def settled(self, shown: FoundEvents | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Comparison]:
         """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared.
 
         Gaps have the kernel's numbers; those inside out-of-order snapshots count down from -1.
         """
-        told: dict[int, Told] = {}
+        told: dict[int, Comparison] = {}
         events: dict[int, Events] = {}
         for gap, other in self.pairs:
             stream, after = (int(number) for number in self._gaps[gap, [s.G_STREAM, s.G_AFTER]])
             name = int(self._numbers[gap])
             if shown is None or not (shown.has_from(stream, after) and shown.has_from(other, after)):
-                told.setdefault(name, Told(-1, other))
+                told.setdefault(name, Comparison(-1, other))
                 continue
             for number in (stream, other):
                 if number not in events:
@@ -171,17 +171,17 @@ class Disputes:
                 told[name] = told[name].or_rather(found) if name in told else found
         return told
 
-    def _judged(self, gap: int, other: int, mine: Events, theirs: Events, asked: Subscription) -> Told | None:
+    def _judged(self, gap: int, other: int, mine: Events, theirs: Events, asked: Subscription) -> Comparison | None:
         after, before = int(self._gaps[gap, s.G_AFTER]), int(self._gaps[gap, s.G_BEFORE])
         inside = theirs.table[theirs.between(after, before)]
         if not len(inside):
             return None
         place = self._missing(gap, other, inside, mine, theirs, asked)
         if place is not None:
-            return Told(w.UNEXPLAINED, other, inside[place])
+            return Comparison(w.UNEXPLAINED, other, inside[place])
         hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
         if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside[:, T_OPCODE].tolist()):
-            return Told(w.INVISIBLE, other, inside[0])
+            return Comparison(w.INVISIBLE, other, inside[0])
         return None
 
     def _missing(self, gap: int, other: int, inside: Table, mine: Events, theirs: Events, asked: Subscription) -> int | None:

@@ -25,7 +25,7 @@ from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import PREPARE_SURPLUS
-from dcpinspect.streams.few import Few
+from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.renumbering import by_connection
 from dcpinspect.tables.messages import MessageBatch
 
@@ -337,8 +337,8 @@ class Watched:
     view: Table = field(default_factory=lambda: np.where(np.arange(VIEW) == V_FIT, -1, 0))
     ways: Table = field(default_factory=lambda: np.zeros((len(WAYS), WAY), dtype=np.int64))
     waiting: Table = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
-    stalls: Few[list[int]] = field(default_factory=Few)
-    overruns: Few[list[int]] = field(default_factory=Few)
+    stalls: Examples[list[int]] = field(default_factory=Examples)
+    overruns: Examples[list[int]] = field(default_factory=Examples)
     is_limited: bool = False
     """More waited to be acknowledged than is remembered."""
 
@@ -360,7 +360,7 @@ class FlowControl:
         """``most``, ``most_of_all``: messages remembered of a connection, and of all."""
         self.watched: dict[int, Watched] = {}
         """By connection, those that ever had a window."""
-        self.unasked: dict[int, Few[list[int]]] = {}
+        self.unasked: dict[int, Examples[list[int]]] = {}
         """By connection without flow control: places of acknowledgements."""
         self._most, self._most_of_all = most, most_of_all
         self._has_window = np.zeros(0, dtype=np.bool_)
@@ -408,7 +408,7 @@ class FlowControl:
             mine = columns[messages[s.M_CONNECTION, columns] == number]
             if state.connections[number, [s.C_LOSSES, s.C_LOSSES + 1]].any():
                 continue  # a window may have been granted
-            few = self.unasked.setdefault(number, Few())
+            few = self.unasked.setdefault(number, Examples())
             few.add_chosen([messages[s.M_PLACE : s.M_PLACE + s.PLACE, column].tolist() for column in few.chosen(mine)], len(mine))
 
     def _said(self, batch: MessageBatch, messages: Table, columns: Rows, producer: Table) -> tuple[Table, Table]:

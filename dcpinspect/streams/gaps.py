@@ -17,8 +17,8 @@ from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import GAPS
-from dcpinspect.streams.disputes import Told
-from dcpinspect.streams.elsewhere import T_ROW, T_SEQNO
+from dcpinspect.streams.disputes import Comparison
+from dcpinspect.streams.events import T_ROW, T_SEQNO
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
 
@@ -74,7 +74,7 @@ class Missing:
     stream: int
     other: int
     event: Table
-    """As ``elsewhere`` has it."""
+    """As ``events`` has it."""
     gap: Table | None
     """Of the kernel."""
     snapshot: int
@@ -126,7 +126,7 @@ class Gaps:
         streams: Table,
         snapshots: Table,
         losses: Table,
-        told: Mapping[int, Told],
+        told: Mapping[int, Comparison],
         facts: StreamFacts,
     ) -> None:
         """``extras``: those inside out-of-order snapshots first; ``told``: by number of the gap, as ``disputes`` has it, what another
@@ -231,7 +231,7 @@ class Gaps:
         own = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
         return own + ("" if tale is None else "; other streams not compared")
 
-    def _tale(self, tale: Told, event: Table) -> str:
+    def _tale(self, tale: Comparison, event: Table) -> str:
         connection = self._streams[tale.stream, s.S_CONNECTION]
         shown = f"connection {connection} was sent {_plain(int(event[T_SEQNO]))} in row {event[T_ROW]}"
         if tale.cause == w.INVISIBLE:

@@ -20,7 +20,7 @@ from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.disputes import MOST_OTHERS
-from dcpinspect.streams.elsewhere import (
+from dcpinspect.streams.events import (
     BRIEF,
     T_CAS,
     T_COLLECTION,
@@ -31,9 +31,9 @@ from dcpinspect.streams.elsewhere import (
     T_SEQNO,
     T_VALUE,
     VBUCKETS,
+    EventQuery,
+    FoundEvents,
     Interval,
-    Shown,
-    Wanted,
 )
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
@@ -91,7 +91,7 @@ class Contradiction:
     seqnos: list[int] = field(default_factory=list)
     """Biased; of the first ones and the last."""
     events: dict[int, tuple[Table, Table]] = field(default_factory=dict)
-    """By seqno, what each stream has, as ``elsewhere`` has it."""
+    """By seqno, what each stream has, as ``events`` has it."""
 
     def add(self, seqnos: Sequence[int]) -> None:
         """More of them, in order."""
@@ -114,7 +114,7 @@ class Histories:
         """All streams are about to be compared."""
         self._found.clear()
 
-    def compare(self, look: Callable[[Wanted], Shown], streams: Table, conversation: Conversation, *, vbucket: int = 0) -> int:
+    def compare(self, look: Callable[[EventQuery], FoundEvents], streams: Table, conversation: Conversation, *, vbucket: int = 0) -> int:
         """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room."""
         pairs = _pairs(streams, conversation, vbucket)
         if not pairs:
@@ -123,7 +123,7 @@ class Histories:
         for one, two, low, high in pairs:
             intervals[one].append((low, high))
             intervals[two].append((low, high))
-        shown = look(Wanted(streams, intervals, is_brief=True))
+        shown = look(EventQuery(streams, intervals, is_brief=True))
         fresh: dict[int, list[Interval]] = defaultdict(list)
         for one, two, low, high in pairs:
             are_alike = _shows_alike(conversation.sessions, streams, one, two)
@@ -133,10 +133,10 @@ class Histories:
                 for stream in (one, two):
                     fresh[stream] += [(seqno, seqno) for seqno in found.seqnos if seqno not in found.events]
         if fresh:
-            self._keep_events(look(Wanted(streams, fresh)))
+            self._keep_events(look(EventQuery(streams, fresh)))
         return shown.vbuckets
 
-    def look_back(self, look: Callable[[Wanted], Shown], streams: Table, conversation: Conversation, row: int) -> None:
+    def look_back(self, look: Callable[[EventQuery], FoundEvents], streams: Table, conversation: Conversation, row: int) -> None:
         """Compares what is remembered of the latest events, up to a row; what was compared before is not counted again."""
         self.compare(look, streams, conversation)
         self._compared_row = row
@@ -155,7 +155,7 @@ class Histories:
             if chosen.any():
                 yield cause, seqnos[chosen].tolist()
 
-    def _keep_events(self, shown: Shown) -> None:
+    def _keep_events(self, shown: FoundEvents) -> None:
         for found in self._found.values():
             one, two = ({int(event[T_SEQNO]): event for event in shown.of(stream)} for stream in found.streams)
             known = {**found.events, **{seqno: (one[seqno], two[seqno]) for seqno in one.keys() & two.keys()}}

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import state as s
-from dcpinspect.streams.heard import At
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
 

@@ -20,7 +20,7 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import state as s
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
-from dcpinspect.streams.few import Few
+from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.renumbering import by_connection
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS
@@ -230,10 +230,10 @@ def follow_noops(start: int, said: Ints, peers: Ints, events: Ints, counts: Ints
 class Kept:
     """What was found on one connection."""
 
-    unanswered: Few[list[int]] = field(default_factory=Few)
-    overlaps: Few[list[int]] = field(default_factory=Few)
-    opaques: Few[list[int]] = field(default_factory=Few)
-    silences: Few[list[int]] = field(default_factory=Few)
+    unanswered: Examples[list[int]] = field(default_factory=Examples)
+    overlaps: Examples[list[int]] = field(default_factory=Examples)
+    opaques: Examples[list[int]] = field(default_factory=Examples)
+    silences: Examples[list[int]] = field(default_factory=Examples)
 
 
 class Noops:

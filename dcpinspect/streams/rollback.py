@@ -37,7 +37,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VbucketFacts:
     """What else the capture shows of the vbucket on that server."""
 
     purge_seqno: int | None = None
@@ -61,7 +61,7 @@ class Explanation:
         return _SHARED[self.cause]
 
 
-def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Seen = Seen()) -> Explanation:
+def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
     """The first cause that holds; ``log``: the nearest known of the vbucket on that server."""
     if not log:
         return Explanation(
@@ -79,7 +79,7 @@ def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Seen = 
     return Explanation(cause, text, resume)
 
 
-def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, seen: Seen) -> tuple[str, str]:
+def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, seen: VbucketFacts) -> tuple[str, str]:
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
         return "strict-uuid", _SHARED["strict-uuid"]
     if rollback == 0 and place is None:
@@ -96,7 +96,7 @@ def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, 
     return "unknown", "the server's log does not explain it"
 
 
-def _purge(low: int, high: int, seen: Seen, *, is_newest: bool) -> str:
+def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
     upto = f" {seen.purge_seqno}" if seen.purge_seqno is not None else ""
     text = f"tombstones up to the purge seqno{upto} are gone"
     if not is_newest or low > 0:

@@ -17,7 +17,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ROLLBACKS
 from dcpinspect.streams.logs import FailoverLogs, KnownLog, Origin
-from dcpinspect.streams.rollback import Asked, Explanation, Seen, explain_rollback
+from dcpinspect.streams.rollback import Asked, Explanation, VbucketFacts, explain_rollback
 from dcpinspect.tables.records import Records, Values
 
 Table = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ class Rollback:
     to: int
     why: Explanation
     log: KnownLog | None
-    seen: Seen
+    seen: VbucketFacts
     snapshot: tuple[int, int]
     """To name in the request that would work, from ``to``."""
 
@@ -115,11 +115,11 @@ class Rollbacks:
             if branch is not None and ends[number] > s.LEAST:
                 self._greatest[key, branch] = max(self._greatest.get((key, branch), 0), _plain(ends[number]))
 
-    def _seen(self, number: int, uuid: int) -> Seen:
+    def _seen(self, number: int, uuid: int) -> VbucketFacts:
         """What the capture shows of the vbucket on the server; of its seqnos, those of streams whose newest branch is ``uuid``."""
         row = self._streams[number]
         key = self._logs.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])
-        return Seen(self._purge.get(key), self._greatest.get((key, uuid)))
+        return VbucketFacts(self._purge.get(key), self._greatest.get((key, uuid)))
 
     def _resumable(self, number: int, to: int, uuid: int | None, log: KnownLog | None) -> tuple[int, int]:
         """The snapshot to name with start ``to``: the client's own around it, if it has the items up to there and the server all of it."""

@@ -23,8 +23,8 @@ from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import state as s
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.collections import Manifest
-from dcpinspect.streams.heard import At, FailoverLog, Heard, HighSeqno, Listing
 from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
+from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, ServerReport
 from dcpinspect.tables.messages import MessageBatch
 
 _MOST = 1 << 12
@@ -107,7 +107,7 @@ class Session:
     """By vbucket that was asked for at the wrong node: the one that the map in the answer names, None where it has none."""
     replicas: set[int] = field(default_factory=set)
     """Vbuckets that were said to be replicas: listed by the server, or made so by their producer."""
-    heard: dict[int, Heard] = field(default_factory=dict)
+    heard: dict[int, ServerReport] = field(default_factory=dict)
     """What was said of vbuckets outside of their streams."""
     manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class Conversation:
         for row in np.flatnonzero(is_said & ~whole & is_log).tolist():
             vbucket = batch.vbucket.at(row)
             if vbucket is not None:
-                self.of(int(batch.connection[row])).heard.setdefault(int(vbucket), Heard()).miss_log(_at(batch, row))
+                self.of(int(batch.connection[row])).heard.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
         facts: list[Fact] = []
         self.news = []
         for row in rows.tolist():
@@ -313,7 +313,7 @@ class Conversation:
                 facts += [(row, column, number) for column, number in _effect(key, value)]
         elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
             log = FailoverLog(_value(batch, row), _at(batch, row))
-            session.heard.setdefault(int(batch.vbucket.values[row]), Heard()).tell_log(log)
+            session.heard.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
         elif opcode == Opcode.GET_CLUSTER_CONFIG and good:
@@ -343,7 +343,7 @@ class Conversation:
     @staticmethod
     def _high_seqno(session: Session, vbucket: int, high: HighSeqno) -> None:
         session.high_seqnos[vbucket] = high
-        session.heard.setdefault(vbucket, Heard()).tell_seqno(high)
+        session.heard.setdefault(vbucket, ServerReport()).tell_seqno(high)
 
     def _high_seqnos(self, batch: MessageBatch, row: int, session: Session, state: int | None, collection: int | None) -> None:
         value = _value(batch, row)

@@ -17,16 +17,15 @@ from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.between import resumed_gaps, rollback_gaps
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
-from dcpinspect.streams.disputes import Disputes, Subscription, Told, subscription
-from dcpinspect.streams.elsewhere import RECENT, VBUCKETS, Recent, Shown, Wanted
+from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, subscription
+from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
 from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
-from dcpinspect.streams.heard import HighSeqno
+from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.links import Link
@@ -35,9 +34,10 @@ from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
+from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
-from dcpinspect.streams.vague import Vague
+from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
 from dcpinspect.streams.waits import Waits
@@ -84,8 +84,8 @@ class Tracker:
 
     def __init__(self, *, remembers: bool = False, most: int = RECENT) -> None:
         """``remembers``: the latest events, ``most`` at most, to compare streams by; where the messages cannot be read again."""
-        self._recent = Recent(most) if remembers else None
-        self._told: dict[int, Told] = {}
+        self._recent = RecentEvents(most) if remembers else None
+        self._told: dict[int, Comparison] = {}
         self._compared = 0  # vbuckets below this one were
         self.state = s.State()
         self.contents: Contents | None = None
@@ -192,7 +192,7 @@ class Tracker:
         ends = Ends.of(streams, state.connections, by_number, starved)
         branches = self._branches(streams)
         waits = Waits((streams, snapshots, state.connections, losses), branches, sessions, by_number, clients)
-        vague = Vague(streams, state.connections, by_number, sessions, clients)
+        vague = UnreadRequests(streams, state.connections, by_number, sessions, clients)
         extras = [*self._out_of_order.gaps, *rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague)]
         kernel_gaps = state.rows(s.N_GAPS)
         facts = self._facts(streams)
@@ -232,7 +232,7 @@ class Tracker:
             waits=waits,
         )
 
-    def compare(self, look_again: Callable[[Wanted], Shown]) -> None:
+    def compare(self, look_again: Callable[[EventQuery], FoundEvents]) -> None:
         """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows."""
         self._compared, self._told = 0, {}
         for _ in range(ROUNDS):
@@ -257,12 +257,12 @@ class Tracker:
             self.histories.look_back(self._recent.shown, self.state.rows(s.N_STREAMS), self.conversation, self._recent.last_row)
         return self.histories or Histories()
 
-    def _settle(self, recent: Recent) -> None:
+    def _settle(self, recent: RecentEvents) -> None:
         """Keeps what is told of gaps and histories before the events that tell it are forgotten."""
         self._keep(recent.shown, first_row=recent.first_row)
         self.contradictions()
 
-    def _keep(self, look: Callable[[Wanted], Shown], *, first_row: int = 0, vbucket: int = 0) -> Shown | None:
+    def _keep(self, look: Callable[[EventQuery], FoundEvents], *, first_row: int = 0, vbucket: int = 0) -> FoundEvents | None:
         """Keeps what is told of gaps from ``first_row`` and ``vbucket`` on; the events that tell it, None where none can."""
         gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
         cause = causes(gaps, snapshots, self._facts(streams))
@@ -275,7 +275,7 @@ class Tracker:
         self._told = self._with_told({gap: tale for gap, tale in told.items() if tale.event is not None})
         return shown
 
-    def _with_told(self, told: dict[int, Told]) -> dict[int, Told]:
+    def _with_told(self, told: dict[int, Comparison]) -> dict[int, Comparison]:
         """Together with what was told of gaps before."""
         return {**told, **{gap: told[gap].or_rather(tale) if gap in told else tale for gap, tale in self._told.items()}}
 

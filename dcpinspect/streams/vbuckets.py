@@ -11,7 +11,7 @@ from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
-from dcpinspect.streams.heard import HighSeqno
+from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.waits import Wait, Waits
 from dcpinspect.tables.records import Records, Values
 

@@ -18,9 +18,9 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
-from dcpinspect.streams.heard import At
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import origin_of, place_at
+from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.verdicts import PATIENCE_NS

@@ -21,7 +21,7 @@ from dcpinspect.render.timeline import LABEL, numbers, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui.strips import strip
-from dcpinspect.tui.tracks import Axis, Found, Track, Tracks
+from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
 _STEPS = (1, 2, 5)
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
@@ -349,7 +349,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Number of the finding in the cursor's cell."""
         return next((one.finding for one in self._found()), None)
 
-    def _found(self) -> Iterator[Found]:
+    def _found(self) -> Iterator[FindingMark]:
         low, high = self.span
         track = self.track
         for one in sorted(track.found if track is not None else (), key=lambda one: one.finding):

@@ -26,7 +26,7 @@ _BATCH = 1 << 14
 _MOST_NOTED = 10_000
 
 
-class Found(NamedTuple):
+class FindingMark(NamedTuple):
     """A message of a stream that shows a finding."""
 
     seqno: int
@@ -48,14 +48,14 @@ class Track:
     name: str
     words: dict[str, str]
     """What each of its lanes shows, in words; the first is the axis."""
-    found: Sequence[Found] = ()
+    found: Sequence[FindingMark] = ()
 
     @property
     def connection(self) -> int:
         """Its number."""
         return self.story.key[0]
 
-    def found_at(self, axis: Axis) -> list[tuple[int, Found]]:
+    def found_at(self, axis: Axis) -> list[tuple[int, FindingMark]]:
         """Places of what was found, rising, notes left out."""
         return sorted((one.seqno if axis == "seqno" else one.time, one) for one in self.found if one.severity != "note")
 
@@ -112,7 +112,7 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
     return min((int(one.stream["open_row"]) for one in streams[place + 1 :] if one.key[:2] == story.key[:2]), default=1 << 62)
 
 
-def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows, end: int) -> list[Found]:
+def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows, end: int) -> list[FindingMark]:
     """What the findings show in messages of this stream, which ends before row ``end``; ``rows``: all of the vbucket."""
     results, first_ns = inspection.results, inspection.reading.first_time_ns or 0
     connection, begin = story.key[0], story.stream["open_row"]
@@ -129,7 +129,7 @@ def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows,
     at = np.minimum(np.searchsorted(rows, own), len(rows) - 1)
     seqnos = story.seqnos_of(own).tolist()
     return [
-        Found(
+        FindingMark(
             seqno,
             max(0, place.time_ns - first_ns),
             place.row,

@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
-from dcpinspect.streams import elsewhere
+from dcpinspect.streams import events
 from tests.findings.checked import findings
 from tests.peers.script import Stream
 from tests.streams.told import Told, capture, opened
@@ -274,7 +274,7 @@ def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_fo
     assert [vbuckets for vbuckets, _, _ in everything] == [(7,), (8,), (9,)]
     path = tmp_path / "told.pcap"
     for most, count in ((1 << 19, 3), (4, 3), (3, 0)):  # a vbucket's eight events take the room of four, brief as they are
-        monkeypatch.setattr(elsewhere, "MOST", most)
+        monkeypatch.setattr(events, "MOST", most)
         told = [(found.vbuckets, found.message, found.count) for found in of_file(path, one, other)]
         assert told == everything[:count]
 

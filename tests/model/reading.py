@@ -11,7 +11,7 @@ from itertools import accumulate
 from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
-from dcpinspect.streams.elsewhere import Shown
+from dcpinspect.streams.events import FoundEvents
 from dcpinspect.streams.tracker import Tracker
 from tests.agreement import disagreements
 from tests.builders import FIN, RST, SYN
@@ -128,14 +128,14 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
             found.append(_Found(connection, direction, offset, data, row, time_ns, is_whole=not batch.missing.of(index)))
     known = _connections(engine, capture)
     if not remembers:
-        tracker.compare(lambda wanted: _again(capture, Shown(wanted)))
+        tracker.compare(lambda wanted: _again(capture, FoundEvents(wanted)))
     tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
     findings = checker.findings(engine.links, engine.coverage)
     assert disagreements(tables, findings) == []
     return Read(_recognised(capture, found, known), known, tables, findings)
 
 
-def _again(capture: Capture, shown: Shown) -> Shown:
+def _again(capture: Capture, shown: FoundEvents) -> FoundEvents:
     engine = Engine(["model.pcap"], ports=(PORT,))
     for part in (*batches(capture.packets), None):
         batch = engine.finish() if part is None else engine.feed(part)

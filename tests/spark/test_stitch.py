@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from dcpinspect.spark.stitch import Seen, balanced, components, copies
+from dcpinspect.spark.stitch import PointSummary, balanced, components, copies
 
 
 def pair(one: int, two: int, port: int) -> bytes:
@@ -54,5 +54,8 @@ def test_parts_are_balanced_and_hold_everything_once() -> None:
 
 
 def test_connections_at_several_points_are_copies_but_where_there_is_most_of_them() -> None:
-    seen = [Seen("a", {1, 2}, 10), Seen("b", {2, 3}, 30), Seen("c", {9}, 5), Seen("d", (), 99)]
-    assert copies({b"x": seen, b"y": [Seen("a", {7}, 4), Seen("b", {7}, 4)], b"z": [Seen("a", {7}, 4)]}) == {"a": {b"x"}, "b": {b"y"}}
+    seen = [PointSummary("a", {1, 2}, 10), PointSummary("b", {2, 3}, 30), PointSummary("c", {9}, 5), PointSummary("d", (), 99)]
+    assert copies({b"x": seen, b"y": [PointSummary("a", {7}, 4), PointSummary("b", {7}, 4)], b"z": [PointSummary("a", {7}, 4)]}) == {
+        "a": {b"x"},
+        "b": {b"y"},
+    }

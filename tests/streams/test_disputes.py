@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dcpinspect.engine import Engine
-from dcpinspect.streams import disputes, elsewhere
+from dcpinspect.streams import disputes, events
 from dcpinspect.streams import words as w
-from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.events import EventQuery, FoundEvents
 from tests.damage import PORT, Packet, batches
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
@@ -296,13 +296,13 @@ def test_what_comes_after_the_other_was_forgotten_is_said_not_to_be_compared() -
     assert told_of(part)[13] == ("deduplicated", True)
 
 
-def looked_for(seen: Seen) -> list[Wanted]:
+def looked_for(seen: Seen) -> list[EventQuery]:
     """What is looked for to compare streams again."""
-    found: list[Wanted] = []
+    found: list[EventQuery] = []
 
-    def look(wanted: Wanted) -> Shown:
+    def look(wanted: EventQuery) -> FoundEvents:
         found.append(wanted)
-        return Shown(wanted)
+        return FoundEvents(wanted)
 
     seen.tracker.compare(look)
     return found
@@ -320,7 +320,7 @@ def test_more_events_than_memory_allows_are_compared_in_turns(monkeypatch: pytes
     count = sum(len(shown.of(stream)) for stream in range(8))
     looks = []
     for most in (count, count // 2, count // 4, count // 4 - 1):
-        monkeypatch.setattr(elsewhere, "MOST", most)
+        monkeypatch.setattr(events, "MOST", most)
         turns: list[int] = []
         seen.tracker.compare(again(captured, turns))
         looks.append(len(turns))
@@ -329,11 +329,11 @@ def test_more_events_than_memory_allows_are_compared_in_turns(monkeypatch: pytes
     assert looks == [1, 2, 4, 2]
 
 
-def again(captured: Sequence[Packet], turns: list[int] | None = None) -> Callable[[Wanted], Shown]:
+def again(captured: Sequence[Packet], turns: list[int] | None = None) -> Callable[[EventQuery], FoundEvents]:
     """Reads packets once more; ``turns`` gets a number each time."""
 
-    def look(wanted: Wanted) -> Shown:
-        shown = Shown(wanted)
+    def look(wanted: EventQuery) -> FoundEvents:
+        shown = FoundEvents(wanted)
         engine = Engine(["told.pcap"], ports=(PORT,))
         for batch in [*(engine.feed(part) for part in batches(captured, [5] * 500)), engine.finish()]:
             if batch is not None:
@@ -465,7 +465,7 @@ def test_another_vbucket_tells_nothing_even_if_its_branch_has_the_same_uuid() ->
 
 
 def test_of_what_several_streams_tell_the_worst_counts_whoever_tells_it_first() -> None:
-    nobody_knows, nothing, something = disputes.Told(-1, 1), disputes.Told(w.INVISIBLE, 2), disputes.Told(w.UNEXPLAINED, 3)
+    nobody_knows, nothing, something = disputes.Comparison(-1, 1), disputes.Comparison(w.INVISIBLE, 2), disputes.Comparison(w.UNEXPLAINED, 3)
     for less, more in ((nobody_knows, nothing), (nobody_knows, something), (nothing, something)):
         assert less.or_rather(more) is more
         assert more.or_rather(less) is more

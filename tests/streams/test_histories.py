@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.streams import histories
 from dcpinspect.streams import state as s
-from dcpinspect.streams.elsewhere import Shown, Wanted
+from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.histories import Contradiction, Histories
 from tests.streams.told import Told, opened, tables
 
@@ -17,9 +17,9 @@ def wanted(*talks: Told) -> list[int]:
     """How many streams are looked at together, each time."""
     found: list[int] = []
 
-    def look(one: Wanted) -> Shown:
+    def look(one: EventQuery) -> FoundEvents:
         found.append(len(one.keys))
-        return Shown(one)
+        return FoundEvents(one)
 
     tracker = tables(*talks).tracker
     Histories().compare(look, tracker.state.rows(s.N_STREAMS), tracker.conversation)

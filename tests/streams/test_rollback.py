@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.protocol.flags import STRICT
-from dcpinspect.streams.rollback import CAUSES, Asked, Log, Seen, explain_rollback
+from dcpinspect.streams.rollback import CAUSES, Asked, Log, VbucketFacts, explain_rollback
 
 NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
 LOG: Log = ((NEW, 100), (OLD, 0))
@@ -40,16 +40,16 @@ def test_a_snapshot_that_is_complete_or_not_begun_counts_as_its_own_seqno() -> N
 
 
 def test_the_purge_seqno_is_told_where_it_is_known() -> None:
-    assert "purge seqno 45 " in explain_rollback(Asked(50, 40, 60, OLD, 0), 0, LOG, Seen(45)).text
+    assert "purge seqno 45 " in explain_rollback(Asked(50, 40, 60, OLD, 0), 0, LOG, VbucketFacts(45)).text
 
 
 def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
     """From a snapshot that began at 0 it would roll back to 0 as well; seqnos of that branch say that it has not."""
     asked = Asked(150, 0, 160, NEW, 0)
-    assert explain_rollback(asked, 0, LOG, Seen(None, 159)).text.endswith(
+    assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 159)).text.endswith(
         "or the server lost the end of this branch: nothing captured shows that it has 160"
     )
-    assert explain_rollback(asked, 0, LOG, Seen(None, 160)).text.endswith(
+    assert explain_rollback(asked, 0, LOG, VbucketFacts(None, 160)).text.endswith(
         "the server has this branch up to 160, so it did not lose its end"
     )
     assert explain_rollback(Asked(150, 140, 160, NEW, 0), 0, LOG).text == "tombstones up to the purge seqno are gone"

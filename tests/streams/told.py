@@ -24,7 +24,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contents import MOST, Contents
-from dcpinspect.streams.elsewhere import RECENT
+from dcpinspect.streams.events import RECENT
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches

@@ -14,7 +14,7 @@ from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.vague import Vague
+from dcpinspect.streams.unread_requests import UnreadRequests
 
 Table = npt.NDArray[np.int64]
 
@@ -44,7 +44,9 @@ class Client:
     """False: the connection's start was not captured, so it may be any consumer's of that host."""
 
 
-def resumed_gaps(streams: Table, connections: Table, clients: Mapping[int, Client], links: Mapping[int, Link], vague: Vague) -> list[Extra]:
+def resumed_gaps(
+    streams: Table, connections: Table, clients: Mapping[int, Client], links: Mapping[int, Link], vague: UnreadRequests
+) -> list[Extra]:
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
     last: dict[tuple[str, int, int], int] = {}

@@ -15,7 +15,7 @@ FIRST = 3
 
 
 @dataclass(slots=True)
-class Few(Generic[T]):
+class Examples(Generic[T]):
     """However many are added, five are kept."""
 
     first: list[T] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Few(Generic[T]):
             self.add(one)
         self.count += many - len(chosen)
 
-    def renamed(self, change: Callable[[T], T]) -> Few[T]:
+    def renamed(self, change: Callable[[T], T]) -> Examples[T]:
         """The same with each one changed."""
         new = {id(one): change(one) for one in self.told}
         last, greatest = (None if one is None else new[id(one)] for one in (self.last, self.greatest))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.streams.few import Few
+from dcpinspect.streams.examples import Examples
 
 
 def test_the_greatest_the_first_three_and_the_last() -> None:
-    few: Few[str] = Few()
+    few: Examples[str] = Examples()
     for name, weight in (("a", 1), ("b", 2), ("c", 1), ("d", 9), ("e", 9), ("f", 1)):
         few.add(name, weight)
     assert (few.told, few.count) == (["d", "a", "b", "c", "f"], 6)
 
 
 def test_each_is_told_once() -> None:
-    few: Few[str] = Few()
+    few: Examples[str] = Examples()
     assert few.told == []
     few.add("a")
     assert few.told == ["a"]
@@ -24,7 +24,7 @@ def test_each_is_told_once() -> None:
 
 
 def test_only_those_that_are_kept_need_to_be_looked_at() -> None:
-    few: Few[int] = Few()
+    few: Examples[int] = Examples()
     for many in (np.arange(2), np.arange(2, 50), np.arange(50, 60)):
         chosen = few.chosen(many)
         assert len(chosen) <= 4
@@ -35,7 +35,7 @@ def test_only_those_that_are_kept_need_to_be_looked_at() -> None:
 
 
 def test_those_that_are_kept_may_be_renamed() -> None:
-    few: Few[int] = Few()
+    few: Examples[int] = Examples()
     for number in (1000, 5000, 2000, 3000, 4000):
         few.add(number, number)
     renamed = few.renamed(lambda number: number + 1)

@@ -18,7 +18,7 @@ Table = npt.NDArray[np.int64]
 _STREAM_IDS = "enable_stream_id"
 
 
-class Vague:
+class UnreadRequests:
     """The vague requests of a reading."""
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dcpinspect.streams.heard import MOST_LOGS, MOST_SEQNOS, At, FailoverLog, Heard, HighSeqno
+from dcpinspect.streams.server_reports import MOST_LOGS, MOST_SEQNOS, At, FailoverLog, HighSeqno, ServerReport
 
 
 def at(row: int) -> At:
@@ -10,7 +10,7 @@ def at(row: int) -> At:
 
 
 def test_the_first_answer_above_a_seqno_is_found() -> None:
-    heard = Heard()
+    heard = ServerReport()
     for row, seqno in enumerate((5, 5, 8, 8, 9), 1):
         heard.tell_seqno(HighSeqno(seqno, at(row)))
     assert [(high.seqno, high.at.row) for high in heard.seqnos] == [(5, 1), (8, 3), (9, 5)]
@@ -19,7 +19,7 @@ def test_the_first_answer_above_a_seqno_is_found() -> None:
 
 
 def test_a_lower_seqno_is_another_history() -> None:
-    heard = Heard()
+    heard = ServerReport()
     for row, seqno in enumerate((50, 7), 1):
         heard.tell_seqno(HighSeqno(seqno, at(row)))
     assert heard.above(6) == HighSeqno(7, at(2))
@@ -27,7 +27,7 @@ def test_a_lower_seqno_is_another_history() -> None:
 
 
 def test_seqnos_that_rise_for_ever_take_no_room() -> None:
-    heard = Heard()
+    heard = ServerReport()
     for row in range(1, 10_000):
         heard.tell_seqno(HighSeqno(row, at(row)))
         assert len(heard.seqnos) <= MOST_SEQNOS
@@ -40,7 +40,7 @@ def test_seqnos_that_rise_for_ever_take_no_room() -> None:
 
 
 def test_failover_logs_are_kept_where_they_change() -> None:
-    heard = Heard()
+    heard = ServerReport()
     for row in range(1, 30):
         heard.tell_log(FailoverLog(bytes([row // 2]) * 16, at(row)))
     assert [log.at.row for log in heard.logs] == list(range(30 - 2 * MOST_LOGS, 30, 2))
@@ -50,7 +50,7 @@ def test_failover_logs_are_kept_where_they_change() -> None:
 
 
 def test_nothing_persisted_is_over_with_the_first_item_that_is() -> None:
-    heard = Heard()
+    heard = ServerReport()
     for row, (persisted, current) in enumerate([(0, 0), (0, 3), (0, 4), (0, 5), (0, 6)], 1):
         heard.tell_persisted(persisted, current, at(row))
     assert heard.not_persisted.count == 4

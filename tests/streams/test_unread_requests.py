@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.streams import state as s
-from dcpinspect.streams.vague import Vague
+from dcpinspect.streams.unread_requests import UnreadRequests
 from tests.streams.told import Seen, Told, opened, packets
 
 CLIENT = {1: "c"}
 
 
-def vague(talk: Told, snaplen: int) -> tuple[Seen, Vague]:
+def vague(talk: Told, snaplen: int) -> tuple[Seen, UnreadRequests]:
     seen = Seen([packet.cut(snaplen) for packet in packets(talk)])
     state = seen.tracker.state
     links = {link.number: link for link in seen.links}
-    found = Vague(state.rows(s.N_STREAMS), state.connections, links, seen.tracker.conversation.sessions, CLIENT)
+    found = UnreadRequests(state.rows(s.N_STREAMS), state.connections, links, seen.tracker.conversation.sessions, CLIENT)
     return seen, found
 
 

@@ -63,7 +63,7 @@ class NotPersisted:
 
 
 @dataclass(slots=True)
-class Heard:
+class ServerReport:
     """What one connection was told of one vbucket."""
 
     seqnos: list[HighSeqno] = field(default_factory=list)

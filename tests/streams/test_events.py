@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.engine import Engine
-from dcpinspect.streams import elsewhere
+from dcpinspect.streams import events
 from dcpinspect.streams import state as s
-from dcpinspect.streams.elsewhere import (
+from dcpinspect.streams.events import (
     T_COLLECTION,
     T_CONNECTION,
     T_ENDED,
@@ -22,9 +22,9 @@ from dcpinspect.streams.elsewhere import (
     T_SEQNO,
     T_SID,
     T_VBUCKET,
-    Recent,
-    Shown,
-    Wanted,
+    EventQuery,
+    FoundEvents,
+    RecentEvents,
     copy_keys,
     events_of,
     hash_keys,
@@ -109,8 +109,8 @@ def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) 
     found = read(some(), *sizes)
     rows = [int(row) for batch in found for row in events_of(batch)[:, T_ROW]]
     table = streams((1, 7, 3, rows[0], rows[-1]), (1, 8, 3, 1, 99), (1, 7, 3, rows[-1] + 1, 99), (2, 7, 3, 1, 99))
-    wanted = Wanted(table, {number: [(seqno(2), seqno(2)), (seqno(2), seqno(3)), (seqno(50), seqno(60))] for number in range(4)})
-    shown = Shown(wanted)
+    wanted = EventQuery(table, {number: [(seqno(2), seqno(2)), (seqno(2), seqno(3)), (seqno(50), seqno(60))] for number in range(4)})
+    shown = FoundEvents(wanted)
     for batch in found:
         shown.feed(batch)
     assert [(shown.of(number)[:, T_SEQNO] - s.LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
@@ -124,13 +124,13 @@ def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
     for number in (1, 1 << 63, (1 << 64) - 1):
         stream.send("dcp_mutation", collection=0, key="k", by_seqno=number, rev_seqno=1)
     (batch,) = read(talk)
-    shown = Shown(Wanted(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, seqno(1)), (seqno(1 << 63), s.GREATEST)]}))
+    shown = FoundEvents(EventQuery(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, seqno(1)), (seqno(1 << 63), s.GREATEST)]}))
     shown.feed(batch)
     assert s.unbiased(shown.of(0)[:, T_SEQNO]).tolist() == [1, 1 << 63, (1 << 64) - 1]
 
 
 def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "MOST", 2)
+    monkeypatch.setattr(events, "MOST", 2)
     talk = opened()
     for vbucket in (9, 7, 8):
         stream = talk.stream(vbucket)
@@ -138,7 +138,7 @@ def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbucke
         stream.mutation(1, "k")
     table = streams(*((1, vbucket, -1, 1, 99) for vbucket in (7, 8, 9)))
     for sizes in ((), (1,) * 60):
-        shown = Shown(Wanted(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)}))
+        shown = FoundEvents(EventQuery(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)}))
         for batch in read(talk, *sizes):
             shown.feed(batch)
         assert (shown.vbuckets, [len(shown.of(number)) for number in range(3)]) == (9, [1, 1, 0])
@@ -146,7 +146,7 @@ def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbucke
 
 
 def test_several_that_look_at_different_connections_find_together_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elsewhere, "MOST", 5)
+    monkeypatch.setattr(events, "MOST", 5)
     talk = opened()
     for vbucket in (7, 8, 9):
         stream = talk.stream(vbucket)
@@ -156,16 +156,16 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
     (batch,) = read(talk)
     # the same conversation as that of connections 1, 2 and 3, whose parts call it 1
     table = streams(*((connection, vbucket, -1, 1, 99) for connection, vbucket in ((1, 7), (2, 8), (3, 9), (3, 7))))
-    wanted = Wanted(table, {number: [(s.LEAST, s.GREATEST)] for number in range(4)})
+    wanted = EventQuery(table, {number: [(s.LEAST, s.GREATEST)] for number in range(4)})
     parts = []
     for connection in (3, 1, 2):
-        parts.append(Shown(wanted))
+        parts.append(FoundEvents(wanted))
         parts[-1].feed(batch, np.array([0, connection]))
-    together = Shown.joined(wanted, parts)
+    together = FoundEvents.joined(wanted, parts)
     assert together.vbuckets == 8
     assert [together.of(number)[:, [T_CONNECTION, T_VBUCKET]].tolist() for number in range(4)] == [[[1, 7]] * 2, [], [], [[3, 7]] * 2]
     assert wanted.connections.tolist() == [1, 2, 3]
-    one = Shown(Wanted(table[:1], {0: [(s.LEAST, s.GREATEST)]}))
+    one = FoundEvents(EventQuery(table[:1], {0: [(s.LEAST, s.GREATEST)]}))
     one.feed(batch)
     assert one.of(0).tolist() == together.of(0).tolist()
 
@@ -178,9 +178,9 @@ def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
     (batch,) = read(talk)
     hashes = []
     for secrets in ((5, 7), (5, 7), (11, 13)):
-        wanted = Wanted(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, s.GREATEST)]})
+        wanted = EventQuery(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, s.GREATEST)]})
         wanted.secrets = secrets
-        shown = Shown(pickle.loads(pickle.dumps(wanted)))  # noqa: S301 - our own
+        shown = FoundEvents(pickle.loads(pickle.dumps(wanted)))  # noqa: S301 - our own
         shown.feed(batch)
         hashes.append(int(shown.of(0)[0, T_KEY]))
     assert hashes[0] == hashes[1] != hashes[2]
@@ -196,8 +196,8 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
     other.snapshot(0, 1, "memory")
     other.mutation(1, "k")
     table = streams((1, 7, -1, 1, 99), (1, 7, -1, 40, 99), (1, 8, -1, 1, 99))
-    wanted = Wanted(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)})
-    everything, recent = Recent(), Recent(most=20)
+    wanted = EventQuery(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)})
+    everything, recent = RecentEvents(), RecentEvents(most=20)
     for batch in read(talk, *(2,) * 60):
         everything.feed(batch)
         recent.feed(batch)

@@ -190,7 +190,7 @@ def vbucket_of(key: int) -> int:
     return key >> 17 & (VBUCKETS - 1)
 
 
-class Wanted:
+class EventQuery:
     """Which seqnos of which streams somebody needs."""
 
     def __init__(self, streams: Table, intervals: Mapping[int, Sequence[Interval]], *, is_brief: bool = False) -> None:
@@ -248,10 +248,10 @@ def _merged(intervals: Sequence[Interval]) -> tuple[Table, Table]:
     return pairs[starts, 0], last[ends]
 
 
-class Shown:
+class FoundEvents:
     """The wanted events, as far as they were found."""
 
-    def __init__(self, wanted: Wanted, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
+    def __init__(self, wanted: EventQuery, forgotten: Mapping[int, tuple[int, int]] | None = None) -> None:
         """``forgotten``: by key of the stream, row of the latest event that cannot be had, and the greatest seqno of those."""
         self.wanted = wanted
         self.vbuckets = VBUCKETS
@@ -281,9 +281,9 @@ class Shown:
         self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))
 
     @staticmethod
-    def joined(wanted: Wanted, parts: Iterable[Shown]) -> Shown:
+    def joined(wanted: EventQuery, parts: Iterable[FoundEvents]) -> FoundEvents:
         """What was found by several that looked at different connections."""
-        whole = Shown(wanted)
+        whole = FoundEvents(wanted)
         for part in parts:
             whole._counts += part._counts
             whole._parts |= part._parts
@@ -305,7 +305,7 @@ class Shown:
         return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
 
 
-class Recent:
+class RecentEvents:
     """The latest events of a reading that cannot be repeated."""
 
     def __init__(self, most: int = RECENT) -> None:
@@ -348,9 +348,9 @@ class Recent:
         """Row of the newest one."""
         return int(self._parts[-1][:, T_ROW].max()) if self._parts else 0
 
-    def shown(self, wanted: Wanted) -> Shown:
+    def shown(self, wanted: EventQuery) -> FoundEvents:
         """What is remembered of the wanted events."""
-        shown = Shown(wanted, self._forgotten)
+        shown = FoundEvents(wanted, self._forgotten)
         for part in self._parts:
             shown.take(part)
         return shown
