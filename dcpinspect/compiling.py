@@ -5,6 +5,7 @@ This is all that knows numba from the inside. What it makes are object files tha
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.machine_code import TYPES, Code, Source, keep, link, machine, processor, sealed, shipped_folder, tell
+from dcpinspect.structs import Rows, Struct, Tables
 
 _NO_OBJECTS = """
 target triple = "{triple}"
@@ -66,7 +68,7 @@ def _numba_config() -> Any:
 
 def _compiled(source: Source) -> tuple[Any, str]:
     """numba's library with the entry, and the entry's name in it."""
-    import numba
+    import numba  # deferred, as all of it
     from numba.core import types as numba_types
     from numba.extending import overload
 
@@ -78,8 +80,15 @@ def _compiled(source: Source) -> tuple[Any, str]:
     compiler: Any = numba  # its annotations leave out what its own extensions use
     types: Any = numba_types
     arguments, at = [], 0
+    structs: dict[str, Any] = {}
     for parameter in source.parameters:
         shape = "".join(f"words[{at + 1 + place}], " for place in range(parameter.dimensions))
+        if parameter.tables is not None:
+            name = parameter.tables.__name__
+            structs[name] = _tables_of(parameter.tables)  # type: ignore[arg-type] # mypy takes no class for hashable
+            arguments.append(f"{name}(words[{at}])")
+            at += 1
+            continue
         whole = f"words[{at}] != 0" if parameter.type == "boolean" else f"words[{at}]"
         arguments.append(f"carray(addresses[{at}], ({shape}), {parameter.type})" if shape else whole)
         at += 1 + parameter.dimensions
@@ -89,6 +98,7 @@ def _compiled(source: Source) -> tuple[Any, str]:
         "kernel": compiler.njit(inline="always")(source.function),
         "carray": compiler.carray,
         **{name: np.dtype(name) for name in set(TYPES.values())},
+        **structs,
     }
     text = f"    {call}\n    return 0\n" if source.result == "void" else f"    return {call}\n"
     exec(f"def entry(words, addresses):\n{text}", names)  # noqa: S102 - made of our own source's signature
@@ -97,6 +107,80 @@ def _compiled(source: Source) -> tuple[Any, str]:
     entry = compiler.njit(signature, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(names["entry"])
     (result,) = entry.overloads.values()
     return result.library, result.fndesc.llvm_func_name
+
+
+@functools.cache
+def _tables_of(tables: type[Tables]) -> Any:
+    """A function for numba that makes a kernel's view of ``tables`` of the address of its words.
+
+    It is a pointer; an attribute of it is an array of records that owns nothing, or one record.
+    """
+    import numba  # deferred, as all of it
+    from llvmlite import ir
+    from numba.core.typing import templates
+    from numba.np import arrayobj
+
+    extending: Any = numba.extending
+    types: Any = numba.types
+    bases: Any = templates
+    arrays: Any = arrayobj
+
+    members = {name: (place, _type_of(kind, numba.from_dtype, types)) for place, (name, kind) in enumerate(tables.members().items())}
+    kind: Any = type(tables.__name__, (types.Type,), {})
+    of_tables = kind(f"{tables.__module__}.{tables.__qualname__}")
+    extending.register_model(kind)(extending.models.OpaqueModel)
+
+    def resolve(_: Any, view: Any, name: str) -> Any:
+        return members[name][1] if view == of_tables and name in members else None
+
+    extending.infer_getattr(type("Members", (bases.AttributeTemplate,), {"key": kind, "generic_resolve": resolve}))
+
+    def member(context: Any, builder: Any, _: Any, value: Any, name: str) -> Any:
+        place, of = members[name]
+        integer = ir.IntType(64)
+        words = builder.bitcast(value, integer.as_pointer())
+
+        def word(at: int) -> Any:
+            loaded = builder.load(builder.gep(words, [ir.Constant(integer, at)], inbounds=True))
+            # No table moves while a kernel runs: without this each access would load the address again.
+            loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+            return loaded
+
+        if isinstance(of, types.Integer):
+            return word(2 * place)
+        if not isinstance(of, types.Array):
+            return builder.inttoptr(word(2 * place), context.get_value_type(of))
+        array = arrays.make_array(of)(context, builder)
+        size = ir.Constant(integer, context.get_abi_sizeof(context.get_data_type(of.dtype)))
+        arrays.populate_array(
+            array,
+            data=builder.inttoptr(word(2 * place), array.data.type),
+            shape=[word(2 * place + 1)],
+            strides=[size],
+            itemsize=size,
+            meminfo=None,
+        )
+        return array._getvalue()
+
+    extending.lower_getattr_generic(kind)(member)
+
+    def of_address(_: Any, address: Any) -> Any:
+        def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return of_tables(address), code
+
+    return extending.intrinsic(of_address)
+
+
+def _type_of(kind: Any, from_dtype: Any, types: Any) -> Any:
+    """numba's type of a member of tables."""
+    if kind is int:
+        return types.int64
+    if not (isinstance(kind, type) and issubclass(kind, Struct)):
+        return types.Array(types.int64, 1, "C")
+    record = from_dtype(kind.dtype)
+    return types.Array(record, 1, "C") if issubclass(kind, Rows) else record
 
 
 def _always(function: Callable[..., Any]) -> Callable[..., Any]:

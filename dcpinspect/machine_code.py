@@ -28,15 +28,18 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 
-_FORMAT = b"2"
+from dcpinspect.structs import Tables
+
+_FORMAT = b"3"
 """Changes with the entry's parameters and the layout of files."""
 TYPES = {"octets": "u1", "uint8": "u1", "int64": "i8", "uint64": "u8"}
-_PARAMETER = re.compile(r"(octets|uint8|int64|uint64|boolean)(\[(:,)*::1\])?\s*(?:,\s*|$)")
+_NAMES = {*TYPES, "boolean"}
+_PARAMETER = re.compile(r"(\w+)(\[(:,)*::1\])?\s*(?:,\s*|$)")
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
 """What numba makes of ``int64 entry(words, addresses)``: a status, then places for the result and for an exception."""
@@ -50,13 +53,18 @@ _SHIPPED = Path(__file__).parent / "kernels"
 """What a wheel brings; not there in a source tree."""
 
 
+TablesType = type[Tables]
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What a kernel takes at one place: an array of so many dimensions, or, with none, an integer."""
+    """What a kernel takes at one place: an array of so many dimensions, or, with none, an integer or ``Tables``."""
 
     type: str
     dimensions: int
     is_read_only: bool
+    tables: TablesType | None = None
+    """What it is a view of, where it is tables of records."""
 
 
 class Source:
@@ -72,11 +80,12 @@ class Source:
         self.function = function
         self.signature = signature
         self.helpers = helpers
-        self.result, self.parameters = parse_signature(signature)
+        self.result, self.parameters = parse_signature(signature, function.__globals__)
 
     def fingerprint(self) -> str:
         """A hash of the code and of every constant and function that it refers to."""
-        facts = hashlib.sha256(_FORMAT + self.signature.encode())
+        layouts = [parameter.tables.layout() for parameter in self.parameters if parameter.tables is not None]
+        facts = hashlib.sha256(_FORMAT + repr([self.signature, *layouts]).encode())
         seen: set[int] = set()
         for fact in self._facts(self.function, seen):
             facts.update(len(fact).to_bytes(8, "big") + fact)
@@ -122,8 +131,12 @@ class Code:
     def __call__(self, *args: Any) -> Any:
         """Raises ``TypeError`` for what the code would misread: it checks nothing."""
         words: list[int] = []
+        tables: list[Any] = []
         for arg, parameter in zip(args, self._parameters, strict=True):
-            if parameter.dimensions:
+            if parameter.tables is not None:
+                tables.append(arg.words())
+                words.append(tables[-1].ctypes.data)
+            elif parameter.dimensions:
                 words += _array_words(arg, parameter)
             else:
                 words.append(operator.index(arg) if parameter.type != "boolean" else bool(arg))
@@ -135,10 +148,11 @@ class Code:
         return None if self._is_void else result.value
 
 
-def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
-    """The result's type, ``int64`` or ``void``, and the parameters of ``int64(octets, int64[:,::1], boolean)``.
+def parse_signature(text: str, names: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, tuple[Parameter, ...]]:
+    """The result's type, ``int64`` or ``void``, and the parameters of ``int64(octets, int64[:,::1], boolean, State)``.
 
-    ``octets`` stands for a one-dimensional uint8 array that is only read. Raises ``ValueError`` for anything else.
+    ``octets`` stands for a one-dimensional uint8 array that is only read, a name of ``names`` for the ``Tables`` that it is there.
+    Raises ``ValueError`` for anything else.
     """
     match = re.fullmatch(r"(int64|void)\((.*)\)", text)
     parameters, at = [], 0
@@ -148,6 +162,14 @@ def parse_signature(text: str) -> tuple[str, tuple[Parameter, ...]]:
             match = None
             break
         name, brackets = found[1], found[2]
+        if name not in _NAMES:
+            tables = names.get(name)
+            if brackets or not (isinstance(tables, type) and issubclass(tables, Tables)):
+                match = None
+                break
+            parameters.append(Parameter(name, 0, is_read_only=False, tables=tables))
+            at = found.end()
+            continue
         dimensions = brackets.count(":,") + 1 if brackets else int(name == "octets")
         parameters.append(Parameter(TYPES.get(name, name), dimensions, name == "octets"))
         at = found.end()

@@ -20,10 +20,10 @@ from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import state as s
-from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.rows import Stream
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 
 RULES = (
@@ -107,29 +107,29 @@ class Acknowledged:
         if not self._answers:
             return
         snapshots = context.snapshots
-        is_complete = np.isin(snapshots[:, s.N_STATE], (w.COMPLETE, w.COMPLETE_ADVANCED)) & (snapshots[:, s.N_TAINTED] == 0)
-        is_asked = np.isin(snapshots[:, s.N_PLACE + s.AT_ROW], list(self._answers))
+        is_complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED)) & (snapshots.is_tainted == 0)
+        is_asked = np.isin(snapshots.place.row, list(self._answers))
         cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
         before: dict[int, int] = {}
         for number in np.flatnonzero(is_asked).tolist():
-            earlier, before[int(snapshots[number, s.N_STREAM])] = before.get(int(snapshots[number, s.N_STREAM])), number
+            earlier, before[int(snapshots.stream[number])] = before.get(int(snapshots.stream[number])), number
             if not is_complete[number]:
                 continue
-            stream = context.streams[snapshots[number, s.N_STREAM]]
-            link = context.by_number.get(int(stream[s.S_CONNECTION]))
-            consumer = 1 - context.producer(int(stream[s.S_CONNECTION]))
+            stream = context.streams[snapshots.stream[number]]
+            link = context.by_number.get(int(stream.connection))
+            consumer = 1 - context.producer(int(stream.connection))
             if link is None or not link.has_handshake or (link.number, consumer) in cut_off or context.known_until_ns(link, consumer) < ALL:
                 continue
-            answer = self._answers[int(snapshots[number, s.N_PLACE + s.AT_ROW])]
-            if answer is None and earlier is not None and snapshots[earlier, s.N_STATE] == w.CONTINUED:
-                answer = self._answers[int(snapshots[earlier, s.N_PLACE + s.AT_ROW])]  # one acknowledges both
-            reached, slowest = int(snapshots[number, s.N_REACHED_TIME]), int(context.tracker.state.connections[link.number, s.C_SLOWEST])
-            start, end = plain(snapshots[number, s.N_START]), plain(snapshots[number, s.N_END])
+            answer = self._answers[int(snapshots.place.row[number])]
+            if answer is None and earlier is not None and snapshots.state[earlier] == CONTINUED:
+                answer = self._answers[int(snapshots.place.row[earlier])]  # one acknowledges both
+            reached, slowest = int(snapshots.reached_time[number]), int(context.tracker.state.connections.slowest[link.number])
+            start, end = plain(snapshots.start[number]), plain(snapshots.end[number])
             marker = context.marker(number)
             if answer is None:
                 waited = (link.closed_ns if link.closed else link.last_ns) - reached
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
-                if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream[s.S_CLOSED_ROW] < 0 and not was_answered:
+                if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream.closed_row < 0 and not was_answered:
                     message = f"snapshot {start}–{end} was to be acknowledged, and was not for {waited / 1e9:.1f} s"
                     yield _of("ack-missing", "warning", message, stream, (marker,), (start, end))
             elif answer.time_ns + slowest < reached:
@@ -140,29 +140,29 @@ class Acknowledged:
         """Answers to markers without the ack flag, where all markers that they can be about were read."""
         streams, snapshots = context.streams, context.snapshots
         streams_of: dict[tuple[int, int], list[int]] = defaultdict(list)
-        for number, key in enumerate(zip(streams[:, s.S_CONNECTION].tolist(), streams[:, s.S_OPAQUE].tolist(), strict=True)):
+        for number, key in enumerate(zip(streams.connection.tolist(), streams.opaque.tolist(), strict=True)):
             if key in self._needless:
                 streams_of[key].append(number)
-        snapshots_of = Grouped(snapshots[:, s.N_STREAM], len(streams))
+        snapshots_of = Grouped(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
             link, producer, mine = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
             if link is None or not mine or (connection, opaque) in self._unread:
                 continue
             numbers = np.concatenate([snapshots_of[number] for number in mine])
-            if any(self._answers.get(row, True) is None for row in snapshots[numbers, s.N_PLACE + s.AT_ROW].tolist()):
+            if any(self._answers.get(row, True) is None for row in snapshots.place.row[numbers].tolist()):
                 continue  # a marker that asks for an answer has none: it may have been held back
-            begun_ns = int(streams[mine, s.S_OPENED + s.AT_TIME].min()) if streams[mine, s.S_FORM].all() else 0
+            begun_ns = int(streams.opened.time[mine].min()) if streams.request.form[mine].all() else 0
             for place in few.told:
-                before = numbers[snapshots[numbers, s.N_PLACE + s.AT_ROW] < place.row]
+                before = numbers[snapshots.place.row[numbers] < place.row]
                 is_known = place.direction == DIRECTIONS[1 - producer] and not context.may_lack(
                     connection, producer, begun_ns, place.time_ns
                 )
                 if not len(before) or not is_known:
                     continue
-                number = int(before[np.argmax(snapshots[before, s.N_PLACE + s.AT_ROW])])
+                number = int(before[np.argmax(snapshots.place.row[before])])
                 stream, seqnos = (
-                    streams[snapshots[number, s.N_STREAM]],
-                    (plain(snapshots[number, s.N_START]), plain(snapshots[number, s.N_END])),
+                    streams[snapshots.stream[number]],
+                    (plain(snapshots.start[number]), plain(snapshots.end[number])),
                 )
                 message, places = "dcp_snapshot_marker needs no answer: its ack flag is not set", (place, context.marker(number))
                 count = few.count - len(few.told) + 1 if place is few.told[0] else 1
@@ -173,7 +173,7 @@ class Acknowledged:
 NOT_ASKED = "answer a marker only where its ack flag is set: in a takeover, the producer counts answers and may wait for ever"
 
 
-def _of(rule: str, severity: Severity, message: str, stream: np.ndarray, places: tuple[Place, ...], seqnos: tuple[int, ...]) -> Occurrence:
-    sid = int(stream[s.S_SID])
-    connection, vbucket = int(stream[s.S_CONNECTION]), int(stream[s.S_VBUCKET])
+def _of(rule: str, severity: Severity, message: str, stream: Stream, places: tuple[Place, ...], seqnos: tuple[int, ...]) -> Occurrence:
+    sid = int(stream.sid)
+    connection, vbucket = int(stream.connection), int(stream.vbucket)
     return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos)

@@ -38,7 +38,6 @@ from dcpinspect.findings.finding import Finding, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams import state as s
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.histories import Histories
@@ -195,13 +194,13 @@ class Checker:
         found = list(self.look(batch) if alone is None else alone)
         found += self._negotiation.candidates(batch, self._tracker)
         found += self._pairing.candidates(batch)
-        self._refusals.take(batch, self._negotiation.facts, self._tracker.state.connections[:, s.C_PRODUCER])
+        self._refusals.take(batch, self._negotiation.facts, self._tracker.state.connections.producer)
         self._opens.take(batch, self._tracker.conversation.news)
         self._acknowledged.take(batch)
         state = self._tracker.state
-        anomalies = state.rows(s.N_ANOMALIES)
+        anomalies = state.used(state.anomalies)
         if len(anomalies):
-            found += order.anomalies(batch, anomalies, state.rows(s.N_STREAMS), state.rows(s.N_SNAPSHOTS))
+            found += order.anomalies(batch, anomalies, state.known.streams, state.known.snapshots)
         self._collector.add_batch(batch, found)
         said = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
         for index in said[: max(0, MOST_PLACES - len(self._places))].tolist():
@@ -212,7 +211,7 @@ class Checker:
         """Whether anything was said by now that belongs to DCP."""
         state, sessions = self._tracker.state, self._tracker.conversation.sessions
         is_opened = any(session.open_row for session in sessions.values())
-        return is_opened or len(state.rows(s.N_STREAMS)) > 0 or bool((state.connections[:, s.C_PRODUCER] >= 0).any())
+        return is_opened or len(state.known.streams) > 0 or bool((state.connections.producer >= 0).any())
 
     def clients(self, links: list[Link]) -> Mapping[int, str]:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpinspect.findings.context import Context
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.rows import GREATEST
+from dcpinspect.streams.transitions import ENDED
 
 PATIENCE_NS = 2_000_000_000
 FIRST_BAD_END, LAST_BAD_END = 2, 6
@@ -62,21 +63,21 @@ class Clients:
         found: dict[str, list[Turn]] = defaultdict(list)
         streams = self._context.streams
         for (client, _, _), numbers in self._context.of_client.items():
-            times = streams[numbers, s.S_OPENED + s.AT_TIME]
+            times = streams.opened.time[numbers]
             in_order = np.sort(times)  # requests may have been read before what the server had said earlier
             for place, number in enumerate(numbers):
                 row = streams[number]
-                is_rollback = row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0
-                is_ended = row[s.S_STATE] == w.ENDED and FIRST_BAD_END <= row[s.S_REASON] <= LAST_BAD_END and row[s.S_CLOSED_ROW] < 0
+                is_rollback = row.answer == w.A_ROLLBACK and row.request.form > 0
+                is_ended = row.state == ENDED and FIRST_BAD_END <= row.reason <= LAST_BAD_END and row.closed_row < 0
                 if not is_rollback and not is_ended:
                     continue
-                column = s.S_ANSWERED if is_rollback else s.S_FINISHED
-                time_ns = int(row[column + s.AT_TIME])
+                told = row.answered if is_rollback else row.finished
+                time_ns = told.time
                 later = int(np.searchsorted(in_order, time_ns, side="right"))
                 reaction = int(in_order[later]) - time_ns if later < len(numbers) else None
                 if time_ns in times[place + 1 : place + 2]:
                     reaction = 0
-                found[client].append(Turn(number, time_ns, int(row[column + s.AT_ROW]), bool(is_rollback), reaction))
+                found[client].append(Turn(number, time_ns, told.row, bool(is_rollback), reaction))
         for turns in found.values():
             turns.sort(key=lambda turn: (turn.time_ns, turn.row))
         return found
@@ -106,7 +107,7 @@ class Clients:
     def latest_ns(self, client: str) -> int:
         """Time of the latest message on any connection of a client."""
         rows = self._context.tracker.state.connections[self._of_name[client]]
-        return int(rows[:, s.C_TIME : s.C_TIME + 2].max())
+        return int(rows.time.array.max())
 
     def may_be(self, connection: int) -> set[int]:
         """Connections that are the client's of a connection, or may be, as their beginning was not captured."""
@@ -118,11 +119,12 @@ class Clients:
         """By vbucket and stream-id."""
         found: dict[tuple[int, int], list[_Asked]] = defaultdict(list)
         streams, by_number = self._context.streams, self._context.by_number
-        is_denied = np.isin(streams[:, s.S_ANSWER], (w.A_ROLLBACK, w.A_REFUSED))
-        is_finished = streams[:, s.S_FINISHED + s.AT_ROW] > 0
-        until = np.where(is_denied, 0, np.where(is_finished, streams[:, s.S_FINISHED + s.AT_TIME], s.GREATEST))
-        wanted = streams[:, [s.S_VBUCKET, s.S_SID, s.S_OPENED + s.AT_ROW, s.S_OPENED + s.AT_TIME, s.S_CONNECTION]]
-        for (vbucket, sid, row, time_ns, connection), until_ns in zip(wanted.tolist(), until.tolist(), strict=True):
+        is_denied = np.isin(streams.answer, (w.A_ROLLBACK, w.A_REFUSED))
+        is_finished = streams.finished.row > 0
+        until = np.where(is_denied, 0, np.where(is_finished, streams.finished.time, GREATEST))
+        opened = streams.opened
+        columns = (streams.vbucket, streams.sid, opened.row, opened.time, streams.connection, until)
+        for vbucket, sid, row, time_ns, connection, until_ns in zip(*(column.tolist() for column in columns), strict=True):
             link = by_number.get(connection)
             last_ns = min(until_ns, link.closed_ns) if link is not None and link.closed else until_ns
             found[vbucket, sid].append(_Asked(row, time_ns, connection, last_ns))
@@ -133,15 +135,15 @@ class Clients:
         if self._context.vague.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
-        connections = self.may_be(int(row[s.S_CONNECTION]))
-        for one in self._asked[int(row[s.S_VBUCKET]), int(row[s.S_SID])]:
+        connections = self.may_be(int(row.connection))
+        for one in self._asked[int(row.vbucket), int(row.sid)]:
             if one.connection in connections:
                 is_after = one.row > turn.row or one.time_ns > turn.time_ns
                 # it had the vbucket from another node already
-                is_elsewhere = one.connection != row[s.S_CONNECTION] and not turn.is_rollback and one.until_ns > turn.time_ns
+                is_elsewhere = one.connection != row.connection and not turn.is_rollback and one.until_ns > turn.time_ns
                 if is_after or is_elsewhere:
                     return True
-        return self.may_have_said(int(row[s.S_CONNECTION]), turn.time_ns, vbucket=int(row[s.S_VBUCKET]))
+        return self.may_have_said(int(row.connection), turn.time_ns, vbucket=int(row.vbucket))
 
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
         """Whether the client of a connection may have said something of a vbucket, on any of its connections, that nobody can read."""

@@ -17,11 +17,10 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Finding, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.streams import noops as n
-from dcpinspect.streams import state as s
-from dcpinspect.streams import words as w
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
+from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 RULES = (
     Rule(
@@ -64,11 +63,12 @@ def findings(context: Context, found: Iterable[Finding], noops: Noops | None, ex
 def _closed(context: Context, link: Link, faults: Iterable[Finding], noops: Noops | None) -> Iterator[Occurrence]:
     if link.closed not in ("fin", "rst"):
         return
-    streams = context.streams[context.streams[:, s.S_CONNECTION] == link.number]
-    runs = streams[(streams[:, s.S_STATE] >= w.ACCEPTED) & (streams[:, s.S_STATE] <= w.STREAMING)]
+    streams = context.streams[context.streams.connection == link.number]
+    runs = streams[(streams.state >= ACCEPTED) & (streams.state <= STREAMING)]
     if not len(runs):
         return
-    latest = context.place(runs[np.argmax(runs[:, s.S_LATEST + s.AT_ROW])], s.S_LATEST)
+    last = runs[int(np.argmax(runs.latest.row))]
+    latest = context.place(last, last.latest)
     side = "client" if link.closed_by == CLIENT else "server"
     cause = "reset" if link.closed == "rst" else f"by-{side}"
     message = f"{'reset' if link.closed == 'rst' else 'closed'} by the {side} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
@@ -111,5 +111,5 @@ def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, n
 
 def _time_ns(context: Context, place: Place) -> int:
     """The time of a message, which a place behind a loss does not keep."""
-    losses = context.tracker.state.rows(s.N_LOSSES)
-    return place.time_ns or int(losses[losses[:, s.L_AFTER_ROW] == place.row, s.L_AFTER_TIME].max(initial=0))
+    losses = context.tracker.state.known.losses
+    return place.time_ns or int(losses.after_time[losses.after_row == place.row].max(initial=0))

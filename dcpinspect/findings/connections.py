@@ -14,7 +14,6 @@ from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 
@@ -119,8 +118,8 @@ def _known(places: Mapping[int, Place], row: int) -> list[Place]:
 
 def _loss(context: Context, connection: int, direction: int) -> list[Place]:
     """The messages behind the first losses of a direction."""
-    losses = context.tracker.state.rows(s.N_LOSSES)
-    mine = losses[(losses[:, s.L_CONNECTION] == connection) & (losses[:, s.L_DIRECTION] == direction)][:3]
+    losses = context.tracker.state.known.losses
+    mine = losses[(losses.connection == connection) & (losses.direction == direction)][:3]
     return [context.behind(loss) for loss in mine]
 
 

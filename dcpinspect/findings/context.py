@@ -12,12 +12,14 @@ import numpy.typing as npt
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import state as s
+from dcpinspect.streams import rows as r
 from dcpinspect.streams.connections import client_of, flow_of
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs, KnownLog
 from dcpinspect.streams.rollbacks import Rollbacks
+from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
+from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import COLLECTIONS, Tracker, blind_connections, replica_streams
 from dcpinspect.streams.unread_requests import UnreadRequests
@@ -28,12 +30,12 @@ Table = npt.NDArray[np.int64]
 ALL = np.iinfo(np.int64).max
 """A row after all rows, a time after all times."""
 
-_FRAME = (1 << s.FILE_SHIFT) - 1
+_FRAME = (1 << FILE_SHIFT) - 1
 
 
 def plain(biased: int) -> int:
     """A seqno of the tracker's tables as it is."""
-    return int(biased) - s.LEAST
+    return int(biased) - LEAST
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,14 @@ class Context:
     links: Sequence[Link]
 
     @cached_property
-    def streams(self) -> Table:
+    def streams(self) -> Streams:
         """Streams in order of their opening."""
-        return self.tracker.state.rows(s.N_STREAMS)
+        return self.tracker.state.known.streams
 
     @cached_property
-    def snapshots(self) -> Table:
+    def snapshots(self) -> Snapshots:
         """Snapshots in order of their markers."""
-        return self.tracker.state.rows(s.N_SNAPSHOTS)
+        return self.tracker.state.known.snapshots
 
     @cached_property
     def by_number(self) -> Mapping[int, Link]:
@@ -102,63 +104,59 @@ class Context:
         if features is not None:
             return COLLECTIONS in features
         row = self.tracker.state.connections[connection]
-        is_whole = row[s.C_KNOWN] == 1 and not row[s.C_LOSSES] and not row[s.C_LOSSES + 1]
+        is_whole = row.is_known == 1 and not row.losses[0] and not row.losses[1]
         return False if is_whole else None  # no HELLO was sent
 
     def is_filtered(self, stream: int) -> bool | None:
         """Whether a stream was asked for with a filter of collections; None where nobody can know."""
         row = self.streams[stream]
-        if not row[s.S_FORM] or row[s.S_FILTER] == s.CUT_VALUE:
+        if not row.request.form or row.request.filter == CUT_VALUE:
             return None
-        value = self.tracker.conversation.filters[int(row[s.S_FILTER])] if row[s.S_FILTER] >= 0 else None
+        value = self.tracker.conversation.filters[int(row.request.filter)] if row.request.filter >= 0 else None
         return value is not None and ("collections" in value or "scope" in value)
 
     def producer(self, connection: int) -> int:
         """Direction of the producer's messages; that of servers where nothing tells."""
-        direction = int(self.tracker.state.connections[connection, s.C_PRODUCER])
+        direction = int(self.tracker.state.connections.producer[connection])
         return direction if direction >= 0 else 1
 
-    def place(self, row: Table, column: int, *, of_consumer: bool = False) -> Place | None:
-        """The place that a stream or snapshot keeps from ``column`` on; None where there is none."""
-        if int(row[column + s.AT_ROW]) <= 0:
+    def place(self, stream: Stream, at: r.Place, *, of_consumer: bool = False) -> Place | None:
+        """Where a message of a stream was, that the stream keeps; None where there is none."""
+        if at.row <= 0:
             return None
-        connection = int(row[s.S_CONNECTION])
-        producer = self.producer(connection)
-        return place_at(connection, 1 - producer if of_consumer else producer, row, column)
+        producer = self.producer(stream.connection)
+        return place_at(stream.connection, 1 - producer if of_consumer else producer, At.of(at))
 
     def in_order(self, chosen: Mask) -> list[int]:
         """Numbers of the chosen snapshots in the order of their markers."""
         numbers = np.flatnonzero(chosen)
-        by_marker: list[int] = numbers[np.argsort(self.snapshots[numbers, s.N_PLACE + s.AT_ROW], kind="stable")].tolist()
+        by_marker: list[int] = numbers[np.argsort(self.snapshots.place.row[numbers], kind="stable")].tolist()
         return by_marker
 
     def marker(self, snapshot: int) -> Place:
         """Where the marker of a snapshot was."""
         row = self.snapshots[snapshot]
-        connection = int(self.streams[row[s.N_STREAM], s.S_CONNECTION])
-        return place_at(connection, self.producer(connection), row, s.N_PLACE)
+        return self.at(row.stream, At.of(row.place))
 
-    def at(self, stream: int, row: Table, column: int) -> Place:
-        """The place of a message of a stream's producer that any table keeps from ``column`` on."""
-        connection = int(self.streams[stream, s.S_CONNECTION])
-        return place_at(connection, self.producer(connection), row, column)
+    def at(self, stream: int, at: At) -> Place:
+        """Where a message of a stream's producer was."""
+        return self.said(int(self.streams.connection[stream]), at)
 
     def request(self, stream: int) -> Place | None:
         """Where the request of a stream was; None where the capture does not have it."""
         row = self.streams[stream]
-        return self.place(row, s.S_OPENED, of_consumer=True) if row[s.S_FORM] else None
+        return self.place(row, row.opened, of_consumer=True) if row.request.form else None
 
     def answer(self, stream: int) -> Place | None:
         """Where the answer to that request was."""
-        return self.place(self.streams[stream], s.S_ANSWERED)
+        row = self.streams[stream]
+        return self.place(row, row.answered)
 
-    def behind(self, loss: Table) -> Place:
+    def behind(self, loss: Loss) -> Place:
         """The first message behind a loss; its time is not kept."""
-        connection, direction = int(loss[s.L_CONNECTION]), int(loss[s.L_DIRECTION])
-        frame = int(loss[s.L_AFTER_FRAME])
-        return Place(
-            int(loss[s.L_AFTER_ROW]), connection, DIRECTIONS[direction], int(loss[s.L_END]), frame >> s.FILE_SHIFT, frame & _FRAME, 0
-        )
+        connection, direction = int(loss.connection), int(loss.direction)
+        frame = int(loss.after_frame)
+        return Place(int(loss.after_row), connection, DIRECTIONS[direction], int(loss.end), frame >> FILE_SHIFT, frame & _FRAME, 0)
 
     @cached_property
     def of_client(self) -> Mapping[tuple[str, int, int], list[int]]:
@@ -167,9 +165,9 @@ class Context:
         A stream whose stream-id nobody knows is alone.
         """
         found: dict[tuple[str, int, int], list[int]] = {}
-        keys = self.streams[:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]].tolist()
-        for number in np.argsort(self.streams[:, s.S_OPENED + s.AT_TIME], kind="stable").tolist():
-            connection, vbucket, sid = keys[number]
+        for number in np.argsort(self.streams.opened.time, kind="stable").tolist():
+            stream = self.streams[number]
+            connection, vbucket, sid = stream.connection, stream.vbucket, stream.sid
             if connection in self.clients:
                 found.setdefault((self.clients[connection], vbucket, sid if not self.vague.streams[number] else -2 - number), []).append(
                     number
@@ -201,16 +199,16 @@ class Context:
         """Where a failover log was told."""
         return self.said(log.connection, log.at)
 
-    def said(self, connection: int, at: Sequence[int], *, of_consumer: bool = False) -> Place:
-        """Where a producer said something, or its consumer; ``at`` begins with the place."""
+    def said(self, connection: int, at: At, *, of_consumer: bool = False) -> Place:
+        """Where a producer said something, or its consumer."""
         producer = self.producer(connection)
-        return place_at(connection, 1 - producer if of_consumer else producer, at, 0)
+        return place_at(connection, 1 - producer if of_consumer else producer, at)
 
     @cached_property
     def replicas(self) -> frozenset[tuple[int, int | None]]:
         """Connection and vbucket of streams whose server is known to have the vbucket as a replica."""
         found = replica_streams(self.streams, self.tracker.state.connections, self.tracker.conversation.sessions, self.by_number)
-        return frozenset((int(connection), int(vbucket)) for connection, vbucket in self.streams[found][:, [s.S_CONNECTION, s.S_VBUCKET]])
+        return frozenset(zip(self.streams.connection[found].tolist(), self.streams.vbucket[found].tolist(), strict=True))
 
     @cached_property
     def blind(self) -> frozenset[int]:
@@ -223,21 +221,21 @@ class Context:
         if begun is not None:
             return int(begun[0])
         if link.lost_at_end[direction] is not None:
-            return int(self.tracker.state.connections[link.number, s.C_TIME + direction])
+            return int(self.tracker.state.connections.time[direction][link.number])
         return ALL
 
     @cached_property
     def _losses(self) -> Mapping[tuple[int, int], tuple[Table, Table]]:
         """By connection and direction: when each loss began at the earliest, in order, and when it and those before were over."""
-        losses = self.tracker.state.rows(s.N_LOSSES)
+        losses = self.tracker.state.known.losses
         if not len(losses):
             return {}
-        owner = 2 * losses[:, s.L_CONNECTION] + losses[:, s.L_DIRECTION]
+        owner = 2 * losses.connection + losses.direction
         order = np.argsort(owner, kind="stable")
         different, starts = np.unique(owner[order], return_index=True)
         found = {}
-        for number, mine in zip(different.tolist(), np.split(losses[order], starts[1:]), strict=True):
-            found[number >> 1, number & 1] = mine[:, s.L_BEFORE_TIME], np.maximum.accumulate(mine[:, s.L_AFTER_TIME])
+        for number, mine in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
+            found[number >> 1, number & 1] = losses.before_time[mine], np.maximum.accumulate(losses.after_time[mine])
         return found
 
     def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
@@ -245,7 +243,7 @@ class Context:
         link = self.by_number[connection]
         if not link.has_handshake and link.first_ns > since_ns:
             return True
-        spoke_ns = int(self.tracker.state.connections[connection, s.C_TIME + direction])
+        spoke_ns = int(self.tracker.state.connections.time[direction][connection])
         if link.lost_at_end[direction] is not None and (until_ns is None or spoke_ns < until_ns):
             return True
         begun, over = self._losses.get((connection, direction), (None, None))
@@ -256,13 +254,12 @@ class Context:
 
     def patience_ns(self, stream: int) -> int:
         """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""
-        return max(2_000_000_000, 10 * int(self.streams[stream, s.S_PATIENCE]))
+        return max(2_000_000_000, 10 * int(self.streams.patience[stream]))
 
 
-def place_at(connection: int, direction: int, row: Table | Sequence[int], column: int) -> Place:
-    """The place that any row keeps from ``column`` on, of a message in a direction of a connection."""
-    number, offset, frame, time_ns = map(int, row[column : column + s.PLACE])
-    return Place(number, connection, DIRECTIONS[direction], offset, frame >> s.FILE_SHIFT, frame & _FRAME, time_ns)
+def place_at(connection: int, direction: int, at: At) -> Place:
+    """The place of a message in a direction of a connection."""
+    return Place(at.row, connection, DIRECTIONS[direction], at.stream_offset, at.frame >> FILE_SHIFT, at.frame & _FRAME, at.time_ns)
 
 
 def occurrence(
@@ -281,14 +278,14 @@ def occurrence(
 ) -> Occurrence:
     """Something about a stream; ``places``: those that are known, the offender first."""
     row = context.streams[number]
-    sid = int(row[s.S_SID])
+    sid = int(row.sid)
     return Occurrence(
         rule,
         severity,
         message,
-        int(row[s.S_CONNECTION]),
+        int(row.connection),
         tuple(dict.fromkeys(place for place in places if place is not None)),
-        int(row[s.S_VBUCKET]),
+        int(row.vbucket),
         sid if sid >= 0 else None,
         cause,
         next_,

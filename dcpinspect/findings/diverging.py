@@ -11,6 +11,7 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.events import T_CAS, T_OPCODE, T_PLACE, T_ROW, T_SEQNO, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction, Histories
+from dcpinspect.streams.server_reports import At
 
 RULES = (
     Rule(
@@ -62,7 +63,7 @@ def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, 
         "diverging-history",
         "error",
         message,
-        [context.at(stream, event, T_PLACE) for stream, event in both],
+        [context.at(stream, At(*event[T_PLACE : T_PLACE + 4].tolist())) for stream, event in both],
         cause=found.cause,
         seqnos=(plain(mine[T_SEQNO]),),
         shared="another change than another stream has of the same seqno and branch",

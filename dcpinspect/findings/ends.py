@@ -11,9 +11,10 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.flags import TO_AN_END
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import GREATEST, LEAST
+from dcpinspect.streams.transitions import ACCEPTED, COMPLETE, COMPLETE_ADVANCED, ENDED, STREAMING
 
 RULES = (
     Rule(
@@ -44,9 +45,9 @@ def findings(context: Context) -> Iterator[Occurrence]:
     finite: dict[int, list[int]] = defaultdict(list)
     for number in range(len(streams)):
         row = streams[number]
-        is_finite = s.LEAST < row[s.S_END] < s.GREATEST and not int(row[s.S_FLAGS]) & TO_AN_END
-        if row[s.S_FORM] and row[s.S_ANSWER] == w.A_ACCEPTED and is_finite:
-            finite[int(row[s.S_CONNECTION])].append(number)
+        is_finite = LEAST < row.request.end < GREATEST and not int(row.request.flags) & TO_AN_END
+        if row.request.form and row.answer == w.A_ACCEPTED and is_finite:
+            finite[int(row.connection)].append(number)
     for connection, numbers in finite.items():
         link = context.by_number.get(connection)
         if link is not None:
@@ -56,21 +57,21 @@ def findings(context: Context) -> Iterator[Occurrence]:
 
 def _is_reached(context: Context, number: int) -> bool:
     row = context.streams[number]
-    return bool(row[s.S_HAS_POSITION] and row[s.S_POSITION] >= row[s.S_END])
+    return bool(row.has_position and row.position >= row.request.end)
 
 
 def _runs_whole(context: Context, number: int) -> bool:
     """Whether a stream is open, and nothing that could have ended it is missing of either direction."""
     row = context.streams[number]
-    connection = int(row[s.S_CONNECTION])
+    connection = int(row.connection)
     of, link = context.tracker.state.connections[connection], context.by_number[connection]
     producer = context.producer(connection)
-    if not w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING or of[s.C_LOSSES + producer] != row[s.S_LOSSES]:
+    if not ACCEPTED <= row.state <= STREAMING or of.losses[producer] != row.losses:
         return False
-    if link.lost_at_end != (None, None) or of[s.C_CLOSED_TIME] >= row[s.S_OPENED + s.AT_TIME]:
+    if link.lost_at_end != (None, None) or of.closed_time >= row.opened.time:
         return False
-    last = int(of[s.C_LAST_LOSS + 1 - producer])
-    return last < 0 or int(context.tracker.state.rows(s.N_LOSSES)[last, s.L_AFTER_ROW]) < int(row[s.S_OPENED + s.AT_ROW])
+    last = int(of.last_loss[1 - producer])
+    return last < 0 or int(context.tracker.state.known.losses.after_row[last]) < int(row.opened.row)
 
 
 def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:
@@ -78,27 +79,27 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
     if context.is_starved(link.number):
         return
     done = [
-        (int(streams[one, s.S_FINISHED + s.AT_TIME]), int(streams[one, s.S_FINISHED + s.AT_TIME] - streams[one, s.S_AT + s.AT_TIME]))
+        (int(streams.finished.time[one]), int(streams.finished.time[one] - streams.at.time[one]))
         for one in numbers
-        if streams[one, s.S_STATE] == w.ENDED and streams[one, s.S_REASON] == 0 and _is_reached(context, one)
+        if streams.state[one] == ENDED and streams.reason[one] == 0 and _is_reached(context, one)
     ]
     for number in numbers:
         row = streams[number]
-        snapshot = int(row[s.S_SNAPSHOT])
-        is_complete = snapshot >= 0 and context.snapshots[snapshot, s.N_STATE] in (w.COMPLETE, w.COMPLETE_ADVANCED)
+        snapshot = int(row.snapshot)
+        is_complete = snapshot >= 0 and context.snapshots.state[snapshot] in (COMPLETE, COMPLETE_ADVANCED)
         if not _is_reached(context, number) or not is_complete or not _runs_whole(context, number):
             continue
-        since = int(row[s.S_AT + s.AT_TIME])
+        since = int(row.at.time)
         patience = max(PATIENCE_NS, 10 * max((took for when, took in done if when < since), default=0))
         until = link.closed_ns if link.closed else link.last_ns
-        allowed = int(context.tracker.state.connections[link.number, s.C_SLOWEST])  # the end may have been under way
+        allowed = int(context.tracker.state.connections.slowest[link.number])  # the end may have been under way
         by_server = link.closed_by == context.producer(link.number)
         if until - since <= patience and not (link.closed and (by_server or until - since > allowed > 0)):
             continue
-        end = plain(row[s.S_END])
+        end = plain(row.request.end)
         closed = f", closed by the {'server' if by_server else 'client'}" if link.closed and until - since <= patience else ""
         message = f"requested end {end} reached, no stream end for {duration((until - since) / 1e9)}{closed}"
-        places = (context.place(row, s.S_AT), context.request(number))
+        places = (context.place(row, row.at), context.request(number))
         shared = "requested end reached, no stream end"
         yield occurrence(context, number, "stream-end-missing", "warning", message, places, seqnos=(end,), shared=shared)
 
@@ -111,8 +112,8 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
     if not left:
         return
     streams = context.streams
-    latest = sorted(left, key=lambda number: -int(streams[number, s.S_LATEST + s.AT_ROW]))
-    shown = [context.place(streams[number], s.S_LATEST) for number in latest[:SHOWN]]
+    latest = sorted(left, key=lambda number: -int(streams.latest.row[number]))
+    shown = [context.place(streams[number], streams[number].latest) for number in latest[:SHOWN]]
     shown += [context.request(number) for number in latest[:SHOWN]]
     yield Occurrence(
         "closed-before-stream-end",
@@ -120,6 +121,6 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
         f"client closed with {len(left)} of {len(numbers)} finite streams unfinished",
         link.number,
         tuple(dict.fromkeys(place for place in shown if place is not None)),
-        vbuckets=tuple(sorted({int(streams[number, s.S_VBUCKET]) for number in left})),
+        vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left})),
         last_time_ns=link.closed_ns,
     )

@@ -10,11 +10,12 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import flow as f
-from dcpinspect.streams import state as s
-from dcpinspect.streams import words as w
 from dcpinspect.streams.flow import FlowControl, Watched
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.places import AT_TIME, PLACE
+from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
+from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 
 LONG_NS = 5_000_000_000
 """A window that was full for so long is worth a warning."""
@@ -156,7 +157,7 @@ def _next(context: Context, link: Link, cause: str | None) -> str | None:
 
 def _is_known(context: Context, link: Link, watched: Watched) -> bool:
     """Whether the balance is known at the end of what was read."""
-    is_based = context.tracker.state.connections[link.number, s.C_IS_BASED]
+    is_based = context.tracker.state.connections.is_based[link.number]
     return bool(watched.view[f.V_IS_ON] and is_based) and link.lost_at_end == (None, None)
 
 
@@ -165,8 +166,8 @@ def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
     view = watched.view
     if not _is_known(context, link, watched) or view[f.V_BALANCE] < view[f.V_WINDOW]:
         return False
-    streams = context.streams[context.streams[:, s.S_CONNECTION] == link.number]
-    return bool(((streams[:, s.S_STATE] >= w.ACCEPTED) & (streams[:, s.S_STATE] <= w.STREAMING)).any())
+    streams = context.streams[context.streams.connection == link.number]
+    return bool(((streams.state >= ACCEPTED) & (streams.state <= STREAMING)).any())
 
 
 def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
@@ -192,10 +193,10 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
         message += f"; of the {asked:,} that were asked for, servers before 7.6 keep the lower 32 bits"
     places = []
     for event in events:
-        full = context.said(link.number, event[f.T_FULL :])
-        ack = context.said(link.number, event[f.T_ACK :], of_consumer=True)
+        full = context.said(link.number, At(*event[f.T_FULL :][:4]))
+        ack = context.said(link.number, At(*event[f.T_ACK :][:4]), of_consumer=True)
         places.append([full, ack] if ack.row else [full])
-    until = max(event[f.T_FULL + s.AT_TIME] + event[f.T_TIME] for event in events)
+    until = max(event[f.T_FULL + AT_TIME] + event[f.T_TIME] for event in events)
     severity: Severity = "warning" if longest >= LONG_NS else "note"
     closes = link.number if is_given_up else None
     yield from _of("flow-control-stall", severity, message, places, count, until_ns=until, closes=closes)
@@ -209,14 +210,14 @@ def _last_stall(context: Context, link: Link, watched: Watched) -> list[int] | N
     time_ns = int(until - view[f.V_EVENT_TIME])
     if time_ns < f.SHORTEST_NS:
         return None
-    ago = int(until - view[f.V_ACK + s.AT_TIME]) if view[f.V_ACKS] else -1
+    ago = int(until - view[f.V_ACK + AT_TIME]) if view[f.V_ACKS] else -1
     head = [f.STALL, time_ns, int(view[f.V_BALANCE]), int(view[f.V_WINDOW]), ago]
-    return [*head, *view[f.V_FULL : f.V_FULL + s.PLACE].tolist(), *view[f.V_ACK : f.V_ACK + s.PLACE].tolist()]
+    return [*head, *view[f.V_FULL : f.V_FULL + PLACE].tolist(), *view[f.V_ACK : f.V_ACK + PLACE].tolist()]
 
 
 def _under(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
     view, fit = watched.view, watched.fit
-    places = [context.said(link.number, view[at : at + s.PLACE].tolist(), of_consumer=True) for at in (f.V_MISSED, f.V_ACK)]
+    places = [context.said(link.number, At(*view[at : at + PLACE].tolist()[:4]), of_consumer=True) for at in (f.V_MISSED, f.V_ACK)]
     if 0 < fit < f.OVER.start:
         missing, affected = watched.ways[fit, [f.W_LESS, f.W_AFFECTED]].tolist()
         message = f"under-acknowledged by {missing:,} bytes: {affected:,} x {_WHAT[f.WAYS[fit]]}"
@@ -238,7 +239,9 @@ def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> 
     if not view[f.V_OVER_COUNT]:
         return
     cause = f.WAYS[watched.fit] if watched.fit in f.OVER else None
-    places = [context.said(link.number, view[at : at + s.PLACE].tolist(), of_consumer=True) for at in (f.V_OVER_FIRST, f.V_OVER_LAST)]
+    places = [
+        context.said(link.number, At(*view[at : at + PLACE].tolist()[:4]), of_consumer=True) for at in (f.V_OVER_FIRST, f.V_OVER_LAST)
+    ]
     message = f"acknowledged {view[f.V_OVER_ACKED]:,} bytes, sent {view[f.V_OVER_COUNTED]:,}"
     next_ = _next(context, link, cause)
     yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], int(view[f.V_OVER_COUNT]), cause, next_=next_)
@@ -249,14 +252,14 @@ def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool)
     if _asked_above(context, link.number) is not None:
         return  # this server keeps more of it than others
     events, count = [*watched.overruns.told], watched.overruns.count
-    is_late = context.until_ns(link) > view[f.V_OVERRUN_AT + s.AT_TIME] + view[f.V_TOLERANCE]
+    is_late = context.until_ns(link) > view[f.V_OVERRUN_AT + AT_TIME] + view[f.V_TOLERANCE]
     if is_whole and view[f.V_OVERRUN] and is_late and _is_known(context, link, watched):
         head = [f.OVERRUN, 0, int(view[f.V_OVERRUN_PEAK]), int(view[f.V_WINDOW]), 0]
-        events.append([*head, *view[f.V_OVERRUN_AT : f.V_OVERRUN_AT + s.PLACE].tolist(), *view[f.V_ACK : f.V_ACK + s.PLACE].tolist()])
+        events.append([*head, *view[f.V_OVERRUN_AT : f.V_OVERRUN_AT + PLACE].tolist(), *view[f.V_ACK : f.V_ACK + PLACE].tolist()])
         count += 1
     if not events:
         return
     events.sort(key=lambda event: event[f.T_B] - event[f.T_A])
     message = f"{events[0][f.T_A] - events[0][f.T_B]:,} bytes past the window of {events[0][f.T_B]:,}"
-    places = [[context.said(link.number, event[f.T_FULL :])] for event in events]
+    places = [[context.said(link.number, At(*event[f.T_FULL :][:4]))] for event in events]
     yield from _of("flow-control-overrun", "warning", message, places, count)

@@ -11,9 +11,10 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import state as s
 from dcpinspect.streams.events import T_PLACE, T_SEQNO, key_text
-from dcpinspect.streams.gaps import Gaps, Table
+from dcpinspect.streams.gaps import ExplainedGaps
+from dcpinspect.streams.rows import Gap, Gaps
+from dcpinspect.streams.server_reports import At
 
 RULES = (
     Rule(
@@ -46,7 +47,7 @@ RULES = (
 )
 
 
-def findings(context: Context, gaps: Gaps, *, with_keys: bool = True) -> Iterator[Occurrence]:
+def findings(context: Context, gaps: ExplainedGaps, *, with_keys: bool = True) -> Iterator[Occurrence]:
     """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others.
 
     ``with_keys``: documents are named.
@@ -58,33 +59,33 @@ def findings(context: Context, gaps: Gaps, *, with_keys: bool = True) -> Iterato
         seqno = plain(one.event[T_SEQNO])
         what = f"{key_text(one.event)} " if with_keys else ""
         message = f"{what}seqno {seqno} was sent to {elsewhere(context, one.stream, one.other)}, not here"
-        here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, one.gap, s.G_BEFORE_AT)
-        there = context.at(one.other, one.event, T_PLACE)
+        here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends))
+        there = context.at(one.other, At(*one.event[T_PLACE : T_PLACE + 4].tolist()))
         yield occurrence(context, one.stream, "item-missing", "error", message, (here, there), seqnos=(seqno,))
 
 
-def _bulk(context: Context, gaps: Table, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
+def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Callable[[int, int], str]) -> Iterator[Occurrence]:
     """Of each vbucket, stream-id and connection: the first gaps and the last one, which counts for those between."""
-    stream = gaps[:, s.G_STREAM]
-    keys = [context.streams[stream, column] for column in (s.S_CONNECTION, s.S_VBUCKET, s.S_SID)]
+    stream = gaps.stream
+    keys = [column[stream] for column in (context.streams.connection, context.streams.vbucket, context.streams.sid)]
     order = np.lexsort((np.arange(len(gaps)), *keys))
     changes = np.any([np.diff(key[order]) != 0 for key in keys], axis=0)
     for numbers in np.split(order, np.flatnonzero(changes) + 1) if len(gaps) else ():
         shown = numbers if len(numbers) <= SHOWN else [*numbers[:SHOWN], numbers[-1]]
         for place, number in enumerate(shown):
             gap = gaps[number]
-            after, before = plain(gap[s.G_AFTER]), plain(gap[s.G_BEFORE])
-            places = (context.at(int(gap[s.G_STREAM]), gap, column) for column in (s.G_BEFORE_AT, s.G_AFTER_AT))
+            after, before = plain(gap.after), plain(gap.before)
+            places = (context.at(gap.stream, At.of(place)) for place in (gap.ends, gap.begins))
             count = len(numbers) - SHOWN if place == SHOWN else 1
             yield _occurrence(context, rule, severity, words(after, before), gap, *places, seqnos=(after, before), count=count)
 
 
 def _occurrence(
-    context: Context, rule: str, severity: Severity, message: str, gap: Table, *places: Place, seqnos: tuple[int, ...], count: int = 1
+    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *places: Place, seqnos: tuple[int, ...], count: int = 1
 ) -> Occurrence:
-    stream = context.streams[gap[s.G_STREAM]]
-    connection, vbucket, sid = (int(number) for number in stream[[s.S_CONNECTION, s.S_VBUCKET, s.S_SID]])
-    return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos, count=count)
+    stream = context.streams[gap.stream]
+    sid = stream.sid if stream.sid >= 0 else None
+    return Occurrence(rule, severity, message, stream.connection, places, stream.vbucket, sid, seqnos=seqnos, count=count)
 
 
 def _seqnos(after: int, before: int) -> str:
@@ -103,6 +104,6 @@ def _without_cause(after: int, before: int) -> str:
 def elsewhere(context: Context, stream: int, other: int) -> str:
     """The stream that something was sent on, for who looks at another one."""
     mine, theirs = context.streams[stream], context.streams[other]
-    if mine[s.S_CONNECTION] != theirs[s.S_CONNECTION]:
-        return f"connection {theirs[s.S_CONNECTION]}"
-    return f"stream-id {theirs[s.S_SID]}" if mine[s.S_SID] != theirs[s.S_SID] else f"stream #{theirs[s.S_ORDINAL]}"
+    if mine.connection != theirs.connection:
+        return f"connection {theirs.connection}"
+    return f"stream-id {theirs.sid}" if mine.sid != theirs.sid else f"stream #{theirs.ordinal}"

@@ -13,9 +13,10 @@ from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.logs import KnownLog, told_at
+from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
+from dcpinspect.streams.transitions import ENDED
 
 _MASK = 2**64 - 1
 _END_ROLLBACK = 6
@@ -87,7 +88,7 @@ def findings(context: Context) -> Iterator[Occurrence]:
             if not _is_rollback(context, number):
                 continue
             before = numbers[place - 1] if place else -1
-            wrong = _wrong_entry(context, clients, number, before, sent[client, int(context.streams[number, s.S_VBUCKET])])
+            wrong = _wrong_entry(context, clients, number, before, sent[client, int(context.streams.vbucket[number])])
             if wrong is not None:
                 yield wrong
             elif number not in explained:
@@ -109,12 +110,12 @@ def loops(context: Context) -> Iterator[Sequence[int]]:
 
 def _is_rollback(context: Context, number: int) -> bool:
     row = context.streams[number]
-    return bool(row[s.S_ANSWER] == w.A_ROLLBACK and row[s.S_FORM] > 0 and row[s.S_ROLLBACK] != s.UNREAD_SEQNO)
+    return bool(row.answer == w.A_ROLLBACK and row.request.form > 0 and row.rollback != UNREAD_SEQNO)
 
 
 def _ended_for_rollback(context: Context, number: int) -> bool:
     row = context.streams[number]
-    return bool(row[s.S_STATE] == w.ENDED and row[s.S_REASON] == _END_ROLLBACK and row[s.S_FORM] > 0)
+    return bool(row.state == ENDED and row.reason == _END_ROLLBACK and row.request.form > 0)
 
 
 def _sent(context: Context) -> dict[tuple[str, int], list[KnownLog]]:
@@ -131,11 +132,11 @@ def _sent(context: Context) -> dict[tuple[str, int], list[KnownLog]]:
 def _wrong_entry(context: Context, clients: Clients, number: int, previous: int, sent: Sequence[KnownLog]) -> Occurrence | None:
     """``previous``: the client's stream before, -1 for none."""
     row = context.streams[number]
-    uuid, start = int(row[s.S_UUID]) & _MASK, plain(row[s.S_START])
-    if not uuid or previous < 0 or not _is_rollback(context, previous) or row[s.S_START] > context.streams[previous, s.S_ROLLBACK]:
+    uuid, start = int(row.request.uuid) & _MASK, plain(row.request.start)
+    if not uuid or previous < 0 or not _is_rollback(context, previous) or row.request.start > context.streams.rollback[previous]:
         return None
-    bucket = context.logs.origins[int(row[s.S_CONNECTION])][1]
-    asked = int(row[s.S_OPENED + s.AT_TIME]), int(row[s.S_OPENED + s.AT_ROW])
+    bucket = context.logs.origins[int(row.connection)][1]
+    asked = int(row.opened.time), int(row.opened.row)
     place = bisect_left(sent, asked, key=told_at)
     log = next((sent[one] for one in range(place - 1, -1, -1) if context.logs.origins[sent[one].connection][1] == bucket), None)
     right = log.newest_below(start) if log is not None else None
@@ -143,7 +144,7 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int,
         return None
     told_ns = log.at.time_ns
     is_heard = clients.may_have_heard(log.connection, told_ns, asked[0])
-    if is_heard or clients.may_have_said(log.connection, told_ns, asked[0], vbucket=int(row[s.S_VBUCKET])):
+    if is_heard or clients.may_have_said(log.connection, told_ns, asked[0], vbucket=int(row.vbucket)):
         return None  # another log, or the request that says whose log one is
     message = f"used uuid 0x{uuid:016x}; the log of row {log.at.row} gives 0x{right:016x} for {start}"
     return occurrence(
@@ -164,10 +165,10 @@ def _unknown_uuid(context: Context, number: int, branches: Collection[tuple[int,
     """``branches``: (vbucket, uuid) of all failover logs, also those of other servers."""
     row = context.streams[number]
     logs = context.logs.of(number)
-    uuid = int(row[s.S_UUID]) & _MASK
+    uuid = int(row.request.uuid) & _MASK
     if not all(log.entries for log in logs):
         return
-    if plain(row[s.S_ROLLBACK]) or not uuid or not logs or (int(row[s.S_VBUCKET]), uuid) in branches:
+    if plain(row.rollback) or not uuid or not logs or (int(row.vbucket), uuid) in branches:
         return
     log = context.logs.nearest(number) or logs[-1]
     entries = ", ".join(f"0x{own:016x} from {seqno}" for own, seqno in log.entries[:SHOWN])
@@ -180,25 +181,25 @@ def _unknown_uuid(context: Context, number: int, branches: Collection[tuple[int,
 def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:
     """What is found, and the requests that it is about."""
     streams = context.streams
-    goes_on = (streams[:, s.S_FORM] > 0) & (streams[:, s.S_UUID] != 0) & (streams[:, s.S_START] > s.LEAST)
+    goes_on = (streams.request.form > 0) & (streams.request.uuid != 0) & (streams.request.start > LEAST)
     of: dict[int, list[int]] = defaultdict(list)
     for number in np.flatnonzero(goes_on).tolist():
-        of[int(streams[number, s.S_CONNECTION])].append(number)
+        of[int(streams.connection[number])].append(number)
     for connection, numbers in of.items():
-        answers = streams[numbers, s.S_ANSWER]
+        answers = streams.answer[numbers]
         rolled = [number for number in numbers if _is_rollback(context, number)]
-        vbuckets = sorted({int(streams[number, s.S_VBUCKET]) for number in rolled})
+        vbuckets = sorted({int(streams.vbucket[number]) for number in rolled})
         if connection not in context.clients or len(vbuckets) < 2 or (answers == w.A_ACCEPTED).any():
             continue
-        if any(plain(streams[number, s.S_ROLLBACK]) for number in rolled):
+        if any(plain(streams.rollback[number]) for number in rolled):
             continue
         later = {number: context.logs.after(number) for number in rolled}
         known = [number for number in rolled if later[number]]
         if not all(log.entries for number in known for log in later[number]):
             continue
-        if not known or any(log.has(int(streams[number, s.S_UUID]) & _MASK) for number in known for log in later[number]):
+        if not known or any(log.has(int(streams.request.uuid[number]) & _MASK) for number in known for log in later[number]):
             continue
-        times = [int(streams[number, s.S_ANSWERED + s.AT_TIME]) for number in rolled]
+        times = [int(streams.answered.time[number]) for number in rolled]
         message = f"{len(vbuckets)} vbuckets rolled back to 0 in {duration((max(times) - min(times)) / 1e9)}: no uuid in common"
         shown = [place for number in rolled[:SHOWN] for place in (context.request(number), context.answer(number))]
         shown.append(context.log_place(later[known[0]][0]))
@@ -236,19 +237,24 @@ def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterat
 
 def _is_again(context: Context, in_order: InOrder, before: int, number: int) -> bool:
     """Whether a rollback may be another round of the one before: no lower, and equal where a stream was accepted in between."""
-    old, new = (int(context.streams[one, s.S_ROLLBACK]) for one in (before, number))
+    old, new = (int(context.streams.rollback[one]) for one in (before, number))
     is_no_lower = new == old or (new > old and not _was_accepted(context, in_order, before, number))
     return is_no_lower and not _is_other_history(context, before, number)
 
 
 def _was_accepted(context: Context, in_order: InOrder, before: int, number: int) -> bool:
-    return any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in in_order.between(before, number))
+    return any(context.streams.answer[one] == w.A_ACCEPTED for one in in_order.between(before, number))
 
 
 def _is_other_history(context: Context, before: int, number: int) -> bool:
     """Whether the server's newest branch was another one by then."""
     old, new = context.logs.nearest(before), context.logs.nearest(number)
     return old is not None and new is not None and old.entries[:1] != new.entries[:1]
+
+
+def _asked(stream: Stream) -> tuple[int, ...]:
+    request = stream.request
+    return request.start, request.uuid, request.snapshot_start, request.snapshot_end, request.flags
 
 
 def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool:
@@ -258,9 +264,8 @@ def _is_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool
         return False
     streams = context.streams
     first, second = (streams[number] for number in rounds)
-    asked = [s.S_START, s.S_UUID, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END, s.S_FLAGS]
-    is_same = bool((first[asked] == second[asked]).all())
-    return bool(first[s.S_ROLLBACK] == second[s.S_ROLLBACK]) and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
+    is_same = _asked(first) == _asked(second)
+    return bool(first.rollback == second.rollback) and (is_same or _was_accepted(context, in_order, rounds[0], rounds[1]))
 
 
 def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occurrence:
@@ -268,7 +273,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     found = context.rollbacks.of(last)
     is_wrong = found.resume_uuid is not None and found.asked.start <= found.to and found.asked.uuid != found.resume_uuid
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
-    times = [int(context.streams[number, s.S_ANSWERED + s.AT_TIME]) for number in rounds]
+    times = [int(context.streams.answered.time[number]) for number in rounds]
     again = _sent_again(context, in_order, rounds)
     message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:2]]
@@ -291,16 +296,16 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
     streams = context.streams
     rounds = list(ended[:1])
     for number in [*ended[1:], None]:
-        if number is not None and streams[number, s.S_START] <= streams[rounds[-1], s.S_START]:
+        if number is not None and streams.request.start[number] <= streams.request.start[rounds[-1]]:
             rounds.append(number)
             continue
         if len(rounds) > 1:
-            times = [int(streams[one, s.S_FINISHED + s.AT_TIME]) for one in rounds]
+            times = [int(streams.finished.time[one]) for one in rounds]
             again = _sent_again(context, in_order, rounds)
             spent = duration((times[-1] - times[0]) / 1e9)
             message = f"ended for a rollback {len(rounds)} times in {spent}, {again:,} items sent again"
-            told = [context.place(streams[one], s.S_FINISHED) for one in (rounds[-1], *rounds[:2])]
-            is_bare = context.has_collections(int(streams[rounds[-1], s.S_CONNECTION])) is False
+            told = [context.place(streams[one], streams[one].finished) for one in (rounds[-1], *rounds[:2])]
+            is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
             advice = _ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
             yield occurrence(
@@ -312,12 +317,12 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
 def _sent_again(context: Context, in_order: InOrder, rounds: Sequence[int]) -> int:
     """Items that streams since the first round delivered although the client had been sent items that far before."""
     streams = context.streams
-    high, most, again = s.LEAST, 0, 0
+    high, most, again = LEAST, 0, 0
     for place, number in enumerate(in_order.numbers):
         row = streams[number]
-        if not row[s.S_SEEN]:
+        if not row.seen:
             continue
-        if place > in_order.places[rounds[0]] and high > row[s.S_START]:
-            again += min(int(row[s.S_ITEMS]), int(high) - int(row[s.S_START]), most)
-        high, most = max(high, int(row[s.S_LAST])), max(most, int(row[s.S_ITEMS]))
+        if place > in_order.places[rounds[0]] and high > row.request.start:
+            again += min(int(row.items), int(high) - int(row.request.start), most)
+        high, most = max(high, int(row.last)), max(most, int(row.items))
     return again

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.rows import LEAST, Stream
 from dcpinspect.streams.tracker import Tables
 
 RULES = (
@@ -52,10 +52,10 @@ def findings(context: Context, tables: Tables) -> Iterator[Occurrence]:
     snapshots = context.snapshots
     is_incomplete = np.zeros(len(snapshots), dtype=np.bool_)
     is_incomplete[tables.snapshots.rows_with("state", "incomplete")] = True
-    has_range = (snapshots[:, s.N_LAYOUT] != s.UPR_LAYOUT) & (snapshots[:, s.N_LAYOUT] != s.OSO_LAYOUT)
-    is_first = (snapshots[:, s.N_POSITION] == w.FIRST) & has_range
+    has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
+    is_first = (snapshots.position == w.FIRST) & has_range
     for number in context.in_order(is_first | is_incomplete):
-        stream = int(snapshots[number, s.N_STREAM])
+        stream = int(snapshots.stream[number])
         if is_first[number]:
             yield from _first(context, number, stream)
         if is_incomplete[number] and not _is_all(context.streams[stream]):
@@ -78,9 +78,9 @@ def _of(
 
 def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     asked, row = context.streams[stream], context.snapshots[number]
-    if asked[s.S_FORM] != 1 or int(asked[s.S_FLAGS]) & FROM_LATEST:
+    if asked.request.form != 1 or int(asked.request.flags) & FROM_LATEST:
         return
-    start, low, high = plain(row[s.N_START]), plain(asked[s.S_SNAPSHOT_START]), plain(asked[s.S_START])
+    start, low, high = plain(row.start), plain(asked.request.snapshot_start), plain(asked.request.start)
     if start in (low, high):
         return
     expected = f"{high}" if low == high else f"{low} or {high}"
@@ -89,21 +89,21 @@ def _first(context: Context, number: int, stream: int) -> Iterator[Occurrence]:
     yield _of(context, stream, "first-marker-start", "note" if start > high else "warning", message, *places, seqnos=(start, low, high))
 
 
-def _is_all(stream: npt.NDArray[np.int64]) -> bool:
+def _is_all(stream: Stream) -> bool:
     """Whether a stream has brought what was asked for, although its last snapshot goes further."""
-    return bool(stream[s.S_FORM] > 0 and stream[s.S_REASON] == 0 and stream[s.S_SEEN] > 0 and stream[s.S_LAST] >= stream[s.S_END])
+    return bool(stream.request.form > 0 and stream.reason == 0 and stream.seen > 0 and stream.last >= stream.request.end)
 
 
 def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
     row = context.snapshots[number]
-    is_told = context.has_collections(int(context.streams[stream, s.S_CONNECTION])) or _has_sync_writes(context, stream)
-    end = plain(row[s.N_END])
-    if row[s.N_REACHED] > s.LEAST:
-        reached, first = f"{plain(row[s.N_REACHED])} of {end}", plain(row[s.N_REACHED]) + 1
+    is_told = context.has_collections(int(context.streams.connection[stream])) or _has_sync_writes(context, stream)
+    end = plain(row.end)
+    if row.reached > LEAST:
+        reached, first = f"{plain(row.reached)} of {end}", plain(row.reached) + 1
     else:
-        before = plain(row[s.N_BEFORE]) + 1 if row[s.N_HAS_BEFORE] else 0
-        reached, first = f"nothing of the snapshot up to {end}", max(plain(row[s.N_START]), before)
-    later = np.flatnonzero((context.snapshots[:, s.N_STREAM] == stream) & (context.snapshots[:, s.N_INDEX] == row[s.N_INDEX] + 1))
+        before = plain(row.before) + 1 if row.has_before else 0
+        reached, first = f"nothing of the snapshot up to {end}", max(plain(row.start), before)
+    later = np.flatnonzero((context.snapshots.stream == stream) & (context.snapshots.index == row.index + 1))
     places = [context.marker(number), *(context.marker(int(one)) for one in later[:1])]
     came = "the next marker came" if len(later) else "the stream ended"
     missing = f"seqno {end}" if first >= end else f"seqnos {first}–{end}"
@@ -114,14 +114,14 @@ def _incomplete(context: Context, number: int, stream: int) -> Occurrence:
 
 
 def _has_sync_writes(context: Context, stream: int) -> bool:
-    return context.session(int(context.streams[stream, s.S_CONNECTION])).control("enable_sync_writes") == "true"
+    return context.session(int(context.streams.connection[stream])).control("enable_sync_writes") == "true"
 
 
 def _after_incomplete(context: Context, number: int, stream: int) -> str:
     """What to do about it, by what is known of the client."""
-    has_collections = context.has_collections(int(context.streams[stream, s.S_CONNECTION]))
+    has_collections = context.has_collections(int(context.streams.connection[stream]))
     if has_collections:
-        is_memory = not int(context.snapshots[number, s.N_FLAGS]) & DISK
+        is_memory = not int(context.snapshots.flags[number]) & DISK
         is_known = is_memory and context.is_filtered(stream) and not _has_sync_writes(context, stream)
         return _KNOWN if is_known else _SERVER
     return _UNKNOWN if has_collections is None else _BARE
@@ -133,10 +133,10 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     names = ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "rows")
     streams = context.streams
     for connection, vbucket, sid, ordinal, after, before, rows in zip(*(gaps.values(name) for name in names), strict=True):
-        is_it = (streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_VBUCKET] == vbucket) & (streams[:, s.S_ORDINAL] == ordinal)
-        number = int(np.flatnonzero(is_it & (streams[:, s.S_SID] == (-1 if sid is None else sid)))[0])
-        old = int(np.flatnonzero(streams[:, s.S_AT + s.AT_ROW] == rows[0])[0])
-        places = [place for place in (context.request(number), context.place(streams[old], s.S_AT)) if place is not None]
+        is_it = (streams.connection == connection) & (streams.vbucket == vbucket) & (streams.ordinal == ordinal)
+        number = int(np.flatnonzero(is_it & (streams.sid == (-1 if sid is None else sid)))[0])
+        old = int(np.flatnonzero(streams.at.row == rows[0])[0])
+        places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
         message = f"resumed at {start}, received only to {after}: {start - after} seqnos never delivered"
         yield _of(context, number, "resume-skipped", "warning", message, *places, seqnos=(start, after))

@@ -23,7 +23,6 @@ from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import News
 from dcpinspect.streams.tracker import Tracker
@@ -254,7 +253,7 @@ class Negotiation:
 
     def candidates(self, batch: MessageBatch, tracker: Tracker) -> Iterator[Candidates]:
         """Messages that were not negotiated; the tracker has been fed with the batch."""
-        producers = tracker.state.connections[:, s.C_PRODUCER]
+        producers = tracker.state.connections.producer
         self.facts.take(batch, tracker.conversation.news, producers)
         yield from self._of_requests(batch, producers)
         decoded = batch.decoded
@@ -335,15 +334,15 @@ def doubtful(tracker: Tracker, links: Iterable[Link]) -> dict[int, list[tuple[in
     """
     state = tracker.state
     found: dict[int, list[tuple[int, int]]] = {}
-    for loss in state.rows(s.N_LOSSES).tolist():
-        connection = loss[s.L_CONNECTION]
-        if loss[s.L_DIRECTION] != state.connections[connection, s.C_PRODUCER]:
-            found.setdefault(connection, []).append((loss[s.L_BEFORE_ROW], loss[s.L_AFTER_ROW]))
+    for loss in state.known.losses:
+        connection = loss.connection
+        if loss.direction != state.connections.producer[connection]:
+            found.setdefault(connection, []).append((loss.before_row, loss.after_row))
     for link in links:
         row = state.connections[link.number]
         for direction in (0, 1):
-            if link.lost_at_end[direction] is not None and direction != row[s.C_PRODUCER]:
-                found.setdefault(link.number, []).append((int(row[s.C_LAST_ROW + direction]), ALL))
+            if link.lost_at_end[direction] is not None and direction != row.producer:
+                found.setdefault(link.number, []).append((int(row.last_row[direction]), ALL))
     return found
 
 

@@ -10,10 +10,11 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import noops as n
-from dcpinspect.streams import state as s
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Kept, Noops
+from dcpinspect.streams.places import AT_TIME
+from dcpinspect.streams.server_reports import At
 
 RULES = (
     Rule(
@@ -85,7 +86,7 @@ def _hex(opaque: int) -> str:
 def _other_opaque(
     context: Context, link: Link, asked: int, answered: int, noop: Sequence[int], answer: Sequence[int], times: int
 ) -> Occurrence:
-    places = (context.said(link.number, answer, of_consumer=True), context.said(link.number, noop))
+    places = (context.said(link.number, At(*answer[:4]), of_consumer=True), context.said(link.number, At(*noop[:4])))
     return _of("noop-opaque", "warning", f"noop {_hex(asked)} answered with opaque {_hex(answered)}", places, times)
 
 
@@ -94,7 +95,7 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is
     is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
     is_closed = link.closed in ("fin", "rst") and link.closed_by == peer[n.P_PRODUCER]
     for at, opaque in ((n.P_OPEN, peer[n.P_OPEN_OPAQUE]), (n.P_OLDER, peer[n.P_OLDER_OPAQUE])):
-        waited = until - peer[at + s.AT_TIME]
+        waited = until - peer[at + AT_TIME]
         is_oldest = at == n.P_OLDER or not peer[n.P_OLDER]
         if is_read and peer[at] and waited > patience and is_oldest and peer[n.P_VAGUE]:
             yield _other_opaque(context, link, opaque, peer[n.P_VAGUE_OPAQUE], peer[at:], peer[n.P_VAGUE :], 1)
@@ -102,15 +103,15 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            yield _of("noop-unanswered", severity, message, [context.said(link.number, peer[at:])], 1, until)
+            yield _of("noop-unanswered", severity, message, [context.said(link.number, At(*peer[at:][:4]))], 1, until)
     told = kept.unanswered.told
     for event in told:
-        until_ns = event[n.T_OTHER + s.AT_TIME] if event[n.T_OTHER] else None
-        if context.may_lack(link.number, 1 - peer[n.P_PRODUCER], event[n.T_PLACE + s.AT_TIME], until_ns):
+        until_ns = event[n.T_OTHER + AT_TIME] if event[n.T_OTHER] else None
+        if context.may_lack(link.number, 1 - peer[n.P_PRODUCER], event[n.T_PLACE + AT_TIME], until_ns):
             continue  # perhaps known only later
-        places = [context.said(link.number, event[n.T_PLACE :])]
+        places = [context.said(link.number, At(*event[n.T_PLACE :][:4]))]
         if event[n.T_OTHER]:
-            places.append(context.said(link.number, event[n.T_OTHER :], of_consumer=True))
+            places.append(context.said(link.number, At(*event[n.T_OTHER :][:4]), of_consumer=True))
         message = f"noop {_hex(event[n.T_A])} unanswered for {duration(event[n.T_TIME] / 1e9)}"
         yield _of("noop-unanswered", "warning", message, places, _times(event, told, kept.unanswered.count))
 
@@ -124,7 +125,7 @@ def _overlaps(context: Context, link: Link, kept: Kept, peer: list[int], *, is_w
         count += 1
     for number, (opaque, older, place, other) in enumerate(pairs):
         message = f"noop {_hex(opaque)} sent while {_hex(older)} had no answer"
-        places = [context.said(link.number, place), context.said(link.number, other)]
+        places = [context.said(link.number, At(*place[:4])), context.said(link.number, At(*other[:4]))]
         yield _of("noop-overlap", "warning", message, places, count - len(pairs) + 1 if number == 0 else 1)
 
 
@@ -132,16 +133,16 @@ def _silences(context: Context, link: Link, kept: Kept, peer: list[int], *, is_w
     interval = noop_interval(context.session(link.number))
     every = f", noop every {interval:g} s" if interval is not None else ""
     until = context.until_ns(link)
-    silence = until - max(peer[n.P_HEARD + s.AT_TIME], peer[n.P_ANSWER_TIME])
+    silence = until - max(peer[n.P_HEARD + AT_TIME], peer[n.P_ANSWER_TIME])
     is_heard = bool(peer[n.P_HEARD]) and peer[n.P_HEARD] >= peer[n.P_SINCE] and not peer[n.P_UNSEEN]
     is_read = is_whole and link.lost_at_end[peer[n.P_PRODUCER]] is None
     if is_read and is_heard and not peer[n.P_OPEN] and not peer[n.P_IS_WAITING] and silence > peer[n.P_SILENCE]:
         message = f"nothing for {duration(silence / 1e9)}{every}"
-        yield _of("silent-connection", "warning", message, [context.said(link.number, peer[n.P_HEARD :])], 1, until)
+        yield _of("silent-connection", "warning", message, [context.said(link.number, At(*peer[n.P_HEARD :][:4]))], 1, until)
     told = kept.silences.told
     for event in told:
-        if context.may_lack(link.number, peer[n.P_PRODUCER], event[n.T_PLACE + s.AT_TIME], event[n.T_OTHER + s.AT_TIME]):
+        if context.may_lack(link.number, peer[n.P_PRODUCER], event[n.T_PLACE + AT_TIME], event[n.T_OTHER + AT_TIME]):
             continue  # perhaps known only later
-        places = [context.said(link.number, event[at:]) for at in (n.T_PLACE, n.T_OTHER)]
+        places = [context.said(link.number, At(*event[at:][:4])) for at in (n.T_PLACE, n.T_OTHER)]
         message = f"nothing for {duration(event[n.T_TIME] / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count))

@@ -16,7 +16,6 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.session import News, text
 from dcpinspect.tables.messages import MessageBatch
@@ -193,9 +192,9 @@ def _renumbered(opened: Opened, connections: Rows) -> Opened:
 
 def _is_lost_between(context: Context, first: Place, again: Place) -> bool:
     """Whether something of the side that opens was lost between two of its messages."""
-    losses = context.tracker.state.rows(s.N_LOSSES)
-    mine = losses[(losses[:, s.L_CONNECTION] == first.connection) & (losses[:, s.L_DIRECTION] == CLIENT)]
-    return bool(((mine[:, s.L_AFTER_ROW] > first.row) & (mine[:, s.L_BEFORE_ROW] < again.row)).any())
+    losses = context.tracker.state.known.losses
+    mine = losses[(losses.connection == first.connection) & (losses.direction == CLIENT)]
+    return bool(((mine.after_row > first.row) & (mine.before_row < again.row)).any())
 
 
 def _holds(link: Link, when: int) -> bool:

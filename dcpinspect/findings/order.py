@@ -15,8 +15,10 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.kinds import NOOP
+from dcpinspect.streams.rows import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams
+from dcpinspect.streams.server_reports import At
 from dcpinspect.tables.messages import MessageBatch
 
 Table = npt.NDArray[np.int64]
@@ -228,7 +230,7 @@ class _Seen:
     index: int
     a: int
     b: int
-    snapshot: Table | None
+    snapshot: Snapshot | None
 
     @property
     def name(self) -> str:
@@ -253,11 +255,11 @@ class _Seen:
     @property
     def range(self) -> tuple[int, int]:
         """Start and end of the snapshot."""
-        return (_plain(int(self.snapshot[s.N_START])), _plain(int(self.snapshot[s.N_END]))) if self.snapshot is not None else (0, 0)
+        return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end))) if self.snapshot is not None else (0, 0)
 
 
 def _plain(biased: int) -> int:
-    return biased - s.LEAST
+    return biased - LEAST
 
 
 def _event(seen: _Seen) -> str:
@@ -313,18 +315,18 @@ _CASES = {
         "event-after-collection-end", lambda seen: f"{_event(seen)} of collection 0x{seen.a:x}, which ended at {seen.other}", _stray
     ),
     w.MANIFEST_BACKWARDS: _Case("manifest-uid-backwards", lambda seen: f"manifest 0x{seen.seqno:x} after 0x{seen.other:x}", _stray),
-    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= s.NOOP else 'producer'}"),
+    w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}"),
 }
 
 
-def anomalies(batch: MessageBatch, found: Table, streams: Table, snapshots: Table) -> Iterator[Candidates]:
+def anomalies(batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
     """``found``: the kernel's anomalies among the messages of this batch; ``streams`` and ``snapshots`` are its tables as they are now."""
-    for code in np.unique(found[:, s.E_CODE]).tolist():
+    for code in np.unique(found.code).tolist():
         case = _CASES.get(code)
         if case is None:
             continue
-        mine = found[found[:, s.E_CODE] == code]
-        rows = batch.index_of(mine[:, s.E_PLACE + s.AT_ROW])
+        mine = found[found.code == code]
+        rows = batch.index_of(mine.place.row)
         severities: dict[Severity | None, list[int]] = {}
         for place, severity in enumerate(_severities(code, mine, streams)):
             severities.setdefault(severity, []).append(place)
@@ -370,7 +372,7 @@ start of an out-of-order one; the request of its stream, or of the stream whose 
 class _Lookup:
     """Anomalies by the index of their message."""
 
-    def __init__(self, batch: MessageBatch, found: Table, rows: Rows, streams: Table, snapshots: Table) -> None:
+    def __init__(self, batch: MessageBatch, found: Anomalies, rows: Rows, streams: Streams, snapshots: Snapshots) -> None:
         self._batch = batch
         self._found = found
         self._places = {row: place for place, row in reversed(list(enumerate(rows.tolist())))}
@@ -381,39 +383,40 @@ class _Lookup:
     def others(self, index: int) -> tuple[Place, ...]:
         """Earlier messages that it contradicts."""
         row = self._row(index)
-        code, connection, direction, stream = (int(row[column]) for column in (s.E_CODE, s.E_CONNECTION, s.E_DIRECTION, s.E_STREAM))
+        code, connection, direction, stream = row.code, row.connection, row.direction, row.stream
         found = []
         for kind in _CONTRADICTED.get(code, ()):
-            way, table, column = direction, row, s.E_OTHER
+            way, at = direction, row.other
             if kind == _MARKER:
-                if row[s.E_SNAPSHOT] < 0:
+                if row.snapshot < 0:
                     continue
-                table, column = self._snapshots[row[s.E_SNAPSHOT]], s.N_PLACE
+                at = self._snapshots[row.snapshot].place
             elif kind == _END:
-                table, column = self._streams[stream], s.S_FINISHED
+                at = self._streams[stream].finished
             elif kind in (_REQUEST, _REQUEST_OF_OTHER):
-                way, table, column = 1 - direction, self._streams[stream if kind == _REQUEST else int(row[s.E_A])], s.S_OPENED
-                if not table[s.S_FORM]:
+                asked = self._streams[stream if kind == _REQUEST else row.a]
+                way, at = 1 - direction, asked.opened
+                if not asked.request.form:
                     continue
-            if 0 < table[column + s.AT_ROW] != row[s.E_PLACE + s.AT_ROW]:
-                found.append(place_at(connection, way, table, column))
+            if 0 < at.row != row.place.row:
+                found.append(place_at(connection, way, At.of(at)))
         return tuple(found)
 
-    def _row(self, index: int) -> Table:
-        found: Table = self._found[self._places[index]]
+    def _row(self, index: int) -> Anomaly:
+        found: Anomaly = self._found[self._places[index]]
         return found
 
     def __getitem__(self, index: int) -> _Seen:
         row = self._row(index)
-        snapshot = int(row[s.E_SNAPSHOT])
-        return _Seen(self._batch, index, int(row[s.E_A]), int(row[s.E_B]), self._snapshots[snapshot] if snapshot >= 0 else None)
+        snapshot = int(row.snapshot)
+        return _Seen(self._batch, index, int(row.a), int(row.b), self._snapshots[snapshot] if snapshot >= 0 else None)
 
 
-def _severities(code: int, found: Table, streams: Table) -> list[Severity | None]:
+def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity | None]:
     """Where it depends on the stream; None: the rule's own."""
     if code == w.KEYS_UNCHECKED:
         return ["note"] * len(found)
     if code != w.OVERLAP:
         return [None] * len(found)
-    flags = streams[found[:, s.E_STREAM], s.S_FLAGS]
+    flags = streams.request.flags[found.stream]
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]

@@ -25,7 +25,6 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.tables.messages import MessageBatch
 
@@ -277,14 +276,14 @@ class Pairing:
         for asked in self.takeovers:
             connection = asked.key[0]
             streams = context.streams
-            mine = np.flatnonzero((streams[:, s.S_CONNECTION] == connection) & (streams[:, s.S_VBUCKET] == asked.vbucket))
-            mine = mine[(streams[mine, s.S_ANSWER] != w.A_ROLLBACK) & (streams[mine, s.S_ANSWER] != w.A_REFUSED)]
-            opened_ns = streams[mine, s.S_OPENED + s.AT_TIME]
-            mine = mine[(streams[mine, s.S_OPAQUE] == asked.key[3]) & (opened_ns < asked.place.time_ns)]
-            mine = mine[np.argsort(streams[mine, s.S_OPENED + s.AT_TIME], kind="stable")]
-            if not len(mine) or not streams[mine[-1], s.S_FORM] or int(streams[mine[-1], s.S_FLAGS]) & TAKEOVER:
+            mine = np.flatnonzero((streams.connection == connection) & (streams.vbucket == asked.vbucket))
+            mine = mine[(streams.answer[mine] != w.A_ROLLBACK) & (streams.answer[mine] != w.A_REFUSED)]
+            opened_ns = streams.opened.time[mine]
+            mine = mine[(streams.opaque[mine] == asked.key[3]) & (opened_ns < asked.place.time_ns)]
+            mine = mine[np.argsort(streams.opened.time[mine], kind="stable")]
+            if not len(mine) or not streams.request.form[mine[-1]] or int(streams.request.flags[mine[-1]]) & TAKEOVER:
                 continue
-            since_ns = int(streams[mine[-1], s.S_OPENED + s.AT_TIME])
+            since_ns = int(streams.opened.time[mine[-1]])
             if context.may_lack(connection, 1 - context.producer(connection), since_ns, asked.place.time_ns):
                 continue  # another request, which its state belongs to
             request = context.request(int(mine[-1]))

@@ -22,10 +22,12 @@ from dcpinspect.protocol.flags import ACTIVE_ONLY, FROM_LATEST, NO_VALUE, PRODUC
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams import flow as f
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.kinds import UPR_LAYOUT
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
+from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
 
 LONGEST_NAME = 200
@@ -68,8 +70,8 @@ class Facts:
     def streams(self) -> Mapping[int, list[int]]:
         """Streams whose request was captured, by connection."""
         found: dict[int, list[int]] = defaultdict(list)
-        for number in np.flatnonzero(self.context.streams[:, s.S_FORM] > 0).tolist():
-            found[int(self.context.streams[number, s.S_CONNECTION])].append(number)
+        for number in np.flatnonzero(self.context.streams.request.form > 0).tolist():
+            found[int(self.context.streams.connection[number])].append(number)
         return found
 
     @cached_property
@@ -81,12 +83,12 @@ class Facts:
     def losses(self) -> Mapping[int, list[tuple[int, int]]]:
         """By connection, the rows before and after what is missing of what its client said."""
         found: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for loss in self.context.tracker.state.rows(s.N_LOSSES).tolist():
-            if loss[s.L_DIRECTION] == _CLIENT:
-                found[loss[s.L_CONNECTION]].append((loss[s.L_BEFORE_ROW], loss[s.L_AFTER_ROW]))
+        for loss in self.context.tracker.state.known.losses:
+            if loss.direction == _CLIENT:
+                found[loss.connection].append((loss.before_row, loss.after_row))
         for link in self.context.links:
             if link.lost_at_end[_CLIENT] is not None:
-                last = int(self.context.tracker.state.connections[link.number, s.C_LAST_ROW + _CLIENT])
+                last = int(self.context.tracker.state.connections.last_row[_CLIENT][link.number])
                 found[link.number].append((last, ALL))
         return found
 
@@ -136,7 +138,7 @@ class Facts:
     def purges_told(self) -> frozenset[int]:
         """Streams on which a marker told a purge seqno."""
         snapshots = self.context.snapshots
-        return frozenset(snapshots[snapshots[:, s.N_PRESENT] & _HAS_PURGE > 0, s.N_STREAM].tolist())
+        return frozenset(snapshots.stream[snapshots.seqnos.present & _HAS_PURGE > 0].tolist())
 
     @cached_property
     def before(self) -> Mapping[int, int]:
@@ -151,9 +153,9 @@ class ClientConnection:
         """``streams``: those whose request was captured."""
         self.facts, self.context, self.link, self.session, self.streams = facts, facts.context, link, session, streams
         self.rows = self.context.streams[list(streams)]
-        self.first_row = int(self.rows[:, s.S_OPENED + s.AT_ROW].min(initial=ALL))
+        self.first_row = int(self.rows.opened.row.min(initial=ALL))
         """Row of the first stream request."""
-        is_resumed = (self.rows[:, s.S_START] > s.LEAST) & (self.rows[:, s.S_FORM] == 1) & (self.rows[:, s.S_FLAGS] & FROM_LATEST == 0)
+        is_resumed = (self.rows.request.start > LEAST) & (self.rows.request.form == 1) & (self.rows.request.flags & FROM_LATEST == 0)
         self.resumed = [streams[place] for place in np.flatnonzero(is_resumed).tolist()]
         """Streams that were asked for from above 0."""
 
@@ -255,7 +257,7 @@ def _connections(talk: ClientConnection) -> Answer:
     opened_ns = talk.open_place.time_ns if talk.open_place is not None else 0
     rows = context.tracker.state.connections
     older = mine[: mine.index(number)] if number in mine else []
-    held = [one for one in older if opened_ns and rows[one, s.C_TIME : s.C_TIME + 2].max() > opened_ns]
+    held = [one for one in older if opened_ns and rows.time.array[one].max() > opened_ns]
     if held:
         message = f"{len(held) + 1} DCP connections of {context.clients[number]} to {talk.link.server} at a time"
         return Answer("FAIL", message, [talk.open_place, *(talk.at(context.session(one).open_row) for one in held[:3])])
@@ -289,14 +291,14 @@ def _ack_pace(talk: ClientConnection) -> Answer:
         return Answer("NA", "flow control is off, or unknown")
     view = watched.view
     acks, acked, window = int(view[f.V_ACKS]), int(view[f.V_ACKED]), int(view[f.V_WINDOW])
-    last = talk.context.said(talk.link.number, view[f.V_ACK : f.V_ACK + s.PLACE].tolist(), of_consumer=True)
+    last = talk.context.said(talk.link.number, At(*view[f.V_ACK : f.V_ACK + 4].tolist()), of_consumer=True)
     if acks < ENOUGH_ACKS:
         return Answer("NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ())
     if f.TOO_SMALL * acked < acks * window:
         message = f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % of the window of {window:,}"
         return Answer("FAIL", message, [last], "warning", "too-often")
     if view[f.V_HALF]:
-        first = talk.context.said(talk.link.number, view[f.V_HALF_AT : f.V_HALF_AT + s.PLACE].tolist(), of_consumer=True)
+        first = talk.context.said(talk.link.number, At(*view[f.V_HALF_AT : f.V_HALF_AT + 4].tolist()), of_consumer=True)
         message = f"{view[f.V_HALF]:,} of {acks:,} acknowledgements come when more than half of the window of {window:,} is used"
         return Answer("FAIL", message, [first], "note", "late")
     return Answer("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {window:,}", [last])
@@ -344,12 +346,12 @@ def _without_collections(talk: ClientConnection) -> Answer | None:
 
 
 def _high_seqnos(talk: ClientConnection) -> Answer:
-    fresh = talk.rows[:, s.S_START] == s.LEAST
+    fresh = talk.rows.request.start == LEAST
     asked = talk.session.high_seqnos_asked
     if not fresh.any():
         return Answer("NA", "nothing is asked for from 0")
-    first = int(np.flatnonzero(fresh)[talk.rows[fresh, s.S_OPENED + s.AT_ROW].argmin()])
-    row = int(talk.rows[first, s.S_OPENED + s.AT_ROW])
+    first = int(np.flatnonzero(fresh)[talk.rows.opened.row[fresh].argmin()])
+    row = int(talk.rows.opened.row[first])
     if asked is not None and asked.row < row:
         return Answer("PASS", "the newest seqnos were asked for first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
     (elsewhere, connection), is_hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
@@ -367,71 +369,71 @@ def _failover_log(talk: ClientConnection) -> Answer:
         if before is None:
             continue
         old, row = context.streams[before], context.streams[number]
-        to = plain(old[s.S_ROLLBACK])
-        is_answer = row[s.S_OPENED + s.AT_TIME] >= old[s.S_ANSWERED + s.AT_TIME]
-        is_told = old[s.S_ANSWER] == w.A_ROLLBACK and old[s.S_FORM] and 0 < to < plain(s.UNREAD_SEQNO) and is_answer
-        if not is_told or int(row[s.S_FLAGS]) & FROM_LATEST:
+        to = plain(old.rollback)
+        is_answer = row.opened.time >= old.answered.time
+        is_told = old.answer == w.A_ROLLBACK and old.request.form and 0 < to < plain(UNREAD_SEQNO) and is_answer
+        if not is_told or int(row.request.flags) & FROM_LATEST:
             continue
         places = [context.request(number), context.answer(before)]
-        if row[s.S_START] > s.LEAST:
+        if row.request.start > LEAST:
             good = good or Answer("PASS", "rollbacks are followed to a seqno above 0", places)
         elif _may_have_asked_between(talk, before):
             hidden = True
         else:
-            return Answer("FAIL", f"vb {row[s.S_VBUCKET]} was to roll back to {to}, and is asked for from 0", places)
+            return Answer("FAIL", f"vb {row.vbucket} was to roll back to {to}, and is asked for from 0", places)
     return HIDDEN if hidden else good or Answer("NA", "no rollback to a seqno above 0 that the client went on after")
 
 
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
     old = talk.context.streams[before]
-    since_ns = int(old[s.S_ANSWERED + s.AT_TIME])
-    return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=int(old[s.S_VBUCKET]))
+    since_ns = int(old.answered.time)
+    return talk.facts.clients.may_have_said(talk.link.number, since_ns, vbucket=int(old.vbucket))
 
 
 def _resume_range(talk: ClientConnection) -> Answer:
     context, good, hidden = talk.context, None, False
     for number in talk.resumed:
         before = talk.facts.before.get(number)
-        snapshot = int(context.streams[before, s.S_SNAPSHOT]) if before is not None else -1
+        snapshot = int(context.streams.snapshot[before]) if before is not None else -1
         if before is None or snapshot < 0:
             continue
         row, marker = context.streams[number], context.snapshots[snapshot]
-        start, low, high = int(row[s.S_START]), int(marker[s.N_START]), int(marker[s.N_END])
-        if marker[s.N_LAYOUT] <= s.UPR_LAYOUT or not low < start < high:
+        start, low, high = int(row.request.start), int(marker.start), int(marker.end)
+        if marker.layout <= UPR_LAYOUT or not low < start < high:
             continue  # the snapshot was complete, or is not what the client goes on with
         places = [context.request(number), context.marker(snapshot)]
-        if not row[s.S_SNAPSHOT_START] == row[s.S_SNAPSHOT_END] == start:
+        if not row.request.snapshot_start == row.request.snapshot_end == start:
             good = good or Answer("PASS", "streams are resumed with the range of their snapshot", places)
         elif _may_be_complete(talk, before, marker):
             hidden = True
-        elif context.streams[before, s.S_POSITION] < high:
+        elif context.streams.position[before] < high:
             shown = f"{plain(low)}–{plain(high)}"
-            message = f"vb {row[s.S_VBUCKET]} goes on at {plain(start)} inside of snapshot {shown}, and gives {plain(start)}–{plain(start)}"
+            message = f"vb {row.vbucket} goes on at {plain(start)} inside of snapshot {shown}, and gives {plain(start)}–{plain(start)}"
             return Answer("FAIL", message, places)
     return HIDDEN if hidden else good or Answer("NA", "nothing is resumed in the middle of a snapshot")
 
 
-def _may_be_complete(talk: ClientConnection, before: int, marker: f.Table) -> bool:
+def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
     """Whether the rest of a snapshot, or what came after it, may be in what the capture lacks."""
     old = talk.context.streams[before]
-    connection = int(old[s.S_CONNECTION])
+    connection = int(old.connection)
     producer = talk.context.producer(connection)
-    losses = talk.context.tracker.state.connections[connection, s.C_LOSSES + producer]
-    is_whole = losses == old[s.S_LOSSES] and talk.context.by_number[connection].lost_at_end[producer] is None
-    return bool(marker[s.N_TAINTED]) or not is_whole or _may_have_asked_between(talk, before)
+    losses = talk.context.tracker.state.connections.losses[producer][connection]
+    is_whole = losses == old.losses and talk.context.by_number[connection].lost_at_end[producer] is None
+    return bool(marker.is_tainted) or not is_whole or _may_have_asked_between(talk, before)
 
 
 def _stream_end_on_close(talk: ClientConnection) -> Answer:
-    rows = talk.rows[talk.rows[:, s.S_CLOSED_ROW] >= 0]
+    rows = talk.rows[talk.rows.closed_row >= 0]
     if not len(rows):
         return Answer("NA", "no stream is closed by the client")
-    return talk.is_on("send_stream_end_on_client_close_stream", int(rows[:, s.S_CLOSED_ROW].min()))
+    return talk.is_on("send_stream_end_on_client_close_stream", int(rows.closed_row.min()))
 
 
 def _active_only(talk: ClientConnection) -> Answer:
     if not talk.streams:
         return NOTHING
-    without = [number for number in talk.streams if not int(talk.context.streams[number, s.S_FLAGS]) & (TO_LATEST | ACTIVE_ONLY)]
+    without = [number for number in talk.streams if not int(talk.context.streams.request.flags[number]) & (TO_LATEST | ACTIVE_ONLY)]
     if without:
         message = f"{len(without):,} of {len(talk.streams):,} stream requests have neither flag 0x04 (to latest) nor 0x10 (active only)"
         return Answer("FAIL", message, talk.asked(without))
@@ -442,8 +444,8 @@ def _given(talk: ClientConnection, key: str) -> tuple[list[int], list[int]]:
     """Resumed streams (with, without) a member in the request's value, of those whose value can be read."""
     found: tuple[list[int], list[int]] = [], []
     for number in talk.resumed:
-        value = int(talk.context.streams[number, s.S_FILTER])
-        parsed = talk.context.tracker.conversation.filters[value] if value >= 0 else {} if value != s.CUT_VALUE else None
+        value = int(talk.context.streams.request.filter[number])
+        parsed = talk.context.tracker.conversation.filters[value] if value >= 0 else {} if value != CUT_VALUE else None
         if parsed is not None:
             found[key not in parsed].append(number)
     return found

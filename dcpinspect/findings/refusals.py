@@ -25,7 +25,6 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.streams import state as s
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.links import Link
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
@@ -249,6 +248,6 @@ def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
     """How long after one of the answers the producer closed the connection; None where it did not, or too late to be about them."""
     if link.closed not in ("fin", "rst") or link.closed_by != context.producer(link.number):
         return None
-    patience_ns = max(PATIENCE_NS, 10 * int(context.tracker.state.connections[link.number, s.C_SLOWEST]))
+    patience_ns = max(PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[link.number]))
     after = [link.closed_ns - place.time_ns for place in (*(answer for answer, _, _ in one.told), one.last) if place is not None]
     return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)

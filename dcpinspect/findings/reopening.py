@@ -11,8 +11,9 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
+from dcpinspect.streams.rows import UNREAD_SEQNO
+from dcpinspect.streams.transitions import ACCEPTED, COMPLETE_OSO, STREAMING
 
 _MOVED = 2
 """Reason of a stream end: the vbucket is active elsewhere, which may be where nobody captures."""
@@ -75,8 +76,8 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
         return
     row = context.streams[turn.stream]
     if turn.is_rollback:
-        to, told = plain(row[s.S_ROLLBACK]), (context.answer(turn.stream), context.request(turn.stream))
-        where = "" if row[s.S_ROLLBACK] == s.UNREAD_SEQNO else f" to {to}"
+        to, told = plain(row.rollback), (context.answer(turn.stream), context.request(turn.stream))
+        where = "" if row.rollback == UNREAD_SEQNO else f" to {to}"
         message = f"rollback{where} never followed ({duration(waited / 1e9)})"
         yield occurrence(
             context,
@@ -90,7 +91,7 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
         )
         return
     others = [one for one in clients.turns[client] if not one.is_rollback and one.reaction_ns is not None]
-    reason = int(row[s.S_REASON])
+    reason = int(row.reason)
     if not others and (reason == _MOVED or not _goes_on(context, client, turn.time_ns + patience)):
         return
     name = w.END_REASONS[reason]
@@ -98,17 +99,17 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     were = "others were" if len(others) > 1 else "other was"
     those = f"{len(others)} {were}, in {slowest} or less" if others else "others go on"
     message = f'ended "{name}", never reopened ({those})'
-    last = (plain(row[s.S_LAST]),) if row[s.S_SEEN] else ()
+    last = (plain(row.last),) if row.seen else ()
     again = [context.request(_after(context, one)) for one in others[:1]]
-    places = (context.place(row, s.S_FINISHED), context.request(turn.stream), *again)
+    places = (context.place(row, row.finished), context.request(turn.stream), *again)
     yield occurrence(context, turn.stream, "orphaned-vbucket", "warning", message, places, cause=name, seqnos=last)
 
 
 def _after(context: Context, turn: Turn) -> int:
     """The stream that the client asked for after a turn."""
     row = context.streams[turn.stream]
-    numbers = context.of_client[context.clients[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET]), int(row[s.S_SID])]
-    return next(one for one in numbers if context.streams[one, s.S_OPENED + s.AT_TIME] >= turn.time_ns and one != turn.stream)
+    numbers = context.of_client[context.clients[int(row.connection)], int(row.vbucket), int(row.sid)]
+    return next(one for one in numbers if context.streams.opened.time[one] >= turn.time_ns and one != turn.stream)
 
 
 def _goes_on(context: Context, client: str, time_ns: int) -> bool:
@@ -116,32 +117,32 @@ def _goes_on(context: Context, client: str, time_ns: int) -> bool:
     of = context.tracker.state.connections
     for (name, _, _), numbers in context.of_client.items():
         row = context.streams[numbers[-1]]
-        is_open = w.ACCEPTED <= row[s.S_STATE] <= w.STREAMING
-        if name == client and is_open and of[int(row[s.S_CONNECTION]), s.C_TIME : s.C_TIME + 2].max() > time_ns:
+        is_open = ACCEPTED <= row.state <= STREAMING
+        if name == client and is_open and of.time.array[int(row.connection)].max() > time_ns:
             return True
     return False
 
 
 def _out_of_order(context: Context, clients: Clients, before: int, number: int) -> Iterator[Occurrence]:
     old, row = context.streams[before], context.streams[number]
-    if old[s.S_IN_OSO] < 0 or not row[s.S_FORM] or int(row[s.S_FLAGS]) & FROM_LATEST:
+    if old.in_oso < 0 or not row.request.form or int(row.request.flags) & FROM_LATEST:
         return
-    snapshot = context.snapshots[int(old[s.S_IN_OSO])]
-    connection = int(old[s.S_CONNECTION])
+    snapshot = context.snapshots[int(old.in_oso)]
+    connection = int(old.connection)
     producer = context.producer(connection)
-    losses = context.tracker.state.connections[connection, s.C_LOSSES + producer]
-    is_whole = losses == old[s.S_LOSSES] and context.by_number[connection].lost_at_end[producer] is None
-    if snapshot[s.N_STATE] == w.COMPLETE_OSO or snapshot[s.N_TAINTED] or not snapshot[s.N_HAS_BEFORE] or not is_whole:
+    losses = context.tracker.state.connections.losses[producer][connection]
+    is_whole = losses == old.losses and context.by_number[connection].lost_at_end[producer] is None
+    if snapshot.state == COMPLETE_OSO or snapshot.is_tainted or not snapshot.has_before or not is_whole:
         return
-    since = int(old[s.S_LATEST + s.AT_TIME])
-    unseen = [one for one in clients.may_be(connection) if one not in (connection, int(row[s.S_CONNECTION]))]
-    if any(_received_unseen(context, one, since, int(row[s.S_OPENED + s.AT_TIME])) for one in unseen):
+    since = int(old.latest.time)
+    unseen = [one for one in clients.may_be(connection) if one not in (connection, int(row.connection))]
+    if any(_received_unseen(context, one, since, int(row.opened.time)) for one in unseen):
         return
-    start, safe = plain(row[s.S_START]), plain(snapshot[s.N_BEFORE])
+    start, safe = plain(row.request.start), plain(snapshot.before)
     if start <= safe:
         return
-    begun = context.marker(int(old[s.S_IN_OSO]))
-    places = (context.request(number), begun, context.place(old, s.S_LATEST))
+    begun = context.marker(int(old.in_oso))
+    places = (context.request(number), begun, context.place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
     advice = f"resume at {safe}, or below: what came out of order says nothing about the seqnos between"
     yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
@@ -151,5 +152,5 @@ def _received_unseen(context: Context, connection: int, since_ns: int, until_ns:
     """Whether a client may have received more on a connection in that time than the capture shows."""
     link = context.by_number[connection]
     producer = context.producer(connection)
-    lost = context.tracker.state.connections[connection, s.C_LOSSES + producer] or link.lost_at_end[producer] is not None
+    lost = context.tracker.state.connections.losses[producer][connection] or link.lost_at_end[producer] is not None
     return bool((lost or not link.has_handshake) and link.first_ns <= until_ns and link.last_ns >= since_ns)

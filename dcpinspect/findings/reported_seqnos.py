@@ -13,11 +13,12 @@ from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.logs import Origin
+from dcpinspect.streams.rows import GREATEST, Snapshots
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.tracker import COLLECTIONS
+from dcpinspect.streams.transitions import ENDED
 from dcpinspect.streams.waits import Waits
 
 _ANSWERS, _SECONDS = 3, 5
@@ -72,12 +73,12 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         if wait is None or not _is_owing(context, number):
             continue
         row = context.streams[number]
-        last = plain(row[s.S_POSITION])
-        session = context.session(int(row[s.S_CONNECTION]))
+        last = plain(row.position)
+        session = context.session(int(row.connection))
         sees_all = COLLECTIONS in (session.features or ()) or session.control("enable_sync_writes") == "true"
         severity: Severity = "warning" if sees_all else "note"
         message = f"server has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
-        places = (context.said(wait.connection, wait.at), context.place(row, s.S_LATEST), context.request(number))
+        places = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
         yield occurrence(
             context,
             number,
@@ -93,12 +94,12 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
 def _is_owing(context: Context, number: int) -> bool:
     """Whether all that the vbucket has is to come on a stream that waits, and nothing hides that it is not to."""
     row = context.streams[number]
-    connection = int(row[s.S_CONNECTION])
+    connection = int(row.connection)
     of, link = context.tracker.state.connections[connection], context.by_number[connection]
     producer = context.producer(connection)
-    is_endless = row[s.S_END] == s.GREATEST and not int(row[s.S_FLAGS]) & TO_AN_END & ~FROM_LATEST
-    is_whole = of[s.C_LOSSES + producer] == row[s.S_LOSSES] and link.lost_at_end == (None, None)
-    is_asked = row[s.S_ANSWER] == w.A_ACCEPTED
+    is_endless = row.request.end == GREATEST and not int(row.request.flags) & TO_AN_END & ~FROM_LATEST
+    is_whole = of.losses[producer] == row.losses and link.lost_at_end == (None, None)
+    is_asked = row.answer == w.A_ACCEPTED
     return bool(is_asked and is_endless and is_whole and context.is_filtered(number) is False and not context.is_starved(connection))
 
 
@@ -113,7 +114,7 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
         if heard.not_persisted.is_over and connection in origins
     }
     items: dict[tuple[Origin, int], int] = defaultdict(int)
-    for connection, vbucket, count in streams[:, [s.S_CONNECTION, s.S_VBUCKET, s.S_ITEMS]].tolist():
+    for connection, vbucket, count in zip(streams.connection.tolist(), streams.vbucket.tolist(), streams.items.tolist(), strict=True):
         if connection in origins:
             items[origins[connection], vbucket] += count
     for connection, session in sessions.items():
@@ -133,28 +134,28 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
 def _slow(context: Context) -> Iterator[Occurrence]:
     snapshots, streams = context.snapshots, context.streams
     kind, before = types(snapshots), _before(snapshots)
-    fell_back = (before >= 0) & (kind[before] == _MEMORY) & (kind == _DISK) & (snapshots[:, s.N_POSITION] == w.LATER)
+    fell_back = (before >= 0) & (kind[before] == _MEMORY) & (kind == _DISK) & (snapshots.position == w.LATER)
     for number in context.in_order(fell_back):
         row = snapshots[number]
-        last = plain(row[s.N_BEFORE]) if row[s.N_HAS_BEFORE] else plain(row[s.N_START])
+        last = plain(row.before) if row.has_before else plain(row.start)
         places = (context.marker(number), context.marker(int(before[number])))
         message = f"fell back to disk at {last}"
         shared = "fell back to disk"
-        stream = int(row[s.N_STREAM])
+        stream = int(row.stream)
         yield occurrence(context, stream, "slow-stream", "note", message, places, cause="from-disk", seqnos=(last,), shared=shared)
-    for number in np.flatnonzero((streams[:, s.S_STATE] == w.ENDED) & (streams[:, s.S_REASON] == _TOO_SLOW)).tolist():
-        row = streams[number]
-        last = plain(row[s.S_LAST]) if row[s.S_SEEN] else plain(row[s.S_START])
-        ended = context.place(row, s.S_FINISHED)
+    for number in np.flatnonzero((streams.state == ENDED) & (streams.reason == _TOO_SLOW)).tolist():
+        slow = streams[number]
+        last = plain(slow.last) if slow.seen else plain(slow.request.start)
+        ended = context.place(slow, slow.finished)
         message = f"ended because the client was too slow, at {last}"
         shared = "ended because the client was too slow"
         yield occurrence(context, number, "slow-stream", "note", message, [ended], cause="too-slow", seqnos=(last,), shared=shared)
 
 
-def _before(snapshots: Table) -> Table:
+def _before(snapshots: Snapshots) -> Table:
     """The snapshot before each in its stream, in order of their markers; -1 for the first."""
-    in_order = np.lexsort((snapshots[:, s.N_PLACE + s.AT_ROW], snapshots[:, s.N_STREAM]))
-    stream = snapshots[in_order, s.N_STREAM]
+    in_order = np.lexsort((snapshots.place.row, snapshots.stream))
+    stream = snapshots.stream[in_order]
     found = np.full(len(snapshots), -1, dtype=np.int64)
     found[in_order[1:]] = np.where(stream[1:] == stream[:-1], in_order[:-1], -1)
     return found

@@ -16,9 +16,10 @@ from dcpinspect.protocol.flags import FROM_LATEST, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES
+from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
+from dcpinspect.streams.transitions import ACCEPTED, CLOSING, ENDED
 
 ENDLESS = 2**64 - 1
 
@@ -144,9 +145,9 @@ def findings(context: Context) -> Iterator[Occurrence]:
     for numbers in context.of_client.values():
         for place, number in enumerate(numbers):
             row = context.streams[number]
-            if row[s.S_FORM] and row[s.S_ANSWER] in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
+            if row.request.form and row.answer in (w.A_REFUSED, w.A_ROLLBACK, w.A_ACCEPTED):
                 yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :])
-                if row[s.S_ANSWER] == w.A_ROLLBACK:
+                if row.answer == w.A_ROLLBACK:
                     yield _rolled_back(context, number, None if number in looping else _followed(context, number, numbers[place + 1 :]))
             yield from _ended(context, number)
 
@@ -156,33 +157,38 @@ def _answered(context: Context, clients: Clients, number: int, before: Sequence[
     bad = _bad_range(context, number, before)
     if bad is not None:
         yield bad
-    if row[s.S_ANSWER] == w.A_ROLLBACK:
+    if row.answer == w.A_ROLLBACK:
         not_honoured = _not_honoured(context, clients, number, after)
         if not_honoured is not None:
             yield not_honoured
-    elif row[s.S_ANSWER] == w.A_REFUSED and bad is None:
+    elif row.answer == w.A_REFUSED and bad is None:
         yield _refused(context, number, before, after)
-    elif row[s.S_ANSWER] == w.A_ACCEPTED and _asks_for_nothing(row):
-        wanted = [one for one in before if context.streams[one, s.S_FORM] and plain(context.streams[one, s.S_END]) > 0]
+    elif row.answer == w.A_ACCEPTED and _asks_for_nothing(row):
+        wanted = [one for one in before if context.streams.request.form[one] and plain(context.streams.request.end[one]) > 0]
         if wanted:
-            why = "a rollback" if context.streams[before[-1], s.S_ANSWER] == w.A_ROLLBACK else "it had asked for more"
-            message = f"reopened with end 0 after {why}: ended after {int(row[s.S_ITEMS])} items"
+            why = "a rollback" if context.streams.answer[before[-1]] == w.A_ROLLBACK else "it had asked for more"
+            message = f"reopened with end 0 after {why}: ended after {int(row.items)} items"
             places = (context.request(number), context.answer(number), context.request(wanted[-1]))
             yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
 
 
-def _asks_for_nothing(row: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bool:
-    return plain(row[s.S_END]) == 0 and not int(row[s.S_FLAGS]) & TO_AN_END
+def _asks_for_nothing(row: Stream) -> bool:
+    return plain(row.request.end) == 0 and not int(row.request.flags) & TO_AN_END
 
 
 def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurrence | None:
     row = context.streams[number]
-    if row[s.S_FORM] != 1 or int(row[s.S_FLAGS]) & FROM_LATEST:
+    if row.request.form != 1 or int(row.request.flags) & FROM_LATEST:
         return None
-    start, end, low, high = (plain(row[column]) for column in (s.S_START, s.S_END, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END))
+    start, end, low, high = (
+        plain(row.request.start),
+        plain(row.request.end),
+        plain(row.request.snapshot_start),
+        plain(row.request.snapshot_end),
+    )
     if low <= start <= min(high, end):
         return None
-    status = "accepted" if row[s.S_ANSWER] == w.A_ACCEPTED else status_name(int(row[s.S_STATUS]))
+    status = "accepted" if row.answer == w.A_ACCEPTED else status_name(int(row.status))
     places = [context.request(number), context.answer(number)]
     if low <= start <= high:
         message = f"start {start} is above end {end}: server said {status}"
@@ -200,21 +206,19 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
 def _empty_marker(context: Context, low: int, high: int, before: Sequence[int]) -> int | None:
     """The last marker of this range that the client received without an item of it."""
     found = context.snapshots
-    same = np.isin(found[:, s.N_STREAM], list(before)) & (found[:, s.N_START] == low + s.LEAST) & (found[:, s.N_END] == high + s.LEAST)
-    numbers = np.flatnonzero(same & (found[:, s.N_ITEMS] == 0) & (found[:, s.N_TAINTED] == 0))
+    same = np.isin(found.stream, list(before)) & (found.start == low + LEAST) & (found.end == high + LEAST)
+    numbers = np.flatnonzero(same & (found.items == 0) & (found.is_tainted == 0))
     return int(numbers[-1]) if len(numbers) else None
 
 
 def _refused(context: Context, number: int, before: Sequence[int], after: Sequence[int]) -> Occurrence:
     row = context.streams[number]
-    status = int(row[s.S_STATUS])
-    connection = int(row[s.S_CONNECTION])
+    status = int(row.status)
+    connection = int(row.connection)
     session = context.session(connection)
     places: list[Place | None] = [context.request(number), context.answer(number)]
     if status == Status.KEY_EEXISTS:
-        live = next(
-            (one for one in reversed(before) if context.streams[one, s.S_CONNECTION] == connection and _is_open(context, one)), None
-        )
+        live = next((one for one in reversed(before) if context.streams.connection[one] == connection and _is_open(context, one)), None)
         since = ""
         if live is not None and (opened := context.request(live)) is not None:
             places.append(opened)
@@ -225,7 +229,7 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
         return occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
-    passed = status in _MAY_PASS and any(context.streams[one, s.S_ANSWER] == w.A_ACCEPTED for one in after)
+    passed = status in _MAY_PASS and any(context.streams.answer[one] == w.A_ACCEPTED for one in after)
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
     advice = _elsewhere(context, number) if status == Status.NOT_MY_VBUCKET else None
@@ -236,7 +240,7 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
 def _elsewhere(context: Context, number: int) -> str:
     """Where the vbucket is, as the answer has it."""
     row = context.streams[number]
-    connection, vbucket = int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET])
+    connection, vbucket = int(row.connection), int(row.vbucket)
     redirects = context.session(connection).redirects
     if vbucket not in redirects:
         return "ask for a new cluster map, and then the node that it names for the vbucket"
@@ -256,43 +260,43 @@ def _is_noop_off(context: Context, connection: int) -> bool:
     if noop is not None and noop.status is not None:
         return noop.status != "success"
     of = context.tracker.state.connections[connection]
-    return bool(of[s.C_KNOWN] == 1 and of[s.C_LOSSES] == 0 and of[s.C_LOSSES + 1] == 0)
+    return bool(of.is_known == 1 and of.losses[0] == 0 and of.losses[1] == 0)
 
 
 def _is_open(context: Context, number: int) -> bool:
-    return w.ACCEPTED <= int(context.streams[number, s.S_STATE]) <= w.CLOSING
+    return ACCEPTED <= int(context.streams.state[number]) <= CLOSING
 
 
 def _next_request(context: Context, number: int, after: Sequence[int]) -> int | None:
     """What the client asked for next, once it was told of a rollback; ``after``: its later streams of the vbucket."""
-    told_ns = int(context.streams[number, s.S_ANSWERED + s.AT_TIME])
-    return next((one for one in after if context.streams[one, s.S_OPENED + s.AT_TIME] >= told_ns), None)
+    told_ns = int(context.streams.answered.time[number])
+    return next((one for one in after if context.streams.opened.time[one] >= told_ns), None)
 
 
 def _followed(context: Context, number: int, after: Sequence[int]) -> int | None:
     """The request by which the client did what a rollback asks for: one that would work, or that worked, from no higher."""
     row, origins = context.streams[number], context.logs.origins
-    bucket = origins[int(row[s.S_CONNECTION])][1]
-    again = _next_request(context, number, [one for one in after if origins[int(context.streams[one, s.S_CONNECTION])][1] == bucket])
-    if again is None or row[s.S_ROLLBACK] == s.UNREAD_SEQNO:
+    bucket = origins[int(row.connection)][1]
+    again = _next_request(context, number, [one for one in after if origins[int(context.streams.connection[one])][1] == bucket])
+    if again is None or row.rollback == UNREAD_SEQNO:
         return None
     other = context.streams[again]
-    if not other[s.S_FORM] or other[s.S_START] > row[s.S_ROLLBACK] or int(other[s.S_FLAGS]) & FROM_LATEST:
+    if not other.request.form or other.request.start > row.rollback or int(other.request.flags) & FROM_LATEST:
         return None
-    if other[s.S_ANSWER] == w.A_ACCEPTED:
+    if other.answer == w.A_ACCEPTED:
         return again
     found = context.rollbacks.of(number)
-    start, low, high = (plain(other[column]) for column in (s.S_START, s.S_SNAPSHOT_START, s.S_SNAPSHOT_END))
-    is_range = other[s.S_FORM] != 1 or (low, high) in ((found.to, found.to), found.snapshot)
-    is_uuid = found.resume_uuid is not None and int(other[s.S_UUID]) & ENDLESS == found.resume_uuid
+    start, low, high = plain(other.request.start), plain(other.request.snapshot_start), plain(other.request.snapshot_end)
+    is_range = other.request.form != 1 or (low, high) in ((found.to, found.to), found.snapshot)
+    is_uuid = found.resume_uuid is not None and int(other.request.uuid) & ENDLESS == found.resume_uuid
     return again if start == found.to and is_range and is_uuid else None
 
 
 def _rolled_back(context: Context, number: int, followed: int | None) -> Occurrence:
     """``followed``: the request by which the client did as it was told; None where it did not, or nobody knows."""
     row = context.streams[number]
-    if row[s.S_ROLLBACK] == s.UNREAD_SEQNO:
-        start = plain(row[s.S_START])
+    if row.rollback == UNREAD_SEQNO:
+        start = plain(row.request.start)
         return occurrence(
             context,
             number,
@@ -326,20 +330,20 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
 
 def _not_honoured(context: Context, clients: Clients, number: int, after: Sequence[int]) -> Occurrence | None:
     row = context.streams[number]
-    told_ns = int(row[s.S_ANSWERED + s.AT_TIME])
+    told_ns = int(row.answered.time)
     again = _next_request(context, number, after)
-    if again is None or not context.streams[again, s.S_FORM]:  # a stream whose request is missing was accepted
+    if again is None or not context.streams.request.form[again]:  # a stream whose request is missing was accepted
         return None
     other = context.streams[again]
-    asked_ns = int(other[s.S_OPENED + s.AT_TIME])
-    to, start = plain(row[s.S_ROLLBACK]), plain(other[s.S_START])
-    if start <= to or other[s.S_UUID] != row[s.S_UUID] or int(other[s.S_FLAGS]) & FROM_LATEST:
+    asked_ns = int(other.opened.time)
+    to, start = plain(row.rollback), plain(other.request.start)
+    if start <= to or other.request.uuid != row.request.uuid or int(other.request.flags) & FROM_LATEST:
         return None
     links = context.by_number
-    own, another = int(row[s.S_CONNECTION]), int(other[s.S_CONNECTION])
+    own, another = int(row.connection), int(other.connection)
     if own != another and links[own].server != links[another].server and links[another].first_ns < told_ns:
         return None  # what another node said on a connection of its own is not what this one was asked after
-    if clients.may_have_said(int(row[s.S_CONNECTION]), told_ns, asked_ns, vbucket=int(row[s.S_VBUCKET])):
+    if clients.may_have_said(int(row.connection), told_ns, asked_ns, vbucket=int(row.vbucket)):
         return None
     places = (context.request(again), context.request(number), context.answer(number))
     return occurrence(
@@ -349,12 +353,12 @@ def _not_honoured(context: Context, clients: Clients, number: int, after: Sequen
 
 def _ended(context: Context, number: int) -> Iterator[Occurrence]:
     row = context.streams[number]
-    reason = int(row[s.S_REASON])
-    if row[s.S_STATE] != w.ENDED or reason <= 0 or (reason == 1 and row[s.S_CLOSED_ROW] >= 0):
+    reason = int(row.reason)
+    if row.state != ENDED or reason <= 0 or (reason == 1 and row.closed_row >= 0):
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last = f" at {plain(row[s.S_LAST])}" if row[s.S_SEEN] else ", no item received"
+    last = f" at {plain(row.last)}" if row.seen else ", no item received"
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
     yield occurrence(
         context,
@@ -362,7 +366,7 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
         "stream-end-reason",
         severity,
         f"ended: {name}{last}",
-        (context.place(row, s.S_FINISHED),),
+        (context.place(row, row.finished),),
         cause=name if is_defined else "undefined",
         next_=_AFTER_END[name] if is_defined else "the server may be newer than this program: its release notes say what the reason means",
         shared=f"ended: {name}",

@@ -10,7 +10,6 @@ import numpy as np
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.rule import Rule
-from dcpinspect.streams import state as s
 
 RULES = (
     Rule(
@@ -40,19 +39,19 @@ def findings(context: Context) -> Iterator[Occurrence]:
 
 def _of_client(context: Context, connections: list[int]) -> Iterator[Occurrence]:
     streams = context.streams
-    asked = np.flatnonzero(np.isin(streams[:, s.S_CONNECTION], connections) & (streams[:, s.S_FORM] > 0))
+    asked = np.flatnonzero(np.isin(streams.connection, connections) & (streams.request.form > 0))
     if not len(asked):
         return
-    last = int(asked[np.argmax(streams[asked, s.S_OPENED + s.AT_TIME])])
-    patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections[number, s.C_SLOWEST]) for number in connections))
-    if context.now_ns - int(streams[last, s.S_OPENED + s.AT_TIME]) <= patience:
+    last = int(asked[np.argmax(streams.opened.time[asked])])
+    patience = max(LEAST_PATIENCE_NS, 10 * max(int(context.tracker.state.connections.slowest[number]) for number in connections))
+    if context.now_ns - int(streams.opened.time[last]) <= patience:
         return
     nodes: dict[int, str] = {}
     listings = [(number, listing) for number in connections for listing in context.session(number).listings]
     for number, listing in sorted(listings, key=lambda one: one[1].at.time_ns):
         server = context.by_number[number].server
         nodes.update({vbucket: (node or server).replace("$HOST", server.rpartition(":")[0]) for vbucket, node in listing.nodes.items()})
-    requested = set(streams[asked, s.S_VBUCKET].tolist())
+    requested = set(streams.vbucket[asked].tolist())
     missing = sorted(set(nodes) - requested)
     if not missing or not all(_is_known(context, number) for number in _of_host(context, connections)):
         return

@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import PREPARE_SURPLUS, kinds
+from dcpinspect.streams.kinds import ACK, END
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.series import Series
 
@@ -29,9 +29,9 @@ class Balance:
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading."""
         kind = kinds(batch)[0]
-        counted = kind >= s.END
+        counted = kind >= END
         change: Rows = np.where(counted, batch.length + PREPARE_SURPLUS * (batch.decoded.opcode == Opcode.DCP_PREPARE), 0)
-        acks = kind == s.ACK
+        acks = kind == ACK
         if acks.any():
             change[acks] = -batch.decoded.numbers["ack_bytes"].values[acks].astype(np.int64)
         rows = np.flatnonzero(change)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import CONNECTIONS
 from dcpinspect.streams.gaps_between_streams import Client
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import Connection, Connections
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.records import Records
@@ -22,7 +22,6 @@ Table = npt.NDArray[np.int64]
 
 NOOP_NS = 5_000_000_000
 """A consumer that has not answered a noop by then will not."""
-_LOSSES = slice(s.C_LOSSES, s.C_LOSSES + 2)
 _RUNNING = ("backfilling", "advancing")
 
 
@@ -42,21 +41,21 @@ class Flow:
         return self.outstanding is not None and bool(self.window) and self.outstanding >= (self.window or 0)
 
 
-def flow_of(row: Table, link: Link, session: Session) -> Flow:
+def flow_of(row: Connection, link: Link, session: Session) -> Flow:
     """``row``: the connection's in the kernel's table."""
-    window, counted, acked = (int(row[column]) for column in (s.C_WINDOW, s.C_COUNTED, s.C_ACKED))
+    window, counted, acked = row.window, row.counted, row.acked
     is_read = link.lost_at_end == (None, None)
-    consumer = 1 - max(0, int(row[s.C_PRODUCER]))
-    is_lost = bool(row[_LOSSES].any()) or not is_read or not link.has_handshake
+    consumer = 1 - max(0, int(row.producer))
+    is_lost = bool(row.losses[0] or row.losses[1]) or not is_read or not link.has_handshake
     if session.waits_for("connection_buffer_size") and is_lost:
         window = -1  # the answer may have been lost
-    if row[s.C_LOSSES + consumer] != row[s.C_WINDOW_LOSSES + consumer] or link.lost_at_end[consumer] is not None:
+    if row.losses[consumer] != row.window_losses[consumer] or link.lost_at_end[consumer] is not None:
         window = -1  # another one may have been asked for
-    is_based = window > 0 and is_read and bool(row[s.C_IS_BASED])
+    is_based = window > 0 and is_read and bool(row.is_based)
     return Flow(window if window >= 0 else None, counted, acked, counted - acked if is_based else None)
 
 
-def client_of(link: Link, session: Session, row: Table) -> Client:
+def client_of(link: Link, session: Session, row: Connection) -> Client:
     """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none.
 
     Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
@@ -64,7 +63,7 @@ def client_of(link: Link, session: Session, row: Table) -> Client:
     host = link.client.rpartition(":")[0]
     if session.name:
         return Client(f"{host} {session.name.partition(':')[0]}", host, is_named=True)
-    if link.has_handshake and not row[_LOSSES].any():
+    if link.has_handshake and not (row.losses[0] or row.losses[1]):
         return Client(f"{host} {session.agent or ''}".rstrip(), host, is_named=True)
     return Client(f"{host} connection {link.number}?", host, is_named=False)
 
@@ -79,14 +78,14 @@ def noop_interval(session: Session) -> float | None:
     return seconds if 0 < seconds < 1e9 else None
 
 
-def _is_opened(session: Session, row: Table) -> bool:
-    return session.open_status == Status.SUCCESS or (session.open_status is None and (row[s.C_STREAMS] > 0 or row[s.C_COUNTED] > 0))
+def _is_opened(session: Session, row: Connection) -> bool:
+    return session.open_status == Status.SUCCESS or (session.open_status is None and (row.streams > 0 or row.counted > 0))
 
 
-def verdict_of(link: Link, session: Session, row: Table, flow: Flow, stream_verdicts: Sequence[str]) -> str:
+def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, stream_verdicts: Sequence[str]) -> str:
     """How a connection is: the first that holds."""
     opened = _is_opened(session, row)
-    losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
+    losses = int(row.losses[0] + row.losses[1])
     was_seen = link.has_handshake and not losses and link.lost_at_end == (None, None)
     if was_seen and not opened and session.open_status is None:
         return "never-opened"
@@ -96,7 +95,7 @@ def verdict_of(link: Link, session: Session, row: Table, flow: Flow, stream_verd
         return "unknown-capture"  # nobody knows whether it was opened or refused
     if link.closed:
         return "closed"
-    producer = int(row[s.C_PRODUCER])
+    producer = int(row.producer)
     if link.lost_at_end[max(0, producer)] is not None:
         return "unknown-capture"
     if flow.is_full:
@@ -112,17 +111,17 @@ def noop_limit_ns(session: Session) -> int:
     return max(PATIENCE_NS, min(int(interval * 1e9), NOOP_NS) if interval is not None else NOOP_NS)
 
 
-def _is_dead(link: Link, session: Session, row: Table) -> bool:
+def _is_dead(link: Link, session: Session, row: Connection) -> bool:
     """Whether a noop was not answered while the connection went on."""
-    limit = max(noop_limit_ns(session), 10 * int(row[s.C_NOOP_SLOWEST]))
-    losses = int(row[s.C_LOSSES] + row[s.C_LOSSES + 1])
-    return bool(row[s.C_NOOP_ROW] >= 0 and not losses and link.last_ns - int(row[s.C_NOOP_TIME]) > limit)
+    limit = max(noop_limit_ns(session), 10 * int(row.noop_slowest))
+    losses = int(row.losses[0] + row.losses[1])
+    return bool(row.noop_row >= 0 and not losses and link.last_ns - int(row.noop_time) > limit)
 
 
 def connection_records(
     links: Sequence[Link],
     sessions: Mapping[int, Session],
-    table: Table,
+    table: Connections,
     flows: Mapping[int, Flow],
     stream_verdicts: Mapping[int, Sequence[str]],
 ) -> Records:
@@ -131,8 +130,8 @@ def connection_records(
     for link in links:
         session = sessions.get(link.number) or Session()
         row, flow = table[link.number], flows[link.number]
-        producer = int(row[s.C_PRODUCER])
-        is_whole = link.has_handshake and not row[s.C_LOSSES] and not row[s.C_LOSSES + 1]
+        producer = int(row.producer)
+        is_whole = link.has_handshake and not row.losses[0] and not row.losses[1]
         features = session.features if session.features is not None or not is_whole else ()
         rows.append(
             (
@@ -155,7 +154,7 @@ def connection_records(
                 "handshake" if link.has_handshake else "mid-stream",
                 sum(link.holes),
                 sum(link.skipped),
-                int(row[s.C_STREAMS]),
+                int(row.streams),
             )
         )
     names = [column.name for column in CONNECTIONS.columns]

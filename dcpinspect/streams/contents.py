@@ -10,16 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Array, Mask, Rows
-from dcpinspect.streams import keys as k
-from dcpinspect.streams import state as s
+from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes
+from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
+from dcpinspect.streams.rows import LEAST, Messages, Streams
+from dcpinspect.streams.state import State, biased
 from dcpinspect.tables.messages import MessageBatch
-
-Table = npt.NDArray[np.int64]
 
 MOST = 1 << 20
 """Keys remembered: 110 MB."""
@@ -33,78 +32,71 @@ class Contents:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._entries: Table = np.zeros((min(256, most), k.ENTRY), dtype=np.int64)
-        self._slots: Table = np.full(2 * len(self._entries), -1, dtype=np.int64)
-        self._marks: Table = np.array([0, -1, 0], dtype=np.int64)
-        self._seed = secrets.randbits(31)
+        self._tables = tables = keys.KeyTables()
+        tables.entries = keys.Entries.zeros(min(256, most))
+        tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
+        tables.marks = keys.Marks.one()
+        tables.seed = secrets.randbits(31)
 
-    def feed(self, batch: MessageBatch, messages: Table, state: s.State, filters: list[dict[str, Any] | None]) -> None:
-        """``messages``: as the kernel left them; ``filters``: the parsed values of stream requests."""
-        chosen = np.flatnonzero((messages[s.M_STANDING] & s.IS_EVENT != 0) & (messages[s.M_KIND] != s.SEQNO_ADVANCED))
+    def feed(self, batch: MessageBatch, state: State, filters: list[dict[str, Any] | None]) -> None:
+        """``state``: as the kernel left it; ``filters``: the parsed values of stream requests."""
+        messages, tables = state.messages, self._tables
+        chosen = np.flatnonzero((messages.standing & IS_EVENT != 0) & (messages.kind != SEQNO_ADVANCED))
         if not len(chosen):
             return
-        events = _view(batch, messages, chosen, state.rows(s.N_STREAMS), filters)
+        tables.events = _events(batch, messages, chosen, state.streams, filters)
+        tables.messages, tables.streams, tables.snapshots, tables.counts = messages, state.streams, state.snapshots, state.counts
         start = 0
         while start < len(chosen):
-            state.make_room_in(s.N_ANOMALIES)
+            state.make_room_in("anomalies")
+            tables.anomalies = state.anomalies
             self._make_room()
-            start = int(
-                k.follow_keys(
-                    len(chosen) - start,
-                    start,
-                    self._seed,
-                    events,
-                    messages,
-                    self._slots,
-                    self._entries,
-                    self._marks,
-                    state.tables[s.N_STREAMS],
-                    state.tables[s.N_SNAPSHOTS],
-                    state.tables[s.N_ANOMALIES],
-                    state.counts,
-                )
-            )
+            start = keys.follow_keys(len(chosen) - start, start, tables)
 
     def _make_room(self) -> None:
-        used = int(self._marks[k.USED])
-        if len(self._entries) - used >= k.ROOM:
+        tables = self._tables
+        used = tables.marks.used
+        if len(tables.entries) - used >= keys.ROOM:
             return
-        if len(self._entries) < self._most:
-            before = self._entries
-            self._entries = np.zeros((min(_GROWTH * len(before), self._most), k.ENTRY), dtype=np.int64)
-            self._entries[:used] = before[:used]
+        if len(tables.entries) < self._most:
+            grown = keys.Entries.zeros(min(_GROWTH * len(tables.entries), self._most))
+            grown[:used] = tables.entries[:used]
+            tables.entries = grown
         else:
-            self._forget(used)
-        self._slots = np.full(2 * len(self._entries), -1, dtype=np.int64)
-        used = int(self._marks[k.USED])
-        k.refill_entries(used, self._seed, self._slots, self._entries, used)
+            self._forget()
+        tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
+        keys.refill_entries(tables.marks.used, tables)
 
-    def _forget(self, used: int) -> None:
+    def _forget(self) -> None:
         """Forgets the older half of the keys; of those, sooner what is no collection and not pending."""
-        entries = self._entries[:used]
-        is_special = (entries[:, k.H_KEY] < 0) | (entries[:, k.H_PREPARED] > s.LEAST)
-        order = np.lexsort((entries[:, k.H_ROW], is_special))
-        dropped, kept = np.split(order, [used - used // 2])
-        self._marks[k.FORGOTTEN] = max(int(self._marks[k.FORGOTTEN]), int(entries[dropped, k.H_ROW].max()))
-        self._entries[: len(kept)] = entries[kept]
-        self._marks[k.USED] = len(kept)
+        marks = self._tables.marks
+        entries = self._tables.entries[: marks.used]
+        is_special = (entries.key < 0) | (entries.prepared > LEAST)
+        order = np.lexsort((entries.row, is_special))
+        dropped, kept = np.split(order, [marks.used - marks.used // 2])
+        marks.forgotten = max(marks.forgotten, int(entries.row[dropped].max()))
+        entries[: len(kept)] = entries[kept]
+        marks.used = len(kept)
 
 
-def _view(batch: MessageBatch, messages: Table, chosen: Rows, streams: Table, filters: list[dict[str, Any] | None]) -> Table:
-    rows = batch.index_of(messages[s.M_PLACE + s.AT_ROW, chosen])
+def _events(
+    batch: MessageBatch, messages: Messages, chosen: Rows, streams: Streams, filters: list[dict[str, Any] | None]
+) -> keys.KeyEvents:
+    rows = batch.index_of(messages.place.row[chosen])
     numbers, decoded = batch.decoded.numbers, batch.decoded
     collection = collections_of(batch, rows)
     hashed = np.where(decoded.key.size[rows] > 0, key_hashes(batch, rows), -1)
-    view = np.empty((k.VIEW, len(chosen)), dtype=np.int64)
-    view[k.V_MESSAGE] = chosen
-    view[k.V_KEY] = np.where(hashed < 0, -1, (hashed ^ (collection.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)) & ((1 << 62) - 1))
-    view[k.V_CAS] = s.biased(decoded.cas[rows])
-    view[k.V_COLLECTION] = collection
-    view[k.V_PREPARED] = s.biased(_column(numbers, "prepared_seqno", rows))
-    view[k.V_EVENT] = _column(numbers, "event", rows).astype(np.int64)
-    view[k.V_UID] = s.biased(_column(numbers, "manifest_uid", rows))
-    view[k.V_IS_OUTSIDE] = _is_outside(messages[s.M_STANDING, chosen], messages[s.M_STREAM, chosen], collection, streams, filters)
-    return view
+    events = keys.KeyEvents.zeros(len(chosen))
+    spread = (collection.view(np.uint64) * np.uint64(_SPREAD)).view(np.int64)
+    events.message[:] = chosen
+    events.key[:] = np.where(hashed < 0, -1, (hashed ^ spread) & ((1 << 62) - 1))
+    events.cas[:] = biased(decoded.cas[rows])
+    events.collection[:] = collection
+    events.prepared[:] = biased(_column(numbers, "prepared_seqno", rows))
+    events.event[:] = _column(numbers, "event", rows)
+    events.uid[:] = biased(_column(numbers, "manifest_uid", rows))
+    events.is_outside[:] = _is_outside(messages.standing[chosen], messages.stream[chosen], collection, streams, filters)
+    return events
 
 
 def _column(numbers: Mapping[str, Any], name: str, rows: Rows) -> Array:
@@ -112,10 +104,10 @@ def _column(numbers: Mapping[str, Any], name: str, rows: Rows) -> Array:
     return np.zeros(len(rows), dtype=np.uint64) if column is None else np.asarray(column.values[rows])
 
 
-def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Table, filters: list[dict[str, Any] | None]) -> Mask:
+def _is_outside(standing: Rows, stream: Rows, collection: Rows, streams: Streams, filters: list[dict[str, Any] | None]) -> Mask:
     """Events of collections that the request of their stream, which names some, does not name."""
-    asked = standing & s.IS_ASKED != 0
-    number = np.where(asked & (collection >= 0), streams[stream, s.S_FILTER], -1)
+    asked = standing & IS_ASKED != 0
+    number = np.where(asked & (collection >= 0), streams.request.filter[stream], -1)
     outside = np.zeros(len(number), dtype=np.bool_)
     for one in np.unique(number[number >= 0]).tolist():
         named = named_collections(filters[one])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dcpinspect.protocol.flags import SNAPSHOT_FLAGS, STREAM_FLAGS
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
+from dcpinspect.streams.transitions import SNAPSHOT_STATES
 from dcpinspect.tables.records import RecordColumn, RecordTable
 
 _C = RecordColumn
@@ -94,7 +95,7 @@ SNAPSHOTS = RecordTable(
         _C("high_completed_seqno", "u64", "greatest seqno that was committed or aborted"),
         _C("purge_seqno", "u64", "tombstones up to here may be gone"),
         _C("high_prepared_seqno", "u64", "greatest prepared seqno"),
-        _C("state", "word", "whether it was received whole", w.SNAPSHOT_STATES),
+        _C("state", "word", "whether it was received whole", SNAPSHOT_STATES),
         _C("row", "number", "row of the marker"),
         _C("time", "time", "time of the marker"),
     ),

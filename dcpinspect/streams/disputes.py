@@ -15,11 +15,13 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, EventQuery, FoundEvents, Interval
+from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.rows import GREATEST, LEAST, Gaps, Snapshot, Snapshots, Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 
 Table = npt.NDArray[np.int64]
 
@@ -32,7 +34,7 @@ _NO_COLLECTION = -2
 
 _SETTLED = (w.LOSS, w.ROLLBACK, w.RESUMED, w.ADVANCED)
 """Causes that are known whatever other streams show."""
-_COMPLETE = (w.COMPLETE, w.COMPLETE_ADVANCED)
+_COMPLETE = (COMPLETE, COMPLETE_ADVANCED)
 _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
@@ -98,10 +100,10 @@ class Disputes:
 
     def __init__(
         self,
-        gaps: tuple[Table, Table],
+        gaps: tuple[Gaps, Gaps],
         cause: Table,
-        streams: Table,
-        snapshots: Table,
+        streams: Streams,
+        snapshots: Snapshots,
         branches: Table,
         *,
         first_row: int = 0,
@@ -110,32 +112,32 @@ class Disputes:
         """``gaps``: those of the kernel, whose causes are ``cause``, and those inside out-of-order snapshots; ``branches``: newest uuid of
         the failover log of every stream, 0 where none is known; ``first_row``: of messages that end gaps, from which on, as ``vbucket``."""
         of_kernel, unordered = gaps
-        self._gaps, self._streams, self._snapshots = np.concatenate(gaps), streams, snapshots
-        cause = np.concatenate((cause, np.where(unordered[:, s.G_LOSS] >= 0, w.LOSS, w.OUT_OF_ORDER)))
+        self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), streams, snapshots
+        cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
-        self._snapshots_of = Grouped(snapshots[:, s.N_STREAM], len(streams))
+        self._snapshots_of = Grouped(snapshots.stream, len(streams))
         lost = self._gaps[cause == w.LOSS]
-        self._lost, self._lost_of = lost, Grouped(lost[:, s.G_STREAM], len(streams))
-        late = np.flatnonzero(self._gaps[:, s.G_BEFORE_AT + s.AT_ROW] >= first_row)
-        pairs = _disputed(self._gaps[late], cause[late], streams, np.where(streams[:, s.S_VBUCKET] >= vbucket, branches, 0))
+        self._lost, self._lost_of = lost, Grouped(lost.stream, len(streams))
+        late = np.flatnonzero(self._gaps.ends.row >= first_row)
+        pairs = _disputed(self._gaps[late], cause[late], streams, np.where(streams.vbucket >= vbucket, branches, 0))
         self.pairs = [(int(late[gap]), other) for gap, other in pairs]
         """(gap, stream that shows some of it)."""
 
     @property
     def streams(self) -> set[int]:
         """The streams that have the gaps."""
-        return {int(self._gaps[gap, s.G_STREAM]) for gap, _ in self.pairs}
+        return {int(self._gaps.stream[gap]) for gap, _ in self.pairs}
 
     def wanted(self) -> EventQuery:
         """The events that settle them."""
         intervals: dict[int, list[Interval]] = {}
         for gap, other in self.pairs:
             row = self._gaps[gap]
-            run = int(row[s.G_AFTER]) + 1, int(row[s.G_BEFORE]) - 1
-            snapshot = int(row[s.G_SNAPSHOT])
-            last = max(run[1], self._range(snapshot)[1] if snapshot >= 0 else s.LEAST)
+            run = int(row.after) + 1, int(row.before) - 1
+            snapshot = int(row.snapshot)
+            last = max(run[1], self._range(snapshot)[1] if snapshot >= 0 else LEAST)
             # of the stream itself, the later versions that came instead
-            intervals.setdefault(int(row[s.G_STREAM]), []).append((run[0], last))
+            intervals.setdefault(int(row.stream), []).append((run[0], last))
             own = self._snapshots_of[other]
             ends = [end for end in (self._range(number)[1] for number in own.tolist()) if end >= last]
             intervals.setdefault(other, []).append((run[0], min(ends, default=last)))
@@ -144,11 +146,11 @@ class Disputes:
     def _range(self, snapshot: int) -> Interval:
         """The seqnos that a snapshot spans; the first is above the last where nobody knows."""
         row = self._snapshots[snapshot]
-        if row[s.N_LAYOUT] > s.UPR_LAYOUT:
-            return int(row[s.N_START]), int(row[s.N_END])
-        if row[s.N_STATE] != w.COMPLETE_OSO or not row[s.N_HAS_BEFORE] or not row[s.N_SEEN]:
-            return s.GREATEST, s.LEAST
-        return int(row[s.N_BEFORE]) + 1, int(max(row[s.N_LAST], row[s.N_ADVANCED] if row[s.N_HAS_ADVANCED] else s.LEAST))
+        if row.layout > UPR_LAYOUT:
+            return int(row.start), int(row.end)
+        if row.state != COMPLETE_OSO or not row.has_before or not row.seen:
+            return GREATEST, LEAST
+        return int(row.before) + 1, int(max(row.last, row.advanced if row.has_advanced else LEAST))
 
     def settled(self, shown: FoundEvents | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Comparison]:
         """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared.
@@ -158,7 +160,7 @@ class Disputes:
         told: dict[int, Comparison] = {}
         events: dict[int, Events] = {}
         for gap, other in self.pairs:
-            stream, after = (int(number) for number in self._gaps[gap, [s.G_STREAM, s.G_AFTER]])
+            stream, after = self._gaps[gap].stream, self._gaps[gap].after
             name = int(self._numbers[gap])
             if shown is None or not (shown.has_from(stream, after) and shown.has_from(other, after)):
                 told.setdefault(name, Comparison(-1, other))
@@ -172,7 +174,7 @@ class Disputes:
         return told
 
     def _judged(self, gap: int, other: int, mine: Events, theirs: Events, asked: Subscription) -> Comparison | None:
-        after, before = int(self._gaps[gap, s.G_AFTER]), int(self._gaps[gap, s.G_BEFORE])
+        after, before = int(self._gaps.after[gap]), int(self._gaps.before[gap])
         inside = theirs.table[theirs.between(after, before)]
         if not len(inside):
             return None
@@ -186,15 +188,15 @@ class Disputes:
 
     def _missing(self, gap: int, other: int, inside: Table, mine: Events, theirs: Events, asked: Subscription) -> int | None:
         """The first event of a gap that had to come, by its place among those inside."""
-        number = int(self._gaps[gap, s.G_SNAPSHOT])
+        number = int(self._gaps.snapshot[gap])
         if number < 0 or asked.collections is None:
             return None
         snapshot = self._snapshots[number]
-        if snapshot[s.N_STATE] not in (*_COMPLETE, w.COMPLETE_OSO) or snapshot[s.N_TAINTED]:
+        if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted:
             return None
         start, end = self._range(number)
         # A backfill lacks what compaction purged; and a first marker begins where the client asked, not where its items do.
-        is_all_there = snapshot[s.N_LAYOUT] != s.OSO_LAYOUT and not snapshot[s.N_FLAGS] & DISK and snapshot[s.N_INDEX] > 1
+        is_all_there = snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
         told = inside[:, [T_SEQNO, T_OPCODE, T_KEY, T_COLLECTION, T_ROW]].tolist()
         for place, (seqno, opcode, key, collection, row) in enumerate(told):
             if opcode not in _VISIBLE or key < 0 or collection < 0 or not start <= seqno <= end:
@@ -221,32 +223,32 @@ class Disputes:
         """
         seqno, key, collection = event
         own = self._snapshots_of[stream]  # in order of rows
-        place = int(np.searchsorted(self._snapshots[own, s.N_PLACE + s.AT_ROW], row)) - 1
+        place = int(np.searchsorted(self._snapshots.place.row[own], row)) - 1
         if place < 0:
             return False
         first = self._snapshots[own[place]]
         reached = self._range(int(own[place]))[1]
-        if first[s.N_TAINTED] or reached == s.LEAST:
+        if first.is_tainted or reached == LEAST:
             return False
-        if reached >= end and not first[s.N_FLAGS] & HISTORY:
+        if reached >= end and not first.flags & HISTORY:
             return True
         for number in own[place:].tolist():
             snapshot = self._snapshots[number]
             # A deletion may have been purged from a later one from disk.
-            may_lack = number != own[place] and snapshot[s.N_FLAGS] & DISK and not _purged_below(snapshot, seqno)
-            if snapshot[s.N_STATE] not in (*_COMPLETE, w.COMPLETE_OSO) or snapshot[s.N_TAINTED] or may_lack:
+            may_lack = number != own[place] and snapshot.flags & DISK and not _purged_below(snapshot, seqno)
+            if snapshot.state not in (*_COMPLETE, COMPLETE_OSO) or snapshot.is_tainted or may_lack:
                 return False
             reached = self._range(number)[1]
             if reached >= end:
                 break
         lost = self._lost[self._lost_of[stream]]
-        is_lost = bool(((lost[:, s.G_AFTER] < reached) & (lost[:, s.G_BEFORE] > seqno)).any())
+        is_lost = bool(((lost.after < reached) & (lost.before > seqno)).any())
         return reached >= end and not is_lost and not theirs.came_later(seqno, reached, key, collection)
 
 
-def _purged_below(snapshot: Table, seqno: int) -> bool:
+def _purged_below(snapshot: Snapshot, seqno: int) -> bool:
     """Whether a marker says that deletions were purged below a seqno only."""
-    return bool(snapshot[s.N_PRESENT] & _HAS_PURGE and snapshot[s.N_PURGE] <= seqno)
+    return bool(snapshot.seqnos.present & _HAS_PURGE and snapshot.seqnos.purge <= seqno)
 
 
 class Grouped:
@@ -292,44 +294,44 @@ class Events:
         return bool((self._ended[self._later(seqno, end)] == collection).any())
 
 
-def _disputed(gaps: Table, cause: Table, streams: Table, branches: Table) -> list[tuple[int, int]]:
-    known = np.flatnonzero((branches != 0) & (streams[:, s.S_SEEN] > 0))
+def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> list[tuple[int, int]]:
+    known = np.flatnonzero((branches != 0) & (streams.seen > 0))
     if len(known) < 2 or not len(gaps):
         return []
-    place = streams[known, s.S_VBUCKET]
+    place = streams.vbucket[known]
     order = np.lexsort((known, branches[known], place))
     known = known[order]
-    edges = np.flatnonzero((np.diff(streams[known, s.S_VBUCKET]) != 0) | (np.diff(branches[known]) != 0)) + 1
-    gaps_of = Grouped(gaps[:, s.G_STREAM], len(streams), np.lexsort((gaps[:, s.G_AFTER], gaps[:, s.G_STREAM])))
+    edges = np.flatnonzero((np.diff(streams.vbucket[known]) != 0) | (np.diff(branches[known]) != 0)) + 1
+    gaps_of = Grouped(gaps.stream, len(streams), np.lexsort((gaps.after, gaps.stream)))
     found: list[tuple[int, int]] = []
     for group in np.split(known, edges):
         if len(group) < 2:
             continue
-        first, last = _least(streams[group]), streams[group, s.S_LAST]
+        first, last = _least(streams[group]), streams.last[group]
         for number in group.tolist():
             mine = gaps_of[number]
             mine = mine[~np.isin(cause[mine], _SETTLED)]
             if not len(mine):
                 continue
-            after, before = gaps[mine, s.G_AFTER], gaps[mine, s.G_BEFORE]
+            after, before = gaps.after[mine], gaps.before[mine]
             near = group[(first < before.max()) & (last > after.min()) & (group != number)]
             for other in near[:MOST_OTHERS].tolist():
                 theirs = gaps_of[other]
-                meets = (before > first[group == other]) & (after < streams[other, s.S_LAST])
+                meets = (before > first[group == other]) & (after < streams.last[other])
                 found += [(gap, other) for gap in mine[meets & ~_contained(after, before, gaps[theirs])].tolist()]
     return sorted(found)
 
 
-def _least(streams: Table) -> Table:
+def _least(streams: Streams) -> Table:
     """Seqnos that are no greater than any that streams received: the first one may be that of an out-of-order snapshot."""
-    starts = np.where(streams[:, s.S_FORM] > 0, streams[:, s.S_START], s.LEAST)
-    return np.minimum(streams[:, s.S_FIRST], starts)
+    starts = np.where(streams.request.form > 0, streams.request.start, LEAST)
+    return np.minimum(streams.first, starts)
 
 
-def _contained(after: Table, before: Table, others: Table) -> npt.NDArray[np.bool_]:
+def _contained(after: Table, before: Table, others: Gaps) -> npt.NDArray[np.bool_]:
     """Which gaps another stream has as well, whole."""
     if not len(others):
         return np.zeros(len(after), dtype=np.bool_)
-    place = np.searchsorted(others[:, s.G_AFTER], after, side="right") - 1
+    place = np.searchsorted(others.after, after, side="right") - 1
     at = np.maximum(place, 0)
-    return np.asarray((place >= 0) & (others[at, s.G_BEFORE] >= before), dtype=np.bool_)
+    return np.asarray((place >= 0) & (others.before[at] >= before), dtype=np.bool_)

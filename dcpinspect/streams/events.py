@@ -18,7 +18,9 @@ from dcpinspect.protocol.columns import Rows, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
-from dcpinspect.streams import state as s
+from dcpinspect.streams.places import AT_FRAME, AT_OFFSET, AT_ROW, AT_TIME
+from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Streams
+from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
 Table = npt.NDArray[np.int64]
@@ -32,7 +34,7 @@ Interval = tuple[int, int]
 """Columns of a table of events. T_PLACE: row, stream offset, frame and time. T_SEQNO: biased. T_COLLECTION: -1 where it is not known.
 T_ENDED: the collection that the event ends, or -1. T_KEY: a hash of the key, -1 where the capture lacks part of it. T_KEY_TEXT: the
 first bytes of the key. T_VALUE: a hash of the value, -1 where the capture lacks part of the message, or nobody asked."""
-T_ROW = T_PLACE + s.AT_ROW
+T_ROW = T_PLACE + AT_ROW
 BRIEF = (T_ROW, T_SEQNO, T_OPCODE, T_COLLECTION, T_KEY, T_CAS, T_DATATYPE, T_VALUE)
 """Columns that tell whether two events are the same change."""
 
@@ -129,13 +131,13 @@ def events_of(
     if not len(rows):
         return table
     table[:, T_ROW] = batch.row[rows]
-    table[:, T_PLACE + s.AT_OFFSET] = batch.stream_offset[rows]
-    table[:, T_PLACE + s.AT_FRAME] = (batch.last_file[rows] << s.FILE_SHIFT) | batch.last_frame[rows]
-    table[:, T_PLACE + s.AT_TIME] = batch.time_ns[rows]
+    table[:, T_PLACE + AT_OFFSET] = batch.stream_offset[rows]
+    table[:, T_PLACE + AT_FRAME] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
+    table[:, T_PLACE + AT_TIME] = batch.time_ns[rows]
     table[:, T_CONNECTION] = connection[rows]
     table[:, T_VBUCKET] = decoded.specific[rows]
     table[:, T_SID] = sid
-    table[:, T_SEQNO] = s.biased(seqnos.values[rows])
+    table[:, T_SEQNO] = biased(seqnos.values[rows])
     table[:, T_OPCODE] = decoded.opcode[rows]
     table[:, T_COLLECTION] = collections_of(batch, rows)
     event = decoded.numbers.get("event")
@@ -193,7 +195,7 @@ def vbucket_of(key: int) -> int:
 class EventQuery:
     """Which seqnos of which streams somebody needs."""
 
-    def __init__(self, streams: Table, intervals: Mapping[int, Sequence[Interval]], *, is_brief: bool = False) -> None:
+    def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]], *, is_brief: bool = False) -> None:
         """``intervals``: by number of the stream, in any order, overlapping or not; ``is_brief``: of events ``BRIEF`` will do."""
         self.is_brief = is_brief
         self.secrets = _SECRETS
@@ -201,13 +203,13 @@ class EventQuery:
         self._intervals = {number: _merged(found) for number, found in intervals.items()}
         numbers = np.array(sorted(self._intervals), dtype=np.int64)
         of = streams[numbers]
-        self.keys: Table = stream_keys(of[:, s.S_CONNECTION], of[:, s.S_VBUCKET], of[:, s.S_SID])
-        self.first_row = int(of[:, s.S_OPENED + s.AT_ROW].min()) if len(of) else 0
-        self.last_row = int(of[:, s.S_LATEST + s.AT_ROW].max()) if len(of) else 0
+        self.keys: Table = stream_keys(of.connection, of.vbucket, of.sid)
+        self.first_row = int(of.opened.row.min()) if len(of) else 0
+        self.last_row = int(of.latest.row.max()) if len(of) else 0
         self._streams: dict[int, list[tuple[int, int, int]]] = {}
         self._opened: dict[int, tuple[int, int]] = {}
         for number, key, row in zip(numbers.tolist(), self.keys.tolist(), of, strict=True):
-            first, last = int(row[s.S_OPENED + s.AT_ROW]), int(row[s.S_LATEST + s.AT_ROW])
+            first, last = int(row.opened.row), int(row.latest.row)
             self._streams.setdefault(key, []).append((number, first, last))
             self._opened[number] = key, first
 
@@ -301,7 +303,7 @@ class FoundEvents:
     def has_from(self, stream: int, after: int) -> bool:
         """Whether every event of a stream above a (biased) seqno that was captured can be had."""
         key, first_row = self.wanted.place(stream)
-        row, seqno = self._forgotten.get(key, (-1, s.LEAST))
+        row, seqno = self._forgotten.get(key, (-1, LEAST))
         return vbucket_of(key) < self.vbuckets and (row < first_row or seqno <= after)
 
 
@@ -332,11 +334,11 @@ class RecentEvents:
             old = self._parts.popleft()
             self._count -= len(old)
             keys, number = np.unique(stream_keys(old[:, T_CONNECTION], old[:, T_VBUCKET], old[:, T_SID]), return_inverse=True)
-            row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), s.LEAST)
+            row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), LEAST)
             np.maximum.at(row, number.reshape(-1), old[:, T_ROW])
             np.maximum.at(seqno, number.reshape(-1), old[:, T_SEQNO])
             for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
-                self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, s.LEAST))[1])
+                self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, LEAST))[1])
 
     @property
     def first_row(self) -> int:

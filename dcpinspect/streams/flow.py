@@ -23,10 +23,29 @@ from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
-from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import PREPARE_SURPLUS
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.kinds import (
+    ACK,
+    ANSWER,
+    END,
+    FACT,
+    FACT_WINDOW,
+    KINDS,
+    MARKER,
+    NOOP,
+    OSO,
+    PREPARE,
+    SEQNO_ADVANCED,
+    SYSTEM_EVENT,
+    UNREADABLE,
+    UNREADABLE_ACK,
+)
+from dcpinspect.streams.places import AT_TIME, PLACE
 from dcpinspect.streams.renumbering import by_connection
+from dcpinspect.streams.rows import FILE_SHIFT, LEAST
+from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.state import State
 from dcpinspect.tables.messages import MessageBatch
 
 Table = npt.NDArray[np.int64]
@@ -66,7 +85,7 @@ OVER = range(_INFLATED, len(WAYS))
 
 _OF_DCP = opcodes_with(Trait.DCP)
 
-OTHER_ANSWER = s.KINDS
+OTHER_ANSWER = KINDS
 """Kind of the producer's answers that are of no stream; only ways of counting know it."""
 
 # -- what the kernel reads: one column a message -------------------------------------------------------------------------------------
@@ -106,7 +125,7 @@ at T_FULL began, and T_A of T_B bytes were used at last."""
 @inline
 def put_place(said: Ints, i: int, target: Ints, at: int) -> None:
     """Copies the place of message ``i``."""
-    for part in range(s.PLACE):
+    for part in range(PLACE):
         target[at + part] = said[D_PLACE + part, i]
 
 
@@ -114,24 +133,24 @@ def put_place(said: Ints, i: int, target: Ints, at: int) -> None:
 def size_by(way: int, size: int, detail: int) -> int:
     """Size of a message by a way of counting."""
     kind = detail & 0xFF
-    if kind < s.END or kind > s.UNREADABLE:  # nothing that flow control counts
-        if kind == s.NOOP:
+    if kind < END or kind > UNREADABLE:  # nothing that flow control counts
+        if kind == NOOP:
             return size if way == _NOOPS else 0
-        return size if way == _ANSWERS or (way == _STREAM_ANSWERS and kind == s.ANSWER) else 0
+        return size if way == _ANSWERS or (way == _STREAM_ANSWERS and kind == ANSWER) else 0
     if way == _FLEX:
         return size - ((detail >> 8) & 0xFFFF)
     if way == _PREPARE:
-        return size - PREPARE_SURPLUS if kind == s.PREPARE else size
+        return size - PREPARE_SURPLUS if kind == PREPARE else size
     if way == _HEADER:
         return size - HEADER_SIZE
     if way == _INFLATED:
         return size + (detail >> 32)
     is_left_out = (
-        (way == _ADVANCED and kind == s.SEQNO_ADVANCED)
-        or (way == _END and kind == s.END)
-        or (way == _MARKER and kind == s.MARKER)
-        or (way == _OSO and kind == s.OSO)
-        or (way == _SYSTEM and kind == s.SYSTEM_EVENT)
+        (way == _ADVANCED and kind == SEQNO_ADVANCED)
+        or (way == _END and kind == END)
+        or (way == _MARKER and kind == MARKER)
+        or (way == _OSO and kind == OSO)
+        or (way == _SYSTEM and kind == SYSTEM_EVENT)
     )
     return 0 if is_left_out else size
 
@@ -201,7 +220,7 @@ def grant(i: int, said: Ints, view: Ints, ways: Ints) -> None:
     view[V_WINDOW] = window
     view[V_BALANCE] = balance
     view[V_OVERRUN] = 0
-    view[V_EVENT_TIME] = said[D_PLACE + s.AT_TIME, i]
+    view[V_EVENT_TIME] = said[D_PLACE + AT_TIME, i]
 
 
 @inline
@@ -209,7 +228,7 @@ def settle_overrun(time_ns: int, given: int, view: Ints, events: Ints, count: in
     """An acknowledgement of ``given`` bytes: it makes room for what seemed to go beyond the window, or came too late for that."""
     if view[V_OVERRUN] == 0:
         return count
-    if time_ns <= view[V_OVERRUN_AT + s.AT_TIME] + view[V_TOLERANCE]:
+    if time_ns <= view[V_OVERRUN_AT + AT_TIME] + view[V_TOLERANCE]:
         view[V_OVERRUN] -= given
         if view[V_OVERRUN] < view[V_WINDOW]:
             view[V_OVERRUN] = 0
@@ -217,7 +236,7 @@ def settle_overrun(time_ns: int, given: int, view: Ints, events: Ints, count: in
     events[count, T_CODE] = OVERRUN
     events[count, T_A] = view[V_OVERRUN_PEAK]
     events[count, T_B] = view[V_WINDOW]
-    for part in range(s.PLACE):
+    for part in range(PLACE):
         events[count, T_FULL + part] = view[V_OVERRUN_AT + part]
         events[count, T_ACK + part] = view[V_ACK + part]
     view[V_OVERRUN] = 0
@@ -227,15 +246,15 @@ def settle_overrun(time_ns: int, given: int, view: Ints, events: Ints, count: in
 @inline
 def on_ack(i: int, said: Ints, view: Ints, ways: Ints, waiting: Ints, events: Ints, count: int) -> int:
     """The consumer acknowledges bytes."""
-    time_ns, given, balance, before = said[D_PLACE + s.AT_TIME, i], said[D_EXTRA, i], said[D_BALANCE, i], view[V_BALANCE]
+    time_ns, given, balance, before = said[D_PLACE + AT_TIME, i], said[D_EXTRA, i], said[D_BALANCE, i], view[V_BALANCE]
     count = settle_overrun(time_ns, given, view, events, count)
     if before >= view[V_WINDOW] and time_ns - view[V_EVENT_TIME] >= SHORTEST_NS:
         events[count, T_CODE] = STALL
         events[count, T_TIME] = time_ns - view[V_EVENT_TIME]
         events[count, T_A] = before
         events[count, T_B] = view[V_WINDOW]
-        events[count, T_C] = time_ns - view[V_ACK + s.AT_TIME] if view[V_ACKS] > 0 else -1
-        for part in range(s.PLACE):
+        events[count, T_C] = time_ns - view[V_ACK + AT_TIME] if view[V_ACKS] > 0 else -1
+        for part in range(PLACE):
             events[count, T_FULL + part] = view[V_FULL + part]
             events[count, T_ACK + part] = said[D_PLACE + part, i]
         count += 1
@@ -268,7 +287,7 @@ def on_ack(i: int, said: Ints, view: Ints, ways: Ints, waiting: Ints, events: In
 @inline
 def on_counted(i: int, said: Ints, view: Ints) -> None:
     """The producer sends what its window counts."""
-    time_ns, balance, before = said[D_PLACE + s.AT_TIME, i], said[D_BALANCE, i], view[V_BALANCE]
+    time_ns, balance, before = said[D_PLACE + AT_TIME, i], said[D_BALANCE, i], view[V_BALANCE]
     settle_excess(time_ns, view)
     view[V_COUNTED] += said[D_SIZE, i]
     if view[V_OVER_NEED] and view[V_COUNTED] >= view[V_OVER_NEED]:
@@ -288,15 +307,15 @@ def on_counted(i: int, said: Ints, view: Ints) -> None:
 @inline
 def settle_excess(time_ns: int, view: Ints) -> None:
     """The producer's messages have come to ``time_ns``: what was acknowledged before without being sent by now never was."""
-    if view[V_OVER_NEED] == 0 or time_ns <= view[V_OVER + s.AT_TIME] + view[V_TOLERANCE]:
+    if view[V_OVER_NEED] == 0 or time_ns <= view[V_OVER + AT_TIME] + view[V_TOLERANCE]:
         return
     if view[V_OVER_COUNT] == 0:
-        for part in range(s.PLACE):
+        for part in range(PLACE):
             view[V_OVER_FIRST + part] = view[V_OVER + part]
     if view[V_OVER_NEED] - view[V_COUNTED] >= view[V_OVER_ACKED] - view[V_OVER_COUNTED]:
         view[V_OVER_ACKED] = view[V_OVER_NEED] + view[V_BEFORE]
         view[V_OVER_COUNTED] = view[V_COUNTED] + view[V_BEFORE]
-    for part in range(s.PLACE):
+    for part in range(PLACE):
         view[V_OVER_LAST + part] = view[V_OVER + part]
     view[V_OVER_COUNT] += 1
     view[V_OVER_NEED] = 0
@@ -308,16 +327,16 @@ def follow_flow(said: Ints, view: Ints, ways: Ints, waiting: Ints, events: Ints)
     count = 0
     for i in range(said.shape[1]):
         kind = said[D_KIND, i]
-        if kind == s.FACT or kind == s.ACK or kind == s.UNREADABLE_ACK or s.END <= kind <= s.UNREADABLE:
-            if said[D_BALANCE, i] == s.LEAST or (kind != s.FACT and view[V_IS_ON] == 0):
+        if kind in (FACT, ACK, UNREADABLE_ACK) or END <= kind <= UNREADABLE:
+            if said[D_BALANCE, i] == LEAST or (kind != FACT and view[V_IS_ON] == 0):
                 view[V_IS_ON] = 0
                 view[V_OVERRUN] = 0
                 view[V_OVER_NEED] = 0
                 continue
-            if kind == s.FACT:
+            if kind == FACT:
                 grant(i, said, view, ways)
                 continue
-            if kind == s.ACK:
+            if kind == ACK:
                 count = on_ack(i, said, view, ways, waiting, events, count)
                 continue
             on_counted(i, said, view)
@@ -360,7 +379,7 @@ class FlowControl:
         """``most``, ``most_of_all``: messages remembered of a connection, and of all."""
         self.watched: dict[int, Watched] = {}
         """By connection, those that ever had a window."""
-        self.unasked: dict[int, Examples[list[int]]] = {}
+        self.unasked: dict[int, Examples[At]] = {}
         """By connection without flow control: places of acknowledgements."""
         self._most, self._most_of_all = most, most_of_all
         self._has_window = np.zeros(0, dtype=np.bool_)
@@ -383,53 +402,59 @@ class FlowControl:
         whole.unasked = by_connection([part.unasked for part in parts], connections)
         return whole
 
-    def feed(self, batch: MessageBatch, messages: Table, state: s.State) -> None:
-        """``messages``: as the kernel left them."""
-        kind, connection = messages[s.M_KIND], messages[s.M_CONNECTION]
-        is_window = (kind == s.FACT) & (messages[s.M_OPAQUE] == s.C_WINDOW)
+    def feed(self, batch: MessageBatch, state: State) -> None:
+        """``state``: as the kernel left it."""
+        messages, extras = state.messages, state.extras
+        kind, connection = messages.kind, messages.connection
+        is_window = kind == FACT
+        is_window[is_window] = extras.setting[messages.detail[is_window]] == FACT_WINDOW
         if len(self._has_window) < len(state.connections):
             more = len(state.connections) - len(self._has_window)
             self._has_window = np.concatenate((self._has_window, np.zeros(more, dtype=np.bool_)))
-        self._has_window[connection[is_window & (messages[s.M_WINDOW] > 0)]] = True
-        producer = state.connections[:, s.C_PRODUCER]
-        is_from_producer = messages[s.M_DIRECTION] == producer[connection]
-        acks = ((kind == s.ACK) | (kind == s.UNREADABLE_ACK)) & ~is_from_producer
-        self._take_unasked(messages, np.flatnonzero(acks & (messages[s.M_WINDOW] == 0)), state)
+        self._has_window[connection[is_window & (messages.window > 0)]] = True
+        producer = state.connections.producer
+        is_from_producer = messages.direction == producer[connection]
+        acks = ((kind == ACK) | (kind == UNREADABLE_ACK)) & ~is_from_producer
+        self._take_unasked(np.flatnonzero(acks & (messages.window == 0)), state)
         if not self._has_window[connection].any():
             return
-        is_said = acks | is_window | (is_from_producer & ((kind >= s.END) | (kind == s.ANSWER) | (kind == s.NOOP)))
-        said, of = self._said(batch, messages, np.flatnonzero(is_said & self._has_window[connection]), producer)
+        is_said = acks | is_window | (is_from_producer & ((kind >= END) | (kind == ANSWER) | (kind == NOOP)))
+        said, of = self._said(batch, state, np.flatnonzero(is_said & self._has_window[connection]))
         bounds = np.flatnonzero(np.diff(of, prepend=-1, append=-1))
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             self._follow(int(of[low]), said[:, low:high])
 
-    def _take_unasked(self, messages: Table, columns: Rows, state: s.State) -> None:
-        for number in np.unique(messages[s.M_CONNECTION, columns]).tolist():
-            mine = columns[messages[s.M_CONNECTION, columns] == number]
-            if state.connections[number, [s.C_LOSSES, s.C_LOSSES + 1]].any():
+    def _take_unasked(self, numbers: Rows, state: State) -> None:
+        connection = state.messages.connection[numbers]
+        for number in np.unique(connection).tolist():
+            mine = numbers[connection == number]
+            if state.connections.losses.array[number].any():
                 continue  # a window may have been granted
             few = self.unasked.setdefault(number, Examples())
-            few.add_chosen([messages[s.M_PLACE : s.M_PLACE + s.PLACE, column].tolist() for column in few.chosen(mine)], len(mine))
+            few.add_chosen([At.of(state.messages[one].place) for one in few.chosen(mine)], len(mine))
 
-    def _said(self, batch: MessageBatch, messages: Table, columns: Rows, producer: Table) -> tuple[Table, Table]:
+    def _said(self, batch: MessageBatch, state: State, columns: Rows) -> tuple[Table, Table]:
         """(what the kernel reads, connection of each), sorted by connection."""
-        index = batch.index_of(messages[s.M_PLACE + s.AT_ROW, columns])
-        kind = messages[s.M_KIND, columns]
-        others, other_kind = self._others(batch, index, producer)
+        messages = state.messages[columns]
+        index = batch.index_of(messages.place.row)
+        kind = messages.kind
+        others, other_kind = self._others(batch, index, state.connections.producer)
         rows = np.concatenate((index, others))
         said = np.zeros((SAID, len(rows)), dtype=np.int64)
         mine = slice(0, len(index))
         said[D_KIND] = np.concatenate((kind, other_kind))
-        for row, column in ((D_SIZE, s.M_SIZE), (D_EXTRA, s.M_EXTRA), (D_BALANCE, s.M_BALANCE), (D_WINDOW, s.M_WINDOW)):
-            said[row, mine] = messages[column, columns]
-        answers = (said[D_KIND] != s.ACK) & (said[D_KIND] < s.END) | (said[D_KIND] > s.UNREADABLE)
+        for row, column in ((D_SIZE, messages.size), (D_BALANCE, messages.balance), (D_WINDOW, messages.window)):
+            said[row, mine] = column
+        is_ack = np.flatnonzero(kind == ACK)
+        said[D_EXTRA, is_ack] = state.extras.ack_bytes[messages.detail[is_ack]]
+        answers = (said[D_KIND] != ACK) & (said[D_KIND] < END) | (said[D_KIND] > UNREADABLE)
         rtt = batch.rtt_ns
         is_timed = answers if rtt.valid is None else answers & rtt.valid[rows]
         said[D_EXTRA, answers] = np.where(is_timed, rtt.values[rows], 0)[answers]
-        uncounted = answers & (said[D_KIND] != s.FACT)
+        uncounted = answers & (said[D_KIND] != FACT)
         said[D_SIZE, uncounted] = batch.length[rows[uncounted]]
         said[D_DETAIL] = said[D_KIND] | np.minimum(batch.decoded.framing_size[rows], 0xFFFF) << 8 | _surplus(batch, rows) << 32
-        places = (batch.row, batch.stream_offset, (batch.last_file << s.FILE_SHIFT) | batch.last_frame, batch.time_ns)
+        places = (batch.row, batch.stream_offset, (batch.last_file << FILE_SHIFT) | batch.last_frame, batch.time_ns)
         for part, values in enumerate(places):
             said[D_PLACE + part] = values[rows]
         of = batch.connection[rows]
@@ -450,7 +475,7 @@ class FlowControl:
         for low in range(0, said.shape[1], self._most):
             part = np.ascontiguousarray(said[:, low : low + self._most])
             self._make_room(watched, part.shape[1])
-            events = np.zeros((1 + 2 * int((part[D_KIND] == s.ACK).sum()), EVENT), dtype=np.int64)
+            events = np.zeros((1 + 2 * int((part[D_KIND] == ACK).sum()), EVENT), dtype=np.int64)
             count = follow_flow(part.shape[1], part, watched.view, watched.ways, watched.waiting, events)
             for event in events[:count].tolist():
                 few = watched.stalls if event[T_CODE] == STALL else watched.overruns

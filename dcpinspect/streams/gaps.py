@@ -14,11 +14,24 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.flags import DISK, HISTORY
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Comparison
 from dcpinspect.streams.events import T_ROW, T_SEQNO
+from dcpinspect.streams.kinds import (
+    AT_EDGE,
+    BOTH_EVENTS,
+    FROM_START,
+    IN_RANGE,
+    IS_ADVANCED,
+    IS_LOST,
+    IS_TAIL,
+    NO_MARKER,
+    OSO_LAYOUT,
+    UPR_LAYOUT,
+)
+from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Losses, Snapshots, Streams
+from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
 
@@ -75,35 +88,35 @@ class Missing:
     other: int
     event: Table
     """As ``events`` has it."""
-    gap: Table | None
+    gap: Gap | None
     """Of the kernel."""
     snapshot: int
     """The out-of-order one that lacks it, where the gap is not the kernel's."""
 
 
-def causes(gaps: Table, snapshots: Table, facts: StreamFacts) -> Table:
+def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
     """Number of the cause of every gap that the kernel wrote."""
-    flags, stream = gaps[:, s.G_FLAGS], gaps[:, s.G_STREAM]
-    has_snapshot = gaps[:, s.G_SNAPSHOT] >= 0
+    flags, stream = gaps.flags, gaps.stream
+    has_snapshot = gaps.snapshot >= 0
     # without any snapshot there is none to look up: a row of zeros stands for it
-    table = snapshots if len(snapshots) else np.zeros((1, s.SNAPSHOT), dtype=np.int64)
-    number = gaps[:, s.G_SNAPSHOT]
-    marked = np.where(has_snapshot, table[number, s.N_FLAGS], 0)
-    visible = table[number, s.N_MAX_VISIBLE]
-    has_visible = has_snapshot & ((table[number, s.N_PRESENT] & 1) != 0) & (visible > s.LEAST)
+    table = snapshots if len(snapshots) else Snapshots.zeros(1)
+    number = gaps.snapshot
+    marked = np.where(has_snapshot, table.flags[number], 0)
+    visible = table.seqnos.max_visible[number]
+    has_visible = has_snapshot & ((table.seqnos.present[number] & 1) != 0) & (visible > LEAST)
     filtered = facts.has_filter[stream]
     skips = facts.skips_deletes[stream] & (marked & DISK != 0)
-    keeps_all = (marked & HISTORY != 0) & _has(flags, s.G_BOTH_EVENTS) & ~filtered & ~skips & ~facts.lacks_history[stream]
+    keeps_all = (marked & HISTORY != 0) & _has(flags, BOTH_EVENTS) & ~filtered & ~skips & ~facts.lacks_history[stream]
     # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
-    is_placed = _has(flags, s.G_IN_RANGE) & _has(flags, s.G_AT_EDGE)
+    is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
     is_vague = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     conditions = [
-        (w.LOSS, _has(flags, s.G_IS_LOST) | _has(flags, s.G_NO_MARKER)),
-        (w.ADVANCED, _has(flags, s.G_IS_ADVANCED)),
-        (w.INVISIBLE, has_visible & (gaps[:, s.G_AFTER] >= visible)),
-        (w.TAIL, _has(flags, s.G_IS_TAIL)),
+        (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER)),
+        (w.ADVANCED, _has(flags, IS_ADVANCED)),
+        (w.INVISIBLE, has_visible & (gaps.after >= visible)),
+        (w.TAIL, _has(flags, IS_TAIL)),
         (w.FILTERED, filtered),
-        (w.LOSS, is_vague & _has(flags, s.G_IN_RANGE)),
+        (w.LOSS, is_vague & _has(flags, IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
         (w.FILTERED, skips),
         (w.DEDUPLICATED, is_placed),
@@ -115,17 +128,17 @@ def _has(flags: Table, bit: int) -> Mask:
     return np.asarray((flags & bit) != 0, dtype=np.bool_)
 
 
-class Gaps:
+class ExplainedGaps:
     """All gaps of a reading, with their causes, in order of the row that ends them."""
 
     def __init__(
         self,
-        gaps: Table,
+        gaps: Gaps,
         extras: Sequence[Extra],
         cause: Table,
-        streams: Table,
-        snapshots: Table,
-        losses: Table,
+        streams: Streams,
+        snapshots: Snapshots,
+        losses: Losses,
         told: Mapping[int, Comparison],
         facts: StreamFacts,
     ) -> None:
@@ -144,13 +157,13 @@ class Gaps:
             if tale.cause >= 0:
                 cause[number] = tale.cause
         self._kernel_cause = cause[: len(gaps)]
-        after = np.concatenate((gaps[:, s.G_AFTER], np.array([gap.after for gap in extras], dtype=np.int64)))
-        before = np.concatenate((gaps[:, s.G_BEFORE], np.array([gap.before for gap in extras], dtype=np.int64)))
-        row = np.concatenate((gaps[:, s.G_BEFORE_AT + s.AT_ROW], np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
-        self._frame = np.concatenate((gaps[:, s.G_AFTER_AT + s.AT_FRAME], np.array([gap.frame for gap in extras], dtype=np.int64)))
+        after = np.concatenate((gaps.after, np.array([gap.after for gap in extras], dtype=np.int64)))
+        before = np.concatenate((gaps.before, np.array([gap.before for gap in extras], dtype=np.int64)))
+        row = np.concatenate((gaps.ends.row, np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
+        self._frame = np.concatenate((gaps.begins.frame, np.array([gap.frame for gap in extras], dtype=np.int64)))
         self._order = np.lexsort((after, row))
         self.after, self.before = after[self._order], before[self._order]
-        self.stream = np.concatenate((gaps[:, s.G_STREAM], np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
+        self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
         self.cause = cause[self._order]
 
     def __len__(self) -> int:
@@ -162,26 +175,26 @@ class Gaps:
         told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
         missing = [self._missing(number, tale.stream, tale.event) for number, tale in told if tale.event is not None]
         numbers = np.setdiff1d(np.flatnonzero(self._kernel_cause == w.UNEXPLAINED), [number for number, _ in told])
-        flags = self.table[numbers, s.G_FLAGS]
-        is_history = _has(flags, s.G_IN_RANGE) & _has(flags, s.G_AT_EDGE)
+        flags = self.table.flags[numbers]
+        is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
         return Unexplained(numbers[is_history], missing, numbers[~is_history])
 
     def _missing(self, number: int, other: int, event: Table) -> Missing:
         if number < len(self.table):
             gap = self.table[number]
-            return Missing(int(gap[s.G_STREAM]), other, event, gap, -1)
+            return Missing(int(gap.stream), other, event, gap, -1)
         extra = self._extras[number - len(self.table)]
         return Missing(extra.stream, other, event, None, extra.snapshot)
 
     def records(self) -> Records:
         """The table."""
-        sid = self._streams[self.stream, s.S_SID]
-        after, before = s.unbiased(self.after), s.unbiased(self.before)
+        sid = self._streams.sid[self.stream]
+        after, before = unbiased(self.after), unbiased(self.before)
         columns: dict[str, Values] = {
-            "connection": Numbers(self._streams[self.stream, s.S_CONNECTION]),
-            "vbucket": Numbers(self._streams[self.stream, s.S_VBUCKET]),
+            "connection": Numbers(self._streams.connection[self.stream]),
+            "vbucket": Numbers(self._streams.vbucket[self.stream]),
             "sid": Numbers(sid, sid >= 0),
-            "stream": Numbers(self._streams[self.stream, s.S_ORDINAL]),
+            "stream": Numbers(self._streams.ordinal[self.stream]),
             "after_seqno": Numbers(after),
             "before_seqno": Numbers(before),
             "width": Numbers(before - after - np.uint64(1)),
@@ -189,7 +202,7 @@ class Gaps:
             "evidence": Made(len(self), self._evidence),
             "rows": Made(len(self), self._rows),
         }
-        return Records(GAPS, columns, len(self), file=self._frame[self._order] >> s.FILE_SHIFT)
+        return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 
     def _rows(self, place: int) -> list[int]:
         number = int(self._order[place])
@@ -199,28 +212,28 @@ class Gaps:
             return [int(tale.event[T_ROW]), rows[-1]] if tale is not None and tale.event is not None else list(rows)
         gap = self.table[number]
         cause = int(self.cause[place])
-        first, last = int(gap[s.G_AFTER_AT + s.AT_ROW]), int(gap[s.G_BEFORE_AT + s.AT_ROW])
+        first, last = int(gap.begins.row), int(gap.ends.row)
         if tale is not None and tale.event is not None:
             return [int(tale.event[T_ROW]), last]
-        snapshot = int(gap[s.G_SNAPSHOT])
-        marker = int(self._snapshots[snapshot, s.N_PLACE + s.AT_ROW]) if snapshot >= 0 else first
+        snapshot = int(gap.snapshot)
+        marker = int(self._snapshots.place.row[snapshot]) if snapshot >= 0 else first
         if cause == w.LOSS:
-            unreadable = int(gap[s.G_UNREADABLE])
+            unreadable = int(gap.unreadable)
             return [first, last] if unreadable < 0 else [first, unreadable, last]
         if cause == w.ADVANCED:
             return [self._advanced(gap)]
         if cause == w.TAIL:
             return [marker, last]
         if cause == w.FILTERED and self._has_filter(gap):
-            return [int(self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]), last]
+            return [int(self._streams.opened.row[gap.stream]), last]
         return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
 
-    def _advanced(self, gap: Table) -> int:
+    def _advanced(self, gap: Gap) -> int:
         """Row of the SeqnoAdvanced that ends a gap; inside an out-of-order snapshot it counts from the end of that on."""
-        snapshot = self._snapshots[gap[s.G_SNAPSHOT]] if gap[s.G_SNAPSHOT] >= 0 else None
-        if snapshot is not None and snapshot[s.N_LAYOUT] == s.OSO_LAYOUT:
-            return int(snapshot[s.N_ADVANCED_ROW])
-        return int(gap[s.G_BEFORE_AT + s.AT_ROW])
+        snapshot = self._snapshots[gap.snapshot] if gap.snapshot >= 0 else None
+        if snapshot is not None and snapshot.layout == OSO_LAYOUT:
+            return int(snapshot.advanced_row)
+        return int(gap.ends.row)
 
     def _evidence(self, place: int) -> str:
         number = int(self._order[place])
@@ -232,7 +245,7 @@ class Gaps:
         return own + ("" if tale is None else "; other streams not compared")
 
     def _tale(self, tale: Comparison, event: Table) -> str:
-        connection = self._streams[tale.stream, s.S_CONNECTION]
+        connection = self._streams.connection[tale.stream]
         shown = f"connection {connection} was sent {_plain(int(event[T_SEQNO]))} in row {event[T_ROW]}"
         if tale.cause == w.INVISIBLE:
             return f"{shown}: what this client is not shown"
@@ -241,15 +254,15 @@ class Gaps:
     def _own_evidence(self, place: int, number: int) -> str:
         gap = self.table[number]
         cause = int(self.cause[place])
-        rows = f"rows {gap[s.G_AFTER_AT + s.AT_ROW]} and {gap[s.G_BEFORE_AT + s.AT_ROW]}"
+        rows = f"rows {gap.begins.row} and {gap.ends.row}"
         if cause == w.LOSS:
-            if gap[s.G_UNREADABLE] >= 0:
-                return f"the message of row {gap[s.G_UNREADABLE]} could not be read"
-            if gap[s.G_FLAGS] & s.G_NO_MARKER and not gap[s.G_FLAGS] & s.G_IS_LOST:
+            if gap.unreadable >= 0:
+                return f"the message of row {gap.unreadable} could not be read"
+            if gap.flags & NO_MARKER and not gap.flags & IS_LOST:
                 return f"the marker before {rows} was not captured"
-            if not gap[s.G_FLAGS] & s.G_IS_LOST:
+            if not gap.flags & IS_LOST:
                 return f"de-duplicated or left out: {self._untold(gap)} was not captured"
-            return self._loss(int(gap[s.G_LOSS]), int(gap[s.G_LOSSES]))
+            return self._loss(int(gap.loss), int(gap.losses))
         if cause == w.ADVANCED:
             return f"SeqnoAdvanced in row {self._advanced(gap)}: nothing before it is visible to this client"
         if cause == w.UNEXPLAINED:
@@ -257,61 +270,61 @@ class Gaps:
         if cause == w.FILTERED and not self._has_filter(gap):
             return "the connection was opened without deletions of the first backfill: filtered, or de-duplicated"
         if cause == w.FILTERED:
-            asked = self._streams[gap[s.G_STREAM], s.S_OPENED + s.AT_ROW]
+            asked = self._streams.opened.row[gap.stream]
             return f"the request in row {asked} asks for some collections only: filtered, or de-duplicated"
         return self._in_snapshot(gap, cause)
 
-    def _untold(self, gap: Table) -> str:
-        if self._facts.is_asked[gap[s.G_STREAM]]:
+    def _untold(self, gap: Gap) -> str:
+        if self._facts.is_asked[gap.stream]:
             return "the open of the connection"
-        stream = self._streams[gap[s.G_STREAM]]
-        return f"the value of the request in row {stream[s.S_OPENED + s.AT_ROW]}" if stream[s.S_FORM] else "the request"
+        stream = self._streams[gap.stream]
+        return f"the value of the request in row {stream.opened.row}" if stream.request.form else "the request"
 
-    def _has_filter(self, gap: Table) -> bool:
-        return bool(self._facts.has_filter[gap[s.G_STREAM]])
+    def _has_filter(self, gap: Gap) -> bool:
+        return bool(self._facts.has_filter[gap.stream])
 
-    def _in_snapshot(self, gap: Table, cause: int) -> str:
-        snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
+    def _in_snapshot(self, gap: Gap, cause: int) -> str:
+        snapshot = self._snapshots[gap.snapshot]
         row = self._marker(gap)
         if cause == w.INVISIBLE:
-            return f"{row} has {_plain(snapshot[s.N_MAX_VISIBLE])} as its greatest visible seqno"
+            return f"{row} has {_plain(snapshot.seqnos.max_visible)} as its greatest visible seqno"
         if cause == w.TAIL:
-            return f"{row} promised more than came before row {gap[s.G_BEFORE_AT + s.AT_ROW]}"
-        if gap[s.G_AFTER] >= snapshot[s.N_START] - (snapshot[s.N_START] > s.LEAST):
+            return f"{row} promised more than came before row {gap.ends.row}"
+        if gap.after >= snapshot.start - (snapshot.start > LEAST):
             place = f"within {row}"
-        elif gap[s.G_FLAGS] & s.G_FROM_START:
-            place = f"between {_plain(gap[s.G_AFTER])}, where the stream begins, and the first event of {row}"
+        elif gap.flags & FROM_START:
+            place = f"between {_plain(gap.after)}, where the stream begins, and the first event of {row}"
         else:
             place = f"between what came before and the first event of {row}"
-        return f"{place}, from disk: de-duplicated, or purged by compaction" if snapshot[s.N_FLAGS] & DISK else f"{place}: de-duplicated"
+        return f"{place}, from disk: de-duplicated, or purged by compaction" if snapshot.flags & DISK else f"{place}: de-duplicated"
 
-    def _marker(self, gap: Table) -> str:
-        snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
-        start, end = _plain(snapshot[s.N_START]), _plain(snapshot[s.N_END])
-        return f"the marker {start}-{end} in row {snapshot[s.N_PLACE + s.AT_ROW]}"
+    def _marker(self, gap: Gap) -> str:
+        snapshot = self._snapshots[gap.snapshot]
+        start, end = _plain(snapshot.start), _plain(snapshot.end)
+        return f"the marker {start}-{end} in row {snapshot.place.row}"
 
-    def _no_cause(self, gap: Table) -> str:
-        if gap[s.G_SNAPSHOT] < 0:
+    def _no_cause(self, gap: Gap) -> str:
+        if gap.snapshot < 0:
             return "no marker covers the second"
-        snapshot = self._snapshots[gap[s.G_SNAPSHOT]]
-        if snapshot[s.N_LAYOUT] == s.UPR_LAYOUT:
+        snapshot = self._snapshots[gap.snapshot]
+        if snapshot.layout == UPR_LAYOUT:
             return "the marker has no range"
-        if not gap[s.G_FLAGS] & s.G_IN_RANGE:
+        if not gap.flags & IN_RANGE:
             return f"the second is outside of {self._marker(gap)}"
-        if not gap[s.G_FLAGS] & s.G_AT_EDGE:
+        if not gap.flags & AT_EDGE:
             return "no marker covers the first"
         return f"{self._marker(gap)} is of history, which has every change"
 
     def _loss(self, loss: int, count: int) -> str:
         if loss < 0:
             return "bytes between the two messages were not captured"
-        start, end = (int(number) for number in self._losses[loss, [s.L_START, s.L_END]])
+        start, end = self._losses[loss].start, self._losses[loss].end
         first = loss
         for _ in range(count - 1):
-            first = int(self._losses[first, s.L_PREVIOUS])
-        start, frame = (int(number) for number in self._losses[first, [s.L_START, s.L_BEFORE_FRAME]])
-        direction = DIRECTIONS[int(self._losses[loss, s.L_DIRECTION])]
-        after = int(self._losses[loss, s.L_AFTER_FRAME]) & _FRAME
+            first = int(self._losses.previous[first])
+        start, frame = self._losses[first].start, self._losses[first].before_frame
+        direction = DIRECTIONS[int(self._losses.direction[loss])]
+        after = int(self._losses.after_frame[loss]) & _FRAME
         between = f"between frames {frame & _FRAME} and {after}" if frame else f"before frame {after}"
         what = "bytes" if count <= 1 else f"{count} stretches within bytes"
         return f"{what} {start}-{max(start, end - 1)} of {direction} could not be read, {between}"
@@ -327,9 +340,9 @@ class Gaps:
         return f"the out-of-order snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
-_FRAME = (1 << s.FILE_SHIFT) - 1
+_FRAME = (1 << FILE_SHIFT) - 1
 
 
 def _plain(seqno: int | np.integer[Any]) -> int:
     """As ``unbiased``, of one."""
-    return int(seqno) - s.LEAST
+    return int(seqno) - LEAST

@@ -18,7 +18,6 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams import state as s
 from dcpinspect.streams.disputes import MOST_OTHERS
 from dcpinspect.streams.events import (
     BRIEF,
@@ -35,6 +34,7 @@ from dcpinspect.streams.events import (
     FoundEvents,
     Interval,
 )
+from dcpinspect.streams.rows import GREATEST, LEAST, Stream, Streams
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
 
@@ -114,7 +114,7 @@ class Histories:
         """All streams are about to be compared."""
         self._found.clear()
 
-    def compare(self, look: Callable[[EventQuery], FoundEvents], streams: Table, conversation: Conversation, *, vbucket: int = 0) -> int:
+    def compare(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, *, vbucket: int = 0) -> int:
         """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room."""
         pairs = _pairs(streams, conversation, vbucket)
         if not pairs:
@@ -136,7 +136,7 @@ class Histories:
             self._keep_events(look(EventQuery(streams, fresh)))
         return shown.vbuckets
 
-    def look_back(self, look: Callable[[EventQuery], FoundEvents], streams: Table, conversation: Conversation, row: int) -> None:
+    def look_back(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, row: int) -> None:
         """Compares what is remembered of the latest events, up to a row; what was compared before is not counted again."""
         self.compare(look, streams, conversation)
         self._compared_row = row
@@ -176,17 +176,17 @@ def _differing(one: Table, two: Table) -> tuple[Mask, Mask, Mask, Mask]:
     return keys, states[0] & states[1] == 0, cas, values
 
 
-def _shows_alike(sessions: Mapping[int, Session], streams: Table, one: int, two: int) -> bool:
+def _shows_alike(sessions: Mapping[int, Session], streams: Streams, one: int, two: int) -> bool:
     """Whether the connections of two streams were opened so that they are shown the same of a value."""
-    flags = [(sessions.get(int(streams[number, s.S_CONNECTION])) or Session()).open_flags for number in (one, two)]
+    flags = [(sessions.get(int(streams.connection[number])) or Session()).open_flags for number in (one, two)]
     return None not in flags and len({(flag or 0) & _AS_STORED for flag in flags}) == 1
 
 
-def _pairs(streams: Table, conversation: Conversation, vbucket: int) -> list[tuple[int, int, int, int]]:
+def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> list[tuple[int, int, int, int]]:
     """(stream, stream, first, last): seqnos of one branch, biased, that both may have."""
-    has_log = (streams[:, s.S_LOG] >= 0) & (streams[:, s.S_SEEN] > 0)
-    places, counts = np.unique(streams[has_log, s.S_VBUCKET], return_counts=True)
-    several = has_log & np.isin(streams[:, s.S_VBUCKET], places[(counts > 1) & (places >= vbucket)])
+    has_log = (streams.log >= 0) & (streams.seen > 0)
+    places, counts = np.unique(streams.vbucket[has_log], return_counts=True)
+    several = has_log & np.isin(streams.vbucket, places[(counts > 1) & (places >= vbucket)])
     numbers = np.flatnonzero(several)
     if not len(numbers):
         return []
@@ -195,20 +195,20 @@ def _pairs(streams: Table, conversation: Conversation, vbucket: int) -> list[tup
     parts: dict[tuple[int, int], list[_Part]] = defaultdict(list)
     for number in numbers.tolist():
         row = streams[number]
-        place, last = int(row[s.S_VBUCKET]), int(row[s.S_LAST])
-        log = parsed[int(row[s.S_LOG])]
+        place, last = int(row.vbucket), int(row.last)
+        log = parsed[int(row.log)]
         if any(newer <= older for (_, newer), (_, older) in pairwise(log)):
             continue  # nobody knows what it says
         for uuid, start in log:
-            low = max(start + s.LEAST + 1, int(row[s.S_FIRST]))
-            high = min(last, ends.get((place, uuid), s.GREATEST))
+            low = max(start + LEAST + 1, int(row.first))
+            high = min(last, ends.get((place, uuid), GREATEST))
             if uuid and low <= high:
                 parts[place, uuid].append(_Part(number, low, high, _bucket(conversation, row)))
     return [pair for own in parts.values() for pair in _overlaps(own)]
 
 
-def _bucket(conversation: Conversation, row: Table) -> str | None:
-    session = conversation.sessions.get(int(row[s.S_CONNECTION]))
+def _bucket(conversation: Conversation, row: Stream) -> str | None:
+    session = conversation.sessions.get(int(row.connection))
     return session.bucket if session is not None else None
 
 
@@ -223,15 +223,15 @@ def _overlaps(parts: Sequence[_Part]) -> Iterator[tuple[int, int, int, int]]:
                 yield other.stream, one.stream, low, high
 
 
-def _ends(streams: Table, conversation: Conversation, parsed: dict[int, Log]) -> dict[tuple[int, int], int]:
+def _ends(streams: Streams, conversation: Conversation, parsed: dict[int, Log]) -> dict[tuple[int, int], int]:
     """Where each branch of a vbucket ends, biased, by the least that any log says; ``parsed`` gets the logs by number."""
     found: dict[tuple[int, int], int] = {}
 
     def add(vbucket: int, log: Log) -> None:
         for (_, end), (uuid, _) in pairwise(log):
-            found[vbucket, uuid] = min(end + s.LEAST, found.get((vbucket, uuid), s.GREATEST))
+            found[vbucket, uuid] = min(end + LEAST, found.get((vbucket, uuid), GREATEST))
 
-    for vbucket, number in set(map(tuple, streams[streams[:, s.S_LOG] >= 0][:, [s.S_VBUCKET, s.S_LOG]].tolist())):
+    for vbucket, number in set(zip(streams.vbucket[streams.log >= 0].tolist(), streams.log[streams.log >= 0].tolist(), strict=True)):
         if number not in parsed:
             parsed[number] = tuple(failover_entries(conversation.logs[number]))
         add(vbucket, parsed[number])

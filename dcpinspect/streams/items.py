@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Rows
-from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import kinds
+from dcpinspect.streams.kinds import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
+from dcpinspect.streams.state import biased
 from dcpinspect.tables.messages import MessageBatch
 
 Table = npt.NDArray[np.int64]
@@ -49,8 +50,8 @@ class VbucketItems:
         for connection in np.unique(batch.connection[own]).tolist():
             mine = batch.connection[own] == connection
             self.last_rows[connection] = int(batch.row[own[mine][-1]])
-            asked = np.flatnonzero(mine & ((kind == s.REQUEST) | (kind == s.UNREADABLE_REQUEST)))
-            events = np.flatnonzero(mine & (kind >= s.EVENT) & (kind <= s.ABORT))
+            asked = np.flatnonzero(mine & ((kind == REQUEST) | (kind == UNREADABLE_REQUEST)))
+            events = np.flatnonzero(mine & (kind >= EVENT) & (kind <= ABORT))
             before = self._requests.get(connection, 0)
             self._requests[connection] = before + len(asked)
             if len(events):
@@ -73,7 +74,7 @@ class VbucketItems:
             table[~sid.valid[rows], I_SID] = -1
         table[:, I_REQUESTS] = requests
         table[:, I_ROW] = batch.row[rows]
-        table[:, I_FIRST] = table[:, I_LAST] = s.biased(batch.decoded.numbers["by_seqno"].values[rows])
+        table[:, I_FIRST] = table[:, I_LAST] = biased(batch.decoded.numbers["by_seqno"].values[rows])
         table[:, I_COUNT] = 1
         table[:, I_TIME] = table[:, I_UNTIL] = batch.time_ns[rows]
         self._fresh.append(table)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import Connections, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
@@ -46,23 +46,18 @@ def told_at(log: KnownLog) -> tuple[int, int]:
     return log.at.time_ns, log.at.row
 
 
-def place_at(row: Table, column: int) -> At:
-    """A place of the kernel's tables."""
-    return At(*(int(value) for value in row[column : column + s.PLACE]))
-
-
-def origin_of(link: Link, session: Session, connections: Table) -> Origin:
+def origin_of(link: Link, session: Session, connections: Connections) -> Origin:
     """Connections of one origin speak of the same vbuckets. Where the bucket may have been selected unseen, an origin is its own."""
     if session.bucket is not None:
         return link.server, f"bucket {session.bucket}"
-    is_whole = link.has_handshake and not connections[link.number, s.C_LOSSES : s.C_LOSSES + 2].any()
+    is_whole = link.has_handshake and not connections.losses.array[link.number].any()
     return link.server, "" if is_whole else f"connection {link.number}"
 
 
 class FailoverLogs:
     """All failover logs of a reading."""
 
-    def __init__(self, streams: Table, connections: Table, conversation: Conversation, links: Sequence[Link]) -> None:
+    def __init__(self, streams: Streams, connections: Connections, conversation: Conversation, links: Sequence[Link]) -> None:
         sessions = conversation.sessions
         self.origins: Mapping[int, Origin] = {
             link.number: origin_of(link, sessions.get(link.number) or Session(), connections) for link in links
@@ -72,16 +67,16 @@ class FailoverLogs:
         self._known: dict[tuple[Origin, int], list[KnownLog]] = defaultdict(list)
         self._parsed: dict[int, tuple[tuple[int, int], ...]] = {}
         parsed = self._parsed
-        for number in np.flatnonzero(streams[:, s.S_LOG] >= 0).tolist():
+        for number in np.flatnonzero(streams.log >= 0).tolist():
             row = streams[number]
-            log = int(row[s.S_LOG])
+            log = int(row.log)
             entries = parsed.get(log)
             if entries is None:
                 entries = parsed[log] = tuple(failover_entries(conversation.logs[log]))
-            self._add(int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET]), entries, place_at(row, s.S_ANSWERED))
-        for number in np.flatnonzero((streams[:, s.S_LOG] < 0) & (streams[:, s.S_STATUS] == Status.SUCCESS)).tolist():
+            self._add(int(row.connection), int(row.vbucket), entries, At.of(row.answered))
+        for number in np.flatnonzero((streams.log < 0) & (streams.status == Status.SUCCESS)).tolist():
             row = streams[number]
-            self._add(int(row[s.S_CONNECTION]), int(row[s.S_VBUCKET]), (), place_at(row, s.S_ANSWERED))
+            self._add(int(row.connection), int(row.vbucket), (), At.of(row.answered))
         for connection, session in sessions.items():
             for vbucket, heard in session.heard.items():
                 for told in heard.logs:
@@ -102,11 +97,11 @@ class FailoverLogs:
     def of(self, stream: int) -> Sequence[KnownLog]:
         """The logs of a stream's vbucket on its server, in the order in which they were told."""
         row = self._streams[stream]
-        return self._known.get((self.origins[int(row[s.S_CONNECTION])], int(row[s.S_VBUCKET])), ())
+        return self._known.get((self.origins[int(row.connection)], int(row.vbucket)), ())
 
     def newest(self, stream: int) -> int | None:
         """Uuid of the newest branch by the log with which a stream was accepted."""
-        log = int(self._streams[stream, s.S_LOG])
+        log = int(self._streams.log[stream])
         return self._parsed[log][0][0] if log >= 0 else None
 
     def nearest(self, stream: int) -> KnownLog | None:
@@ -122,5 +117,5 @@ class FailoverLogs:
         return logs[self._place_after(logs, stream) :]
 
     def _place_after(self, logs: Sequence[KnownLog], stream: int) -> int:
-        at = place_at(self._streams[stream], s.S_ANSWERED)
+        at = At.of(self._streams[stream].answered)
         return bisect_right(logs, (at.time_ns, at.row), key=told_at)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, inline, kernel
+from dcpinspect.kernel import inline, kernel
 from dcpinspect.protocol.flags import FROM_LATEST
-from dcpinspect.streams import state as s
+from dcpinspect.streams import rows
+from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
+from dcpinspect.streams.kinds import BY_START, EVENT, MARKER, OSO, SEQNO_ADVANCED, UPR_LAYOUT
+from dcpinspect.streams.rows import Connection, Key, Message, Place, Stream
+from dcpinspect.streams.state import State
 
 BACK = 16
 """Streams of one vbucket among which that of a message is sought that was read late."""
+
+reset_key = rows.Key.resetter()
+reset_stream = rows.Stream.resetter()
 
 
 @inline
@@ -23,404 +30,384 @@ def slot_for(connection: int, vbucket: int, sid: int, seed: int, slots: int) -> 
 
 
 @inline
-def find_key(connection: int, vbucket: int, sid: int, seed: int, slots: Ints, keys: Ints) -> int:
-    """Row of a key, or -1 - the free slot where it belongs."""
-    at = slot_for(connection, vbucket, sid, seed, len(slots))
-    while slots[at] >= 0:
-        k = slots[at]
-        if keys[k, s.K_VBUCKET] == vbucket and keys[k, s.K_CONNECTION] == connection and keys[k, s.K_SID] == sid:
-            return int(k)
-        at = (at + 1) & (len(slots) - 1)
+def find_key(state: State, connection: int, vbucket: int, sid: int) -> int:
+    """Number of a key, or -1 - the free slot where it belongs."""
+    at = slot_for(connection, vbucket, sid, state.seed, len(state.slots))
+    while state.slots[at] >= 0:
+        key = state.keys[state.slots[at]]
+        if key.vbucket == vbucket and key.connection == connection and key.sid == sid:
+            return int(state.slots[at])
+        at = (at + 1) & (len(state.slots) - 1)
     return int(-1 - at)
 
 
 @inline
-def key_of(connection: int, vbucket: int, sid: int, seed: int, slots: Ints, keys: Ints, counts: Ints) -> int:
-    """Row of a key, which is there from now on."""
-    k = find_key(connection, vbucket, sid, seed, slots, keys)
+def key_of(state: State, connection: int, vbucket: int, sid: int) -> int:
+    """Number of a key, which is there from now on."""
+    k = find_key(state, connection, vbucket, sid)
     if k < 0:
         at = -1 - k
-        k = counts[s.N_KEYS]
-        counts[s.N_KEYS] = k + 1
-        slots[at] = k
-        keys[k, s.K_CONNECTION] = connection
-        keys[k, s.K_VBUCKET] = vbucket
-        keys[k, s.K_SID] = sid
-        keys[k, s.K_LIVE] = -1
-        keys[k, s.K_PENDING] = -1
-        keys[k, s.K_COUNT] = 0
-        keys[k, s.K_WITH_SID] = -1
+        k = state.counts.keys
+        state.counts.keys = k + 1
+        state.slots[at] = k
+        key = state.keys[k]
+        reset_key(key)
+        key.number = k
+        key.connection = connection
+        key.vbucket = vbucket
+        key.sid = sid
     return int(k)
 
 
-@kernel("void(int64, int64[::1], int64[:,::1], int64)")
-def refill_slots(seed: int, slots: Ints, keys: Ints, count: int) -> None:
-    """Enters the first ``count`` keys into empty slots."""
-    for k in range(count):
-        at = slot_for(keys[k, s.K_CONNECTION], keys[k, s.K_VBUCKET], keys[k, s.K_SID], seed, len(slots))
-        while slots[at] >= 0:
-            at = (at + 1) & (len(slots) - 1)
-        slots[at] = k
+@kernel("void(State)")
+def refill_slots(state: State) -> None:
+    """Enters all keys into empty slots."""
+    for k in range(state.counts.keys):
+        key = state.keys[k]
+        at = slot_for(key.connection, key.vbucket, key.sid, state.seed, len(state.slots))
+        while state.slots[at] >= 0:
+            at = (at + 1) & (len(state.slots) - 1)
+        state.slots[at] = k
 
 
 @inline
-def copy_place(messages: Ints, i: int, table: Ints, row: int, column: int) -> None:
-    """Writes the place of message ``i`` into four columns of ``table``."""
-    for part in range(s.PLACE):
-        table[row, column + part] = messages[s.M_PLACE + part, i]
+def clear(place: Place) -> None:
+    """There is no such message."""
+    place.row = 0
+    place.offset = 0
+    place.frame = 0
+    place.time = 0
 
 
 @inline
-def note(code: int, i: int, stream: int, a: int, b: int, messages: Ints, streams: Ints, anomalies: Ints, counts: Ints) -> None:
-    """Something about message ``i`` is not as the protocol has it."""
-    e = counts[s.N_ANOMALIES]
-    counts[s.N_ANOMALIES] = e + 1
-    anomalies[e, s.E_CODE] = code
-    anomalies[e, s.E_CONNECTION] = messages[s.M_CONNECTION, i]
-    anomalies[e, s.E_DIRECTION] = messages[s.M_DIRECTION, i]
-    anomalies[e, s.E_STREAM] = stream
-    anomalies[e, s.E_A] = a
-    anomalies[e, s.E_B] = b
-    anomalies[e, s.E_SNAPSHOT] = -1
-    if stream >= 0:
-        oso = streams[stream, s.S_IN_OSO]
-        anomalies[e, s.E_SNAPSHOT] = oso if oso >= 0 else streams[stream, s.S_SNAPSHOT]
-    at = s.S_ACKNOWLEDGED_AT if code == w.ACK_REGRESS else s.S_AT
-    for part in range(s.PLACE):
-        anomalies[e, s.E_OTHER + part] = streams[stream, at + part] if stream >= 0 else 0
-    copy_place(messages, i, anomalies, e, s.E_PLACE)
+def note(state: State, code: int, message: Message, st: int, a: int, b: int) -> None:
+    """Something about a message is not as the protocol has it; ``st``: its stream, -1 for none."""
+    e = state.counts.anomalies
+    state.counts.anomalies = e + 1
+    anomaly = state.anomalies[e]
+    anomaly.code = code
+    anomaly.connection = message.connection
+    anomaly.direction = message.direction
+    anomaly.stream = st
+    anomaly.a = a
+    anomaly.b = b
+    anomaly.place = message.place
+    if st < 0:
+        anomaly.snapshot = -1
+        clear(anomaly.other)
+        return
+    stream = state.streams[st]
+    anomaly.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot
+    if code == w.ACK_REGRESS:
+        anomaly.other = stream.acknowledged_at
+    else:
+        anomaly.other = stream.at
 
 
 @inline
-def open_stream(k: int, i: int, messages: Ints, keys: Ints, connections: Ints, streams: Ints, counts: Ints) -> int:
-    """A new stream of key ``k``, opened by message ``i``; the caller fills in what kind it is."""
-    c = keys[k, s.K_CONNECTION]
-    st = counts[s.N_STREAMS]
-    counts[s.N_STREAMS] = st + 1
-    for column in range(s.STREAM):
-        streams[st, column] = 0
-    keys[k, s.K_COUNT] += 1
-    if connections[c, s.C_STREAMS] and connections[c, s.C_OPAQUE] == messages[s.M_OPAQUE, i] and connections[c, s.C_OPAQUE_KEY] != k:
-        connections[c, s.C_SHARES_OPAQUES] = 1
-    connections[c, s.C_OPAQUE] = messages[s.M_OPAQUE, i]
-    connections[c, s.C_OPAQUE_KEY] = k
-    connections[c, s.C_STREAMS] += 1
-    streams[st, s.S_CONNECTION] = c
-    streams[st, s.S_VBUCKET] = keys[k, s.K_VBUCKET]
-    streams[st, s.S_SID] = keys[k, s.K_SID]
-    streams[st, s.S_ORDINAL] = keys[k, s.K_COUNT]
-    streams[st, s.S_PREVIOUS] = keys[k, s.K_LIVE]
-    streams[st, s.S_OPAQUE] = messages[s.M_OPAQUE, i]
-    for column in (s.S_FILTER, s.S_STATUS, s.S_LOG, s.S_CLOSED_ROW, s.S_REASON, s.S_SNAPSHOT, s.S_IN_OSO):
-        streams[st, column] = -1
-    for column in (s.S_ASKED_BEFORE, s.S_WITH_SID_BEFORE):
-        streams[st, column] = -1
-    for column in (s.S_DISK_END, s.S_ACKNOWLEDGED):
-        streams[st, column] = s.LEAST
-    streams[st, s.S_PATIENCE] = connections[c, s.C_SLOWEST]
-    streams[st, s.S_LOSSES] = connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]]
-    streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
-    copy_place(messages, i, streams, st, s.S_OPENED)
-    copy_place(messages, i, streams, st, s.S_LATEST)
-    streams[st, s.S_BEGUN_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
+def open_stream(state: State, message: Message, key: Key) -> int:
+    """A new stream of a key, opened by a message; the caller fills in what kind it is."""
+    connection = state.connections[key.connection]
+    st = state.counts.streams
+    state.counts.streams = st + 1
+    key.count += 1
+    if connection.streams and connection.opaque == message.opaque and connection.opaque_key != key.number:
+        connection.shares_opaques = 1
+    connection.opaque = message.opaque
+    connection.opaque_key = key.number
+    connection.streams += 1
+    stream = state.streams[st]
+    reset_stream(stream)
+    stream.number = st
+    stream.connection = key.connection
+    stream.vbucket = key.vbucket
+    stream.sid = key.sid
+    stream.ordinal = key.count
+    stream.previous = key.live
+    stream.opaque = message.opaque
+    stream.patience = connection.slowest
+    stream.losses = losses_of(connection)
+    stream.orphans = connection.orphans
+    stream.opened = message.place
+    stream.latest = message.place
+    stream.begun_row = message.place.row
     return int(st)
 
 
 @inline
-def is_open(state: int) -> bool:
-    """Whether messages may come in this state of a stream."""
-    return w.ACCEPTED <= state <= w.DRAINING
+def has_doubt(state: State, stream: Stream) -> bool:
+    """Whether something that was not captured may have ended a stream, or begun the next one, since its latest message."""
+    connection = state.connections[stream.connection]
+    return bool(stream.losses != losses_of(connection) or stream.orphans != connection.orphans)
 
 
 @inline
-def has_doubt(st: int, connections: Ints, streams: Ints) -> bool:
-    """Whether something that was not captured may have ended stream ``st``, or begun the next one, since its latest message."""
-    c = streams[st, s.S_CONNECTION]
-    losses = connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]]
-    return bool(streams[st, s.S_LOSSES] != losses or streams[st, s.S_ORPHANS] != connections[c, s.C_ORPHANS])
-
-
-@inline
-def key_of_message(i: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> int:
-    """Row of the key that message ``i`` of a producer is for, or below 0.
+def key_of_message(state: State, message: Message) -> int:
+    """Number of the key that a message of a producer is for, or below 0.
 
     Where a stream-id should not be there, or is not, the opaque tells the stream, if it is of only one.
     """
-    c, vbucket, sid = messages[s.M_CONNECTION, i], messages[s.M_VBUCKET, i], messages[s.M_SID, i]
-    k = find_key(c, vbucket, sid, seed, slots, keys)
-    if sid >= 0 and k < 0:
-        plain = find_key(c, vbucket, -1, seed, slots, keys)
-        live = keys[plain, s.K_LIVE] if plain >= 0 else -1
-        if live >= 0 and streams[live, s.S_OPAQUE] == messages[s.M_OPAQUE, i] and not has_doubt(live, connections, streams):
+    k = find_key(state, message.connection, message.vbucket, message.sid)
+    if message.sid >= 0 and k < 0:
+        plain = find_key(state, message.connection, message.vbucket, -1)
+        live = state.keys[plain].live if plain >= 0 else -1
+        if live >= 0 and state.streams[live].opaque == message.opaque and not has_doubt(state, state.streams[live]):
             return plain
-    elif sid < 0 and k >= 0 and keys[k, s.K_LIVE] < 0 and keys[k, s.K_PENDING] < 0:
-        st, found, count = keys[k, s.K_WITH_SID], -1, 0
+    elif message.sid < 0 and k >= 0 and state.keys[k].live < 0 and state.keys[k].pending < 0:
+        st, found, count = state.keys[k].with_sid, -1, 0
         for _ in range(BACK):
             if st < 0:
                 break
-            if is_open(streams[st, s.S_STATE]) and streams[st, s.S_OPAQUE] == messages[s.M_OPAQUE, i]:
+            if t.is_open(state.streams[st].state) and state.streams[st].opaque == message.opaque:
                 found = st
                 count += 1
-            st = streams[st, s.S_WITH_SID_BEFORE]
+            st = state.streams[st].with_sid_before
         if count == 1 and st < 0:
-            messages[s.M_SID, i] = streams[found, s.S_SID]
-            return find_key(c, vbucket, messages[s.M_SID, i], seed, slots, keys)
+            message.sid = state.streams[found].sid
+            return find_key(state, message.connection, message.vbucket, message.sid)
     return k
 
 
 @inline
-def note_sid(st: int, i: int, seed: int, messages: Ints, slots: Ints, keys: Ints, streams: Ints, counts: Ints) -> None:
-    """Stream ``st``, which message ``i`` opened, is found by its vbucket alone, too, if it has a stream-id."""
-    if messages[s.M_SID, i] >= 0:
-        plain = key_of(messages[s.M_CONNECTION, i], messages[s.M_VBUCKET, i], -1, seed, slots, keys, counts)
-        streams[st, s.S_WITH_SID_BEFORE] = keys[plain, s.K_WITH_SID]
-        keys[plain, s.K_WITH_SID] = st
+def note_sid(state: State, message: Message, stream: Stream) -> None:
+    """The stream, which the message opened, is found by its vbucket alone, too, if it has a stream-id."""
+    if message.sid >= 0:
+        plain = state.keys[key_of(state, message.connection, message.vbucket, -1)]
+        stream.with_sid_before = plain.with_sid
+        plain.with_sid = stream.number
 
 
 @inline
-def is_backwards(st: int, i: int, kind: int, extras: Ints, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> bool:
-    """Whether message ``i`` lies behind what stream ``st`` has, as the beginning of another stream would."""
-    if streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_IN_OSO] >= 0:
+def is_backwards(state: State, message: Message, stream: Stream) -> bool:
+    """Whether a message lies behind what a stream has, as the beginning of another stream would."""
+    if stream.has_position == 0 or stream.in_oso >= 0:
         return False
-    position = streams[st, s.S_POSITION]
-    if kind == s.MARKER:
-        x = messages[s.M_EXTRA, i]
-        n = streams[st, s.S_SNAPSHOT]
-        if streams[st, s.S_POSITION_BY] == s.BY_START:  # its first snapshot may begin below, and has more than what was owned
-            return bool(extras[x, s.X_LAYOUT] != s.UPR_LAYOUT and extras[x, s.X_END] <= position)
-        if extras[x, s.X_LAYOUT] == s.UPR_LAYOUT or extras[x, s.X_START] > position:
+    if message.kind == MARKER:
+        marker = state.markers[message.detail]
+        if stream.position_by == BY_START:  # its first snapshot may begin below, and has more than what was owned
+            return bool(marker.layout != UPR_LAYOUT and marker.end <= stream.position)
+        if marker.layout == UPR_LAYOUT or marker.start > stream.position:
             return False
-        return bool(n < 0 or extras[x, s.X_START] != snapshots[n, s.N_START] or extras[x, s.X_END] != snapshots[n, s.N_END])
-    if kind == s.OSO:
+        if stream.snapshot < 0:
+            return True
+        snapshot = state.snapshots[stream.snapshot]
+        return bool(marker.start != snapshot.start or marker.end != snapshot.end)
+    if message.kind == OSO:
         return False
-    is_seqno = s.EVENT <= kind <= s.SEQNO_ADVANCED
+    is_seqno = EVENT <= message.kind <= SEQNO_ADVANCED
     # an out-of-order snapshot may have begun in what was not captured
-    may_be_out_of_order = connections[streams[st, s.S_CONNECTION], s.C_OSO] != 0
-    return bool(is_seqno and not may_be_out_of_order and messages[s.M_SEQNO, i] <= position)
+    may_be_out_of_order = state.connections[stream.connection].oso != 0
+    return bool(is_seqno and not may_be_out_of_order and message.seqno <= stream.position)
 
 
 @inline
-def asked_before(pending: int, i: int, messages: Ints, streams: Ints) -> int:
-    """The newest stream whose request is older than message ``i``, of ``pending`` and those before that had no answer; or -1."""
+def asked_before(state: State, message: Message, pending: int) -> int:
+    """The newest stream whose request is older than a message, of ``pending`` and those before that had no answer; or -1."""
     for _ in range(BACK):
         if pending < 0:
             break
-        if messages[s.M_PLACE + s.AT_TIME, i] >= streams[pending, s.S_OPENED + s.AT_TIME]:
-            return int(pending) if streams[pending, s.S_STATE] == w.REQUESTED else -1
-        pending = streams[pending, s.S_ASKED_BEFORE]
+        stream = state.streams[pending]
+        if message.place.time >= stream.opened.time:
+            return int(pending) if stream.state == t.REQUESTED else -1
+        pending = stream.asked_before
     return -1
 
 
 @inline
-def is_asked_once(st: int, orphans: Ints, streams: Ints) -> bool:
-    """Whether no more than one answer without a request has come since that of stream ``st``: a second one is to one that was lost.
+def is_asked_once(state: State, stream: Stream) -> bool:
+    """Whether no more than one answer without a request has come since that of a stream: a second one is to one that was lost.
 
     One that grants nothing may be its own, and then what follows is another's.
     """
     answers = 0
-    for r in range(len(orphans)):
-        if (
-            orphans[r, s.R_CONNECTION] == streams[st, s.S_CONNECTION]
-            and orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]
-            and orphans[r, s.R_PLACE + s.AT_TIME] >= streams[st, s.S_OPENED + s.AT_TIME]
-        ):
-            answers += 1 if orphans[r, s.R_STATUS] == 0 else 2
+    for r in range(len(state.early_answers)):
+        answer = state.early_answers[r]
+        if answer.connection == stream.connection and answer.opaque == stream.opaque and answer.place.time >= stream.opened.time:
+            answers += 1 if answer.status == 0 else 2
     return answers <= 1
 
 
 @inline
-def may_begin(st: int, i: int, kind: int, extras: Ints, messages: Ints, connections: Ints, streams: Ints) -> bool:
-    """Whether message ``i`` may be the first of the stream after ``st``.
+def may_begin(state: State, message: Message, stream: Stream) -> bool:
+    """Whether a message may be the first of the stream after ``stream``.
 
     The first is no event, unless what comes before it was lost; and where an opaque tells no stream from another, no marker beyond the
     position that was resumed from.
     """
-    if kind == s.MARKER:
-        if connections[streams[st, s.S_CONNECTION], s.C_SHARES_OPAQUES] == 0:
+    connection = state.connections[stream.connection]
+    if message.kind == MARKER:
+        if connection.shares_opaques == 0:
             return True
-        is_at_start = streams[st, s.S_HAS_POSITION] == 0 or streams[st, s.S_POSITION_BY] == s.BY_START
-        return bool(is_at_start or extras[messages[s.M_EXTRA, i], s.X_START] <= streams[st, s.S_POSITION])
-    is_lost = streams[st, s.S_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)
-    return bool(is_lost or not s.EVENT <= kind <= s.SEQNO_ADVANCED)
+        is_at_start = stream.has_position == 0 or stream.position_by == BY_START
+        return bool(is_at_start or state.markers[message.detail].start <= stream.position)
+    return bool(stream.losses != losses_of(connection) or not EVENT <= message.kind <= SEQNO_ADVANCED)
 
 
 @inline
-def is_reopened(st: int, orphans: Ints, connections: Ints, streams: Ints, counts: Ints) -> bool:
-    """Whether a request with the opaque of stream ``st``, which was not captured, was accepted since the stream's latest message."""
-    c = streams[st, s.S_CONNECTION]
-    left = connections[c, s.C_ORPHANS] - streams[st, s.S_ORPHANS]
-    number = counts[s.N_ORPHANS]
-    least = max(0, number - len(orphans))
+def is_reopened(state: State, stream: Stream) -> bool:
+    """Whether a request with the opaque of a stream, which was not captured, was accepted since the stream's latest message."""
+    left = state.connections[stream.connection].orphans - stream.orphans
+    number = state.counts.early_answers
+    least = max(0, number - len(state.early_answers))
     while left > 0 and number > least:
         number -= 1
-        r = number % len(orphans)
-        if orphans[r, s.R_PLACE + s.AT_ROW] < streams[st, s.S_LATEST + s.AT_ROW]:
+        answer = state.early_answers[number % len(state.early_answers)]
+        if answer.place.row < stream.latest.row:
             break
-        is_any_sid = streams[st, s.S_SID] >= 0 and orphans[r, s.R_CONNECTION] == s.TAKEN - c
-        if (orphans[r, s.R_CONNECTION] == c or is_any_sid) and orphans[r, s.R_STATUS] == 0:
+        is_any_sid = stream.sid >= 0 and answer.connection == rows.TAKEN - stream.connection
+        if (answer.connection == stream.connection or is_any_sid) and answer.status == 0:
             left -= 1
-            if orphans[r, s.R_OPAQUE] == streams[st, s.S_OPAQUE]:
+            if answer.opaque == stream.opaque:
                 return True
     return False
 
 
 @inline
-def unanswered(st: int, streams: Ints) -> int:
+def unanswered(state: State, st: int) -> int:
     """The newest stream without an answer, of ``st`` and those whose requests were before it; or -1."""
     for _ in range(BACK):
-        if st < 0 or streams[st, s.S_STATE] == w.REQUESTED:
+        if st < 0 or state.streams[st].state == t.REQUESTED:
             break
-        st = streams[st, s.S_ASKED_BEFORE]
-    return int(st) if st >= 0 and streams[st, s.S_STATE] == w.REQUESTED else -1
+        st = state.streams[st].asked_before
+    return int(st) if st >= 0 and state.streams[st].state == t.REQUESTED else -1
 
 
 @inline
-def may_be_asked(st: int, i: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints) -> bool:
-    """Whether stream ``st`` may have been asked for again in what was lost before message ``i`` since its latest one.
+def may_be_asked(state: State, message: Message, stream: Stream) -> bool:
+    """Whether a stream may have been asked for again in what was lost before a message since its latest one.
 
     A request for its vbucket, of its opaque and of a stream-id that nobody knows, has no answer.
     """
-    c = streams[st, s.S_CONNECTION]
-    if streams[st, s.S_SID] < 0 or streams[st, s.S_LOSSES] == losses_of(c, connections):
+    if stream.sid < 0 or stream.losses == losses_of(state.connections[stream.connection]):
         return False
-    k = find_key(c, streams[st, s.S_VBUCKET], -1, seed, slots, keys)
-    asked = keys[k, s.K_PENDING] if k >= 0 else -1
+    k = find_key(state, stream.connection, stream.vbucket, -1)
+    asked = state.keys[k].pending if k >= 0 else -1
     for _ in range(BACK):
-        asked = unanswered(asked, streams)
-        if asked < 0 or streams[asked, s.S_OPENED + s.AT_TIME] < streams[st, s.S_LATEST + s.AT_TIME]:
+        asked = unanswered(state, asked)
+        if asked < 0 or state.streams[asked].opened.time < stream.latest.time:
             break
-        is_before = streams[asked, s.S_OPENED + s.AT_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]
-        if is_before and streams[asked, s.S_OPAQUE] == streams[st, s.S_OPAQUE] and streams[asked, s.S_ORPHANS] < 0:
+        other = state.streams[asked]
+        if other.opened.time <= message.place.time and other.opaque == stream.opaque and other.orphans < 0:
             return True
-        asked = streams[asked, s.S_ASKED_BEFORE]
+        asked = other.asked_before
     return False
 
 
 @inline
-def may_be_closed(st: int, i: int, messages: Ints, connections: Ints, streams: Ints) -> bool:
-    """Whether stream ``st`` may be over, and the next of its opaque begun, in what was lost before message ``i`` since its latest one.
+def may_be_closed(state: State, message: Message, stream: Stream) -> bool:
+    """Whether a stream may be over, and the next of its opaque begun, in what was lost before a message since its latest one.
 
     The client closed it, or a stream that nobody knows.
     """
-    c = streams[st, s.S_CONNECTION]
-    if streams[st, s.S_LOSSES] == losses_of(c, connections):
+    connection = state.connections[stream.connection]
+    if stream.losses == losses_of(connection):
         return False
-    is_closing = w.CLOSING <= streams[st, s.S_STATE] <= w.DRAINING and streams[st, s.S_CLOSED_TIME] <= messages[s.M_PLACE + s.AT_TIME, i]
-    return bool(is_closing or connections[c, s.C_CLOSED_TIME] >= streams[st, s.S_LATEST + s.AT_TIME])
+    is_closing = t.CLOSING <= stream.state <= t.DRAINING and stream.closed_time <= message.place.time
+    return bool(is_closing or connection.closed_time >= stream.latest.time)
 
 
 @inline
-def route(
-    i: int,
-    kind: int,
-    seed: int,
-    messages: Ints,
-    extras: Ints,
-    connections: Ints,
-    slots: Ints,
-    keys: Ints,
-    streams: Ints,
-    snapshots: Ints,
-    anomalies: Ints,
-    orphans: Ints,
-    counts: Ints,
-) -> int:
-    """The stream that message ``i`` of a producer belongs to; -1 where it changes nothing.
+def route(state: State, message: Message) -> int:
+    """The stream that a message of a producer belongs to; -1 where it changes nothing.
 
     A stream that nobody was seen to ask for begins implicitly where the request may not have been captured: on a connection that began
     before the capture, after a loss in the producer's direction, or after the answer to a request that is not there. Nothing else is
     needed: an answer precedes the messages of its stream, in the same direction.
     """
-    c = messages[s.M_CONNECTION, i]
-    opaque = messages[s.M_OPAQUE, i]
-    k = key_of_message(i, seed, messages, connections, slots, keys, streams)
-    live = keys[k, s.K_LIVE] if k >= 0 else -1
-    pending = keys[k, s.K_PENDING] if k >= 0 else -1
-    runs = live >= 0 and is_open(streams[live, s.S_STATE])
-    same = live >= 0 and streams[live, s.S_OPAQUE] == opaque
-    doubt = live >= 0 and has_doubt(live, connections, streams)
+    k = key_of_message(state, message)
+    live = state.keys[k].live if k >= 0 else -1
+    pending = state.keys[k].pending if k >= 0 else -1
+    runs = live >= 0 and t.is_open(state.streams[live].state)
+    same = live >= 0 and state.streams[live].opaque == message.opaque
+    doubt = live >= 0 and has_doubt(state, state.streams[live])
     if runs and not doubt:
         if same:
             return int(live)
-        before = streams[live, s.S_PREVIOUS]
-        if before >= 0 and streams[before, s.S_OPAQUE] == opaque and streams[before, s.S_CLOSED_ROW] >= 0:
+        before = state.streams[live].previous
+        if before >= 0 and state.streams[before].opaque == message.opaque and state.streams[before].closed_row >= 0:
             return -1  # of the stream before, which the client closed while they were under way
-        note(w.OPAQUE_MISMATCH, i, live, opaque, streams[live, s.S_OPAQUE], messages, streams, anomalies, counts)
+        note(state, w.OPAQUE_MISMATCH, message, live, message.opaque, state.streams[live].opaque)
         return int(live)
-    asked = asked_before(pending, i, messages, streams)
-    is_its = asked >= 0 and streams[asked, s.S_OPAQUE] == opaque and has_doubt(asked, connections, streams)
-    if is_its and is_asked_once(asked, orphans, streams):
-        leave(k, keys, connections, streams, snapshots)
-        keys[k, s.K_LIVE] = asked
-        if asked == pending:
-            keys[k, s.K_PENDING] = -1
-        accept(asked, i, messages, streams)
+    asked = asked_before(state, message, pending)
+    is_its = asked >= 0 and state.streams[asked].opaque == message.opaque and has_doubt(state, state.streams[asked])
+    if is_its and is_asked_once(state, state.streams[asked]):
+        take_place(state, message, state.keys[k], state.streams[asked])
         return int(asked)
-    if runs and same:
-        is_other = may_begin(live, i, kind, extras, messages, connections, streams) and is_reopened(
-            live, orphans, connections, streams, counts
-        )
-        if (
-            not is_other
-            and not may_be_asked(live, i, seed, messages, connections, slots, keys, streams)
-            and not may_be_closed(live, i, messages, connections, streams)
-            and not is_backwards(live, i, kind, extras, messages, connections, streams, snapshots)
-        ):
-            return int(live)
+    if runs and same and not may_be_another(state, message, state.streams[live]):
+        return int(live)
     if not runs and not doubt:
         is_over = live >= 0
-        if is_over or (connections[c, s.C_KNOWN] == 1 and connections[c, s.C_ORPHANS] == 0 and losses_of(c, connections) == 0):
-            note(w.AFTER_END if is_over else w.WITHOUT_STREAM, i, live, opaque, kind, messages, streams, anomalies, counts)
+        connection = state.connections[message.connection]
+        if is_over or (connection.is_known == 1 and connection.orphans == 0 and losses_of(connection) == 0):
+            note(state, w.AFTER_END if is_over else w.WITHOUT_STREAM, message, live, message.opaque, message.kind)
             return -1
-    k = key_of(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys, counts)
-    leave(k, keys, connections, streams, snapshots)
-    st = open_stream(k, i, messages, keys, connections, streams, counts)
-    note_sid(st, i, seed, messages, slots, keys, streams, counts)
-    streams[st, s.S_STATE] = w.STREAMING
-    streams[st, s.S_SUSPENDED] = 1
-    keys[k, s.K_LIVE] = st
+    key = state.keys[key_of(state, message.connection, message.vbucket, message.sid)]
+    leave(state, key)
+    st = open_stream(state, message, key)
+    note_sid(state, message, state.streams[st])
+    t.set_state(state.streams[st], t.STREAMING)
+    state.streams[st].suspended = 1
+    key.live = st
     return int(st)
 
 
 @inline
-def is_late(i: int, messages: Ints, connections: Ints) -> bool:
-    """Whether a gap before message ``i`` held it back until later messages of the other side had been read."""
-    other = 1 - messages[s.M_DIRECTION, i]
-    return bool(connections[messages[s.M_CONNECTION, i], s.C_TIME + other] > messages[s.M_PLACE + s.AT_TIME, i])
+def may_be_another(state: State, message: Message, stream: Stream) -> bool:
+    """Whether a message with a stream's opaque may be of a stream after it, whose beginning the capture lacks."""
+    return (
+        (may_begin(state, message, stream) and is_reopened(state, stream))
+        or may_be_asked(state, message, stream)
+        or may_be_closed(state, message, stream)
+        or is_backwards(state, message, stream)
+    )
 
 
 @inline
-def losses_of(c: int, connections: Ints) -> int:
+def take_place(state: State, message: Message, key: Key, stream: Stream) -> None:
+    """A stream without an answer is the live one of its key, as a message shows that only it can have."""
+    leave(state, key)
+    key.live = stream.number
+    if key.pending == stream.number:
+        key.pending = -1
+    accept(message, stream)
+
+
+@inline
+def is_late(state: State, message: Message) -> bool:
+    """Whether a gap before a message held it back until later messages of the other side had been read."""
+    return bool(state.connections[message.connection].time[1 - message.direction] > message.place.time)
+
+
+@inline
+def losses_of(connection: Connection) -> int:
     """Losses so far in the producer's direction of a connection."""
-    return int(connections[c, s.C_LOSSES + connections[c, s.C_PRODUCER]])
+    return int(connection.losses[connection.producer])
 
 
 @inline
-def accept(st: int, i: int, messages: Ints, streams: Ints) -> None:
-    """Stream ``st`` is granted, as message ``i`` shows."""
-    streams[st, s.S_STATE] = w.ACCEPTED if streams[st, s.S_CLOSED_ROW] < 0 else w.CLOSING
-    streams[st, s.S_POSITION_LOSSES] = streams[st, s.S_LOSSES]  # of the time of the request
-    if streams[st, s.S_FORM] > 0 and streams[st, s.S_FLAGS] & FROM_LATEST == 0:
-        streams[st, s.S_HAS_POSITION] = 1
-        streams[st, s.S_POSITION] = streams[st, s.S_START]
-        streams[st, s.S_POSITION_BY] = s.BY_START
-        copy_place(messages, i, streams, st, s.S_AT)
+def accept(message: Message, stream: Stream) -> None:
+    """A stream is granted, as a message shows."""
+    t.set_state(stream, t.ACCEPTED if stream.closed_row < 0 else t.CLOSING)
+    stream.position_losses = stream.losses  # of the time of the request
+    if stream.request.form > 0 and stream.request.flags & FROM_LATEST == 0:
+        stream.has_position = 1
+        stream.position = stream.request.start
+        stream.position_by = BY_START
+        stream.at = message.place
 
 
 @inline
-def leave(k: int, keys: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> None:
-    """Another stream takes the place of the live one of key ``k``, whose end was not seen."""
-    st = keys[k, s.K_LIVE]
-    if st < 0 or not is_open(streams[st, s.S_STATE]):
+def leave(state: State, key: Key) -> None:
+    """Another stream takes the place of the live one of a key, whose end was not seen."""
+    if key.live < 0 or not t.is_open(state.streams[key.live].state):
         return
-    is_lost = streams[st, s.S_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)
-    if streams[st, s.S_STATE] != w.DRAINING or is_lost:
-        streams[st, s.S_STATE] = w.LEFT
-    else:
-        streams[st, s.S_STATE] = w.ENDED
-    for n in (streams[st, s.S_SNAPSHOT], streams[st, s.S_IN_OSO]):
-        if n >= 0 and snapshots[n, s.N_STATE] == w.OPEN:
-            is_vague = is_lost or snapshots[n, s.N_TAINTED] or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT
-            snapshots[n, s.N_STATE] = w.NOT_KNOWN if is_vague else w.CUT
-    streams[st, s.S_SNAPSHOT] = -1
-    streams[st, s.S_IN_OSO] = -1
+    stream = state.streams[key.live]
+    is_lost = stream.losses != losses_of(state.connections[stream.connection])
+    t.set_state(stream, t.LEFT if stream.state != t.DRAINING or is_lost else t.ENDED)
+    for n in (stream.snapshot, stream.in_oso):
+        if n >= 0 and state.snapshots[n].state == t.OPEN:
+            snapshot = state.snapshots[n]
+            is_lost_too = is_lost or snapshot.is_tainted or snapshot.layout == UPR_LAYOUT
+            t.set_snapshot_state(snapshot, t.NOT_KNOWN if is_lost_too else t.CUT)
+    stream.snapshot = -1
+    stream.in_oso = -1

@@ -2,216 +2,217 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, inline
+from dcpinspect.kernel import inline
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY, OSO_END, OSO_START
-from dcpinspect.streams import state as s
+from dcpinspect.streams import kinds as k
+from dcpinspect.streams import rows
+from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import copy_place, losses_of, note
+from dcpinspect.streams.lookup import losses_of, note
+from dcpinspect.streams.rows import GREATEST, Marker, Message, Snapshot, Stream
 from dcpinspect.streams.seqnos import enter_gap, move
+from dcpinspect.streams.state import State
+
+reset_snapshot = rows.Snapshot.resetter()
+
+END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
+"""What is wrong with an out-of-order snapshot, as ``words.OSO_FAULTS`` says it."""
 
 
 @inline
-def begin_snapshot(st: int, i: int, messages: Ints, streams: Ints, snapshots: Ints, counts: Ints) -> int:
-    """A row for a snapshot that message ``i`` begins; the caller fills in what the message says."""
-    n = counts[s.N_SNAPSHOTS]
-    counts[s.N_SNAPSHOTS] = n + 1
-    for column in range(s.SNAPSHOT):
-        snapshots[n, column] = 0
-    streams[st, s.S_MARKERS] += 1
-    snapshots[n, s.N_STREAM] = st
-    snapshots[n, s.N_INDEX] = streams[st, s.S_MARKERS]
-    snapshots[n, s.N_CLOSED_ROW] = -1
-    snapshots[n, s.N_REACHED] = s.LEAST
-    snapshots[n, s.N_HAS_BEFORE] = streams[st, s.S_HAS_POSITION]
-    snapshots[n, s.N_BEFORE] = streams[st, s.S_POSITION]
-    snapshots[n, s.N_DISK_END] = streams[st, s.S_DISK_END]
-    copy_place(messages, i, snapshots, n, s.N_PLACE)
+def begin_snapshot(state: State, message: Message, stream: Stream) -> int:
+    """A new snapshot of the stream that the message begins; the caller fills in what the message says."""
+    n = state.counts.snapshots
+    state.counts.snapshots = n + 1
+    stream.markers += 1
+    snapshot = state.snapshots[n]
+    reset_snapshot(snapshot)
+    snapshot.number = n
+    snapshot.stream = stream.number
+    snapshot.index = stream.markers
+    snapshot.has_before = stream.has_position
+    snapshot.before = stream.position
+    snapshot.disk_end = stream.disk_end
+    snapshot.place = message.place
     return int(n)
 
 
 @inline
-def miss_tail(st: int, n: int, i: int, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints, gaps: Ints, counts: Ints) -> None:
-    """Snapshot ``n`` is over and its end never came: what it promised behind the position is a gap."""
-    end = snapshots[n, s.N_END]
-    if streams[st, s.S_HAS_POSITION] == 0 or end <= streams[st, s.S_POSITION]:
+def miss_tail(state: State, message: Message, stream: Stream, snapshot: Snapshot) -> None:
+    """The snapshot is over and its end never came: what it promised behind the position is a gap."""
+    if stream.has_position == 0 or snapshot.end <= stream.position:
         return
-    before = end + 1 if end < s.GREATEST else end
-    enter_gap(st, before, s.G_IS_TAIL, i, messages, connections, streams, gaps, counts)
-    move(st, end, s.BY_END, i, messages, connections, streams)
+    before = snapshot.end + 1 if snapshot.end < GREATEST else snapshot.end
+    enter_gap(state, message, stream, before, k.IS_TAIL, stream.snapshot)
+    move(state, message, stream, snapshot.end, k.BY_END)
 
 
 @inline
-def leave_snapshot(
-    st: int, i: int, promised: int, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints, gaps: Ints, counts: Ints
-) -> None:
+def leave_snapshot(state: State, message: Message, stream: Stream, promised: bool) -> None:
     """The current snapshot is over before its end came. ``promised``: everything up to its end should have come."""
-    n = streams[st, s.S_SNAPSHOT]
-    if n < 0:
+    if stream.snapshot < 0:
         return
-    snapshots[n, s.N_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
-    if snapshots[n, s.N_STATE] != w.OPEN:
+    snapshot = state.snapshots[stream.snapshot]
+    snapshot.closed_row = message.place.row
+    if snapshot.state != t.OPEN:
         return
     # what came last in it is known if nothing has been lost since, whatever was before
-    is_sure = streams[st, s.S_POSITION_IN] == n and streams[st, s.S_POSITION_LOSSES] == losses_of(streams[st, s.S_CONNECTION], connections)
-    is_sure = is_sure and streams[st, s.S_POSITION_BY] != s.BY_START and snapshots[n, s.N_SEEN] > 0
-    is_tainted = snapshots[n, s.N_TAINTED] or streams[st, s.S_SUSPENDED]
-    if (is_tainted and not is_sure) or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT:
-        snapshots[n, s.N_STATE] = w.NOT_KNOWN
+    is_sure = stream.position_in == stream.snapshot and stream.position_losses == losses_of(state.connections[stream.connection])
+    is_sure = is_sure and stream.position_by != k.BY_START and snapshot.seen > 0
+    is_tainted = snapshot.is_tainted != 0 or stream.suspended != 0
+    if (is_tainted and not is_sure) or snapshot.layout == k.UPR_LAYOUT:
+        t.set_snapshot_state(snapshot, t.NOT_KNOWN)
     elif promised:
-        snapshots[n, s.N_STATE] = w.INCOMPLETE
-        if snapshots[n, s.N_OVERLAPPED] == 0:
-            miss_tail(st, n, i, messages, connections, streams, snapshots, gaps, counts)
+        t.set_snapshot_state(snapshot, t.INCOMPLETE)
+        if snapshot.is_overlapped == 0:
+            miss_tail(state, message, stream, snapshot)
     else:
-        snapshots[n, s.N_STATE] = w.CUT
+        t.set_snapshot_state(snapshot, t.CUT)
 
 
 @inline
-def on_marker(
-    st: int,
-    i: int,
-    messages: Ints,
-    extras: Ints,
-    connections: Ints,
-    streams: Ints,
-    snapshots: Ints,
-    gaps: Ints,
-    anomalies: Ints,
-    counts: Ints,
-) -> None:
-    """A snapshot marker of stream ``st``."""
-    if streams[st, s.S_IN_OSO] >= 0:
-        if streams[st, s.S_SUSPENDED] == 0:
-            note(w.OSO_STRUCTURE, i, st, 2, 0, messages, streams, anomalies, counts)
+def on_marker(state: State, message: Message, stream: Stream) -> None:
+    """A snapshot marker of the stream."""
+    if stream.in_oso >= 0:
+        if stream.suspended == 0:
+            note(state, w.OSO_STRUCTURE, message, stream.number, MARKER_INSIDE, 0)
             return
-        lose_oso(st, i, messages, streams, snapshots)
-    x = messages[s.M_EXTRA, i]
-    start, end, flags, layout = extras[x, s.X_START], extras[x, s.X_END], extras[x, s.X_TYPE], extras[x, s.X_LAYOUT]
-    old = streams[st, s.S_SNAPSHOT]
-    suspended = streams[st, s.S_SUSPENDED]
-    is_inverted = layout != s.UPR_LAYOUT and start > end  # nobody knows what it announces
-    place = w.LATER
-    is_merged = 0
-    if streams[st, s.S_MARKERS] == 0:
-        place = w.PERHAPS_FIRST if suspended or streams[st, s.S_FORM] == 0 else w.FIRST
-    elif suspended and flags & HISTORY != 0:
-        place = w.PERHAPS_FIRST  # its prologue may be lost
+        lose_oso(state, message, stream)
+    marker = state.markers[message.detail]
+    suspended = stream.suspended != 0
+    is_inverted = marker.layout != k.UPR_LAYOUT and marker.start > marker.end  # nobody knows what it announces
+    position = w.LATER
+    if stream.markers == 0:
+        position = w.PERHAPS_FIRST if suspended or stream.request.form == 0 else w.FIRST
+    elif suspended and marker.flags & HISTORY != 0:
+        position = w.PERHAPS_FIRST  # its prologue may be lost
     elif suspended:
-        place = w.PERHAPS_LATER
-    if old >= 0 and snapshots[old, s.N_LAYOUT] != s.UPR_LAYOUT and layout != s.UPR_LAYOUT:
-        is_prologue = start == snapshots[old, s.N_START] and end == snapshots[old, s.N_END] and flags & HISTORY != 0
-        is_over = snapshots[old, s.N_STATE] != w.OPEN
+        position = w.PERHAPS_LATER
+    is_merged = 0
+    old = stream.snapshot
+    if old >= 0 and state.snapshots[old].layout != k.UPR_LAYOUT and marker.layout != k.UPR_LAYOUT:
+        before = state.snapshots[old]
+        is_prologue = marker.start == before.start and marker.end == before.end and marker.flags & HISTORY != 0
+        is_behind = stream.has_position != 0 and marker.end <= stream.position
         if is_prologue and not suspended:  # else the range may be that of another stream, whose request is lost
-            place = snapshots[old, s.N_POSITION]
-            if not is_over:
-                snapshots[old, s.N_STATE] = w.CONTINUED
-        elif start <= snapshots[old, s.N_END] and not is_prologue:
-            snapshots[old, s.N_OVERLAPPED] = 1
+            position = before.position
+            if before.state == t.OPEN:
+                t.set_snapshot_state(before, t.CONTINUED)
+        elif marker.start <= before.end and not is_prologue:
+            before.is_overlapped = 1
             is_merged = 1
             if not suspended and not is_inverted:
-                is_behind = streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]
-                note(w.BEHIND if is_behind else w.OVERLAP, i, st, start, end, messages, streams, anomalies, counts)
-        elif not suspended and not is_inverted and streams[st, s.S_HAS_POSITION] != 0 and end <= streams[st, s.S_POSITION]:
-            note(w.BEHIND, i, st, start, end, messages, streams, anomalies, counts)
-    leave_snapshot(st, i, 1, messages, connections, streams, snapshots, gaps, counts)
-    if flags & DISK != 0 and end > streams[st, s.S_DISK_END]:
-        streams[st, s.S_DISK_END] = end
-    n = begin_snapshot(st, i, messages, streams, snapshots, counts)
-    snapshots[n, s.N_IS_MERGED] = is_merged
-    snapshots[n, s.N_START] = start
-    snapshots[n, s.N_END] = end
-    snapshots[n, s.N_FLAGS] = flags
-    snapshots[n, s.N_LAYOUT] = layout
-    snapshots[n, s.N_POSITION] = place
-    for part in range(5):
-        snapshots[n, s.N_MAX_VISIBLE + part] = extras[x, s.X_MAX_VISIBLE + part]
-    streams[st, s.S_STATE] = w.STREAMING if streams[st, s.S_STATE] < w.STREAMING else streams[st, s.S_STATE]
-    streams[st, s.S_SNAPSHOT] = n
-    streams[st, s.S_SUSPENDED] = 0
-    streams[st, s.S_DISORDER] = 0
+                note(state, w.BEHIND if is_behind else w.OVERLAP, message, stream.number, marker.start, marker.end)
+        elif not suspended and not is_inverted and is_behind:
+            note(state, w.BEHIND, message, stream.number, marker.start, marker.end)
+    leave_snapshot(state, message, stream, True)
+    if marker.flags & DISK != 0 and marker.end > stream.disk_end:
+        stream.disk_end = marker.end
+    snapshot = state.snapshots[begin_snapshot(state, message, stream)]
+    snapshot.is_merged = is_merged
+    snapshot.position = position
+    say_marker(snapshot, marker)
+    begin_order(stream, snapshot.number, -1)
     if is_inverted:
-        streams[st, s.S_SUSPENDED] = 1
-        snapshots[n, s.N_TAINTED] = 1
-    if place == w.FIRST and streams[st, s.S_HAS_POSITION] == 0 and streams[st, s.S_FLAGS] & FROM_LATEST != 0 and layout != s.UPR_LAYOUT:
-        move(st, start, s.BY_START, i, messages, connections, streams)
+        stream.suspended = 1
+        snapshot.is_tainted = 1
+    is_from_latest = stream.request.flags & FROM_LATEST != 0
+    if position == w.FIRST and stream.has_position == 0 and is_from_latest and marker.layout != k.UPR_LAYOUT:
+        move(state, message, stream, marker.start, k.BY_START)
 
 
 @inline
-def lose_oso(st: int, i: int, messages: Ints, streams: Ints, snapshots: Ints) -> None:
+def say_marker(snapshot: Snapshot, marker: Marker) -> None:
+    """The snapshot is as its marker says."""
+    snapshot.start = marker.start
+    snapshot.end = marker.end
+    snapshot.flags = marker.flags
+    snapshot.layout = marker.layout
+    snapshot.seqnos = marker.seqnos
+
+
+@inline
+def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
+    """The stream goes on with a snapshot, or with an out-of-order one; what was lost before no longer matters to what comes."""
+    if stream.state < t.STREAMING:
+        t.set_state(stream, t.STREAMING)
+    stream.snapshot = snapshot
+    stream.in_oso = in_oso
+    stream.suspended = 0
+    stream.disorder = 0
+
+
+@inline
+def lose_oso(state: State, message: Message, stream: Stream) -> None:
     """The end of the out-of-order snapshot was not captured."""
-    n = streams[st, s.S_IN_OSO]
-    snapshots[n, s.N_STATE] = w.NOT_KNOWN
-    snapshots[n, s.N_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
-    streams[st, s.S_IN_OSO] = -1
-    if snapshots[n, s.N_SEEN] > 0:
-        last = snapshots[n, s.N_LAST]
-        if streams[st, s.S_HAS_POSITION] == 0 or last > streams[st, s.S_POSITION]:
-            streams[st, s.S_HAS_POSITION] = 1
-            streams[st, s.S_POSITION] = last
-            streams[st, s.S_POSITION_BY] = s.BY_EVENT
-            streams[st, s.S_POSITION_IN] = -1
+    snapshot = state.snapshots[stream.in_oso]
+    t.set_snapshot_state(snapshot, t.NOT_KNOWN)
+    snapshot.closed_row = message.place.row
+    stream.in_oso = -1
+    if snapshot.seen > 0 and (stream.has_position == 0 or snapshot.last > stream.position):
+        stream.has_position = 1
+        stream.position = snapshot.last
+        stream.position_by = k.BY_EVENT
+        stream.position_in = -1
 
 
 @inline
-def on_oso(
-    st: int,
-    i: int,
-    messages: Ints,
-    connections: Ints,
-    streams: Ints,
-    snapshots: Ints,
-    gaps: Ints,
-    anomalies: Ints,
-    counts: Ints,
-) -> None:
-    """The start or the end of an out-of-order snapshot of stream ``st``."""
-    flags = messages[s.M_EXTRA, i]
-    n = streams[st, s.S_IN_OSO]
-    suspended = streams[st, s.S_SUSPENDED] != 0
-    if flags != OSO_START and flags != OSO_END:
-        note(w.OSO_STRUCTURE, i, st, 3, flags, messages, streams, anomalies, counts)
-        return
+def on_oso(state: State, message: Message, stream: Stream) -> None:
+    """The start or the end of an out-of-order snapshot of the stream."""
+    flags = state.extras[message.detail].oso_flags
     if flags == OSO_START:
-        if n >= 0:
-            if not suspended:
-                note(w.OSO_STRUCTURE, i, st, 1, 0, messages, streams, anomalies, counts)
-                return
-            lose_oso(st, i, messages, streams, snapshots)
-        leave_snapshot(st, i, 1, messages, connections, streams, snapshots, gaps, counts)
-        streams[st, s.S_SNAPSHOT] = -1
-        n = begin_snapshot(st, i, messages, streams, snapshots, counts)
-        snapshots[n, s.N_LAYOUT] = s.OSO_LAYOUT
-        streams[st, s.S_DISK_END] = s.GREATEST  # it comes from disk, and has no end
-        snapshots[n, s.N_POSITION] = w.NO_POSITION
-        if streams[st, s.S_POSITION_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections):
-            snapshots[n, s.N_TAINTED] = 1
-        streams[st, s.S_IN_OSO] = n
-        streams[st, s.S_STATE] = w.STREAMING if streams[st, s.S_STATE] < w.STREAMING else streams[st, s.S_STATE]
-        streams[st, s.S_SUSPENDED] = 0
-        streams[st, s.S_DISORDER] = 0
+        begin_oso(state, message, stream)
+    elif flags == OSO_END:
+        end_oso(state, message, stream)
+    else:
+        note(state, w.OSO_STRUCTURE, message, stream.number, BAD_FLAGS, flags)
+
+
+@inline
+def begin_oso(state: State, message: Message, stream: Stream) -> None:
+    """The start of an out-of-order snapshot."""
+    if stream.in_oso >= 0:
+        if stream.suspended == 0:
+            note(state, w.OSO_STRUCTURE, message, stream.number, START_INSIDE, 0)
+            return
+        lose_oso(state, message, stream)
+    leave_snapshot(state, message, stream, True)
+    stream.snapshot = -1
+    snapshot = state.snapshots[begin_snapshot(state, message, stream)]
+    snapshot.layout = k.OSO_LAYOUT
+    snapshot.position = w.NO_POSITION
+    stream.disk_end = GREATEST  # it comes from disk, and has no end
+    if stream.position_losses != losses_of(state.connections[stream.connection]):
+        snapshot.is_tainted = 1
+    begin_order(stream, -1, snapshot.number)
+
+
+@inline
+def end_oso(state: State, message: Message, stream: Stream) -> None:
+    """The end of an out-of-order snapshot: what came in it counts as delivered."""
+    if stream.in_oso < 0:
+        if stream.suspended == 0 and stream.request.form > 0:
+            note(state, w.OSO_STRUCTURE, message, stream.number, END_WITHOUT_START, 0)
+        stream.disorder = 0
+        stream.has_position = 0  # what came in it since its start, which was not captured, nobody knows
         return
-    if n < 0:
-        if not suspended and streams[st, s.S_FORM] > 0:
-            note(w.OSO_STRUCTURE, i, st, 0, 0, messages, streams, anomalies, counts)
-        streams[st, s.S_DISORDER] = 0
-        streams[st, s.S_HAS_POSITION] = 0  # what came in it since its start, which was not captured, nobody knows
-        return
-    snapshots[n, s.N_STATE] = w.COMPLETE_OSO
-    snapshots[n, s.N_CLOSED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
-    if snapshots[n, s.N_TAINTED]:
-        c = streams[st, s.S_CONNECTION]
-        snapshots[n, s.N_LOSS] = connections[c, s.C_LAST_LOSS + connections[c, s.C_PRODUCER]]
-    losses = streams[st, s.S_POSITION_LOSSES]
-    if snapshots[n, s.N_SEEN] > 0 and (streams[st, s.S_HAS_POSITION] == 0 or snapshots[n, s.N_LAST] > streams[st, s.S_POSITION]):
-        move(st, snapshots[n, s.N_LAST], s.BY_EVENT, i, messages, connections, streams)
-        streams[st, s.S_POSITION_IN] = n
-        if snapshots[n, s.N_TAINTED]:  # there may have been more
-            streams[st, s.S_POSITION_LOSSES] = losses
-    advanced = snapshots[n, s.N_ADVANCED]
-    if snapshots[n, s.N_HAS_ADVANCED] and (streams[st, s.S_HAS_POSITION] == 0 or advanced > streams[st, s.S_POSITION]):
-        if streams[st, s.S_HAS_POSITION]:
-            before = advanced + 1 if advanced < s.GREATEST else advanced
-            if before - 1 > streams[st, s.S_POSITION]:
-                enter_gap(st, before, s.G_IS_ADVANCED, i, messages, connections, streams, gaps, counts)
-                gaps[counts[s.N_GAPS] - 1, s.G_SNAPSHOT] = n
-        move(st, advanced, s.BY_ADVANCED, i, messages, connections, streams)
-    streams[st, s.S_IN_OSO] = -1
+    snapshot = state.snapshots[stream.in_oso]
+    t.set_snapshot_state(snapshot, t.COMPLETE_OSO)
+    snapshot.closed_row = message.place.row
+    if snapshot.is_tainted:
+        connection = state.connections[stream.connection]
+        snapshot.loss = connection.last_loss[connection.producer]
+    losses = stream.position_losses
+    if snapshot.seen > 0 and (stream.has_position == 0 or snapshot.last > stream.position):
+        move(state, message, stream, snapshot.last, k.BY_EVENT)
+        stream.position_in = snapshot.number
+        if snapshot.is_tainted:  # there may have been more
+            stream.position_losses = losses
+    advanced = snapshot.advanced
+    if snapshot.has_advanced and (stream.has_position == 0 or advanced > stream.position):
+        if stream.has_position:
+            before = advanced + 1 if advanced < GREATEST else advanced
+            if before - 1 > stream.position:
+                enter_gap(state, message, stream, before, k.IS_ADVANCED, snapshot.number)
+        move(state, message, stream, advanced, k.BY_ADVANCED)
+    stream.in_oso = -1

@@ -18,11 +18,13 @@ import numpy.typing as npt
 from dcpinspect.kernel import Ints, inline, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams import state as s
 from dcpinspect.streams.connections import noop_interval, noop_limit_ns
 from dcpinspect.streams.examples import Examples
+from dcpinspect.streams.places import AT_TIME, PLACE
 from dcpinspect.streams.renumbering import by_connection
+from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.state import State
 from dcpinspect.streams.verdicts import PATIENCE_NS
 from dcpinspect.tables.messages import MessageBatch
 
@@ -72,7 +74,7 @@ def tell(
     events[count, T_TIME] = time_ns
     events[count, T_A] = a
     events[count, T_B] = b
-    for part in range(s.PLACE):
+    for part in range(PLACE):
         events[count, T_PLACE + part] = peers[c, at + part]
         events[count, T_OTHER + part] = peers[c, older + part] if older >= 0 else said[D_PLACE + part, i]
     return count + 1
@@ -96,7 +98,7 @@ def forget_open(c: int, peers: Ints) -> None:
 @inline
 def tell_vague(c: int, at: int, asked: int, i: int, peers: Ints, said: Ints, events: Ints, count: int) -> int:
     """The noop at ``at`` never got its own answer, so the one with another opaque was for it."""
-    waited = peers[c, P_VAGUE + s.AT_TIME] - peers[c, at + s.AT_TIME]
+    waited = peers[c, P_VAGUE + AT_TIME] - peers[c, at + AT_TIME]
     opaque = peers[c, P_VAGUE_OPAQUE]
     count = tell(OPAQUE, c, waited, asked, opaque, peers, at, said, i, P_VAGUE, events, count)
     peers[c, P_VAGUE] = 0
@@ -106,29 +108,29 @@ def tell_vague(c: int, at: int, asked: int, i: int, peers: Ints, said: Ints, eve
 @inline
 def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     """The producer asks."""
-    c, time_ns = said[D_CONNECTION, i], said[D_PLACE + s.AT_TIME, i]
+    c, time_ns = said[D_CONNECTION, i], said[D_PLACE + AT_TIME, i]
     peers[c, P_IS_WAITING] = 0
     if peers[c, P_CONSUMER_TIME] > time_ns:  # a gap before it held it back: its answer may have been read already
         forget_open(c, peers)
         peers[c, P_UNSEEN] = max(peers[c, P_UNSEEN], 1)
         return count
-    is_held_back = peers[c, P_OLDER] and peers[c, P_CONSUMER_TIME] < peers[c, P_OLDER + s.AT_TIME]  # the answers may be read later
+    is_held_back = peers[c, P_OLDER] and peers[c, P_CONSUMER_TIME] < peers[c, P_OLDER + AT_TIME]  # the answers may be read later
     if is_held_back and peers[c, P_OPEN]:
         peers[c, P_UNSEEN] += 1
     elif peers[c, P_OLDER] and not is_held_back:
-        waited = time_ns - peers[c, P_OLDER + s.AT_TIME]
+        waited = time_ns - peers[c, P_OLDER + AT_TIME]
         if waited > patience(c, peers) and peers[c, P_VAGUE]:
             count = tell_vague(c, P_OLDER, peers[c, P_OLDER_OPAQUE], i, peers, said, events, count)
         elif waited > patience(c, peers):
             count = tell(UNANSWERED, c, waited, peers[c, P_OLDER_OPAQUE], 0, peers, P_OLDER, said, i, -1, events, count)
-            for part in range(s.PLACE):
+            for part in range(PLACE):
                 events[count - 1, T_OTHER + part] = 0
         else:
             peers[c, P_UNSEEN] += 1  # its answer may come, and it is forgotten
         peers[c, P_VAGUE] = 0
     peers[c, P_IS_DOUBLE] = 1 if peers[c, P_OPEN] and not peers[c, P_VAGUE] else 0
     peers[c, P_EXCUSED] = time_ns + peers[c, P_TOLERANCE]  # answers that come from now on are in question themselves
-    for part in range(s.PLACE):
+    for part in range(PLACE):
         if not is_held_back:
             peers[c, P_OLDER + part] = peers[c, P_OPEN + part]
         peers[c, P_OPEN + part] = said[D_PLACE + part, i]
@@ -141,17 +143,17 @@ def on_noop(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
 @inline
 def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
     """The consumer answers."""
-    c, opaque, time_ns = said[D_CONNECTION, i], said[D_OPAQUE, i], said[D_PLACE + s.AT_TIME, i]
+    c, opaque, time_ns = said[D_CONNECTION, i], said[D_OPAQUE, i], said[D_PLACE + AT_TIME, i]
     oldest = P_OLDER if peers[c, P_OLDER] else P_OPEN
     at, is_wrong = P_OPEN, False
     if peers[c, P_OLDER] and peers[c, P_OLDER_OPAQUE] == opaque:
         at = P_OLDER
-    elif peers[c, P_OPEN] == 0 or (peers[c, P_OPEN_OPAQUE] != opaque and time_ns < peers[c, oldest + s.AT_TIME]):
+    elif peers[c, P_OPEN] == 0 or (peers[c, P_OPEN_OPAQUE] != opaque and time_ns < peers[c, oldest + AT_TIME]):
         return count  # it answers one before
     elif peers[c, P_OPEN_OPAQUE] != opaque:
         if peers[c, P_UNSEEN] > 0:
             peers[c, P_UNSEEN] -= 1
-            for part in range(s.PLACE):
+            for part in range(PLACE):
                 peers[c, P_VAGUE + part] = said[D_PLACE + part, i]
             peers[c, P_VAGUE_OPAQUE] = opaque
             peers[c, P_IS_DOUBLE] = 0
@@ -162,9 +164,9 @@ def on_answer(i: int, said: Ints, peers: Ints, events: Ints, count: int) -> int:
             peers[c, P_OLDER] = 0
             peers[c, P_IS_DOUBLE] = 0
         at = P_OLDER if peers[c, P_OLDER] else P_OPEN
-        if time_ns < peers[c, at + s.AT_TIME]:
+        if time_ns < peers[c, at + AT_TIME]:
             return count
-    waited = time_ns - peers[c, at + s.AT_TIME]
+    waited = time_ns - peers[c, at + AT_TIME]
     asked = peers[c, P_OLDER_OPAQUE] if at == P_OLDER else peers[c, P_OPEN_OPAQUE]
     peers[c, P_IS_WAITING] = 1 if is_wrong else 0
     if is_wrong:
@@ -200,17 +202,17 @@ def follow_noops(start: int, said: Ints, peers: Ints, events: Ints, counts: Ints
             else:
                 forget_open(c, peers)
             continue
-        time_ns = said[D_PLACE + s.AT_TIME, i]
+        time_ns = said[D_PLACE + AT_TIME, i]
         peers[c, P_TOLERANCE] = max(peers[c, P_TOLERANCE], said[D_RTT, i])
         if is_producer:
-            heard = max(peers[c, P_HEARD + s.AT_TIME], peers[c, P_ANSWER_TIME])
+            heard = max(peers[c, P_HEARD + AT_TIME], peers[c, P_ANSWER_TIME])
             is_timed = peers[c, P_HEARD] >= peers[c, P_SINCE] and peers[c, P_HEARD] and not said[D_IS_LONG, i]
             is_waiting = (
                 peers[c, P_OPEN] or peers[c, P_UNSEEN] or peers[c, P_IS_WAITING]
             )  # for the answer to a noop, which may not have been captured
             if is_timed and time_ns - heard > peers[c, P_SILENCE] and not is_waiting:
                 count = tell(SILENT, c, time_ns - heard, 0, 0, peers, P_HEARD, said, i, -1, events, count)
-            for part in range(s.PLACE):
+            for part in range(PLACE):
                 peers[c, P_HEARD + part] = said[D_PLACE + part, i]
             if code == NOOP:
                 count = on_noop(i, said, peers, events, count)
@@ -260,7 +262,7 @@ class Noops:
                     event[T_CONNECTION] = number
         return whole
 
-    def feed(self, batch: MessageBatch, state: s.State, sessions: dict[int, Session]) -> None:
+    def feed(self, batch: MessageBatch, state: State, sessions: dict[int, Session]) -> None:
         """``sessions``: what the connections have said of themselves by now."""
         self._meet(state, sessions, np.flatnonzero(np.bincount(batch.connection)).tolist())
         said = _said(batch)
@@ -276,15 +278,15 @@ class Noops:
             few = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
             few.add_chosen([events[one].tolist() for one in few.chosen(mine)], len(mine))
 
-    def _meet(self, state: s.State, sessions: dict[int, Session], numbers: list[int]) -> None:
+    def _meet(self, state: State, sessions: dict[int, Session], numbers: list[int]) -> None:
         if len(self.peers) < len(state.connections):
             self.peers = np.concatenate((self.peers, _nobody(len(state.connections) - len(self.peers))))
-        self.peers[:, P_PRODUCER] = state.connections[:, s.C_PRODUCER]
+        self.peers[:, P_PRODUCER] = state.connections.producer
         for number in numbers:
             session = sessions.get(number) or Session()
             interval = noop_interval(session)
             if not self.peers[number, P_LIMIT]:  # it is new
-                self.peers[number, P_UNSEEN] = 1 - state.connections[number, s.C_KNOWN]
+                self.peers[number, P_UNSEEN] = 1 - state.connections.is_known[number]
             self.peers[number, P_LIMIT] = noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
             self.peers[number, P_SILENCE] = silence_ns(interval) if is_known and interval is not None else NEVER
@@ -312,7 +314,7 @@ def _said(batch: MessageBatch) -> Table:
     said = np.zeros((SAID, len(batch) + len(losses)), dtype=np.int64)
     is_noop = (decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_server & decoded.has_magic
     said[D_CODE, at] = np.where(is_noop, np.where(decoded.is_response, ANSWER, NOOP), OTHER)
-    places = (batch.row, batch.stream_offset, (batch.last_file << s.FILE_SHIFT) | batch.last_frame, batch.time_ns)
+    places = (batch.row, batch.stream_offset, (batch.last_file << FILE_SHIFT) | batch.last_frame, batch.time_ns)
     for row, values in ((D_CONNECTION, batch.connection), (D_DIRECTION, batch.direction), (D_OPAQUE, decoded.opaque)):
         said[row, at] = values
     for part, values in enumerate(places):

@@ -9,10 +9,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.renumbering import renumbered
+from dcpinspect.streams.rows import Gaps, OsoSeqnos, Snapshot, Snapshots
+from dcpinspect.streams.state import Numbers
+from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
 
 Table = npt.NDArray[np.int64]
 
@@ -26,26 +28,26 @@ class OutOfOrder:
         self._fresh: dict[int, list[Table]] = {}
         self._sizes: dict[int, int] = {}
 
-    def take(self, seqnos: Table, snapshots: Table) -> None:
+    def take(self, seqnos: OsoSeqnos, snapshots: Snapshots) -> None:
         """Seqnos as the kernel wrote them, in order of arrival; call with every batch."""
         if len(seqnos):
-            order = np.argsort(seqnos[:, s.O_SNAPSHOT], kind="stable")
-            numbers, first = np.unique(seqnos[order, s.O_SNAPSHOT], return_index=True)
+            order = np.argsort(seqnos.snapshot, kind="stable")
+            numbers, first = np.unique(seqnos.snapshot[order], return_index=True)
             for number, part in zip(numbers.tolist(), np.split(order, first[1:]), strict=True):
-                self._add(number, seqnos[part, s.O_SEQNO])
-        for number in [number for number in self._fresh if snapshots[number, s.N_STATE] != w.OPEN]:
+                self._add(number, seqnos.seqno[part])
+        for number in [number for number in self._fresh if snapshots.state[number] != OPEN]:
             ranges = self._merged(number)
-            if snapshots[number, s.N_STATE] == w.COMPLETE_OSO and snapshots[number, s.N_HAS_BEFORE]:
+            if snapshots.state[number] == COMPLETE_OSO and snapshots.has_before[number]:
                 self._missing(number, ranges, snapshots[number])
             del self._fresh[number], self._ranges[number], self._sizes[number]
 
-    def rows(self, snapshots: Table) -> Table:
+    def rows(self, snapshots: Snapshots) -> Gaps:
         """The gaps as the kernel writes its own; the message before them is the one that began their snapshot."""
-        table = np.zeros((len(self.gaps), s.GAP), dtype=np.int64)
+        table = Gaps.zeros(len(self.gaps))
         for row, gap in zip(table, self.gaps, strict=True):
-            row[[s.G_STREAM, s.G_AFTER, s.G_BEFORE, s.G_SNAPSHOT, s.G_LOSS]] = gap.stream, gap.after, gap.before, gap.snapshot, gap.loss
-            row[s.G_BEFORE_AT + s.AT_ROW] = gap.rows[-1]
-        table[:, s.G_AFTER_AT : s.G_AFTER_AT + s.PLACE] = snapshots[table[:, s.G_SNAPSHOT], s.N_PLACE : s.N_PLACE + s.PLACE]
+            row.stream, row.after, row.before, row.snapshot, row.loss = gap.stream, gap.after, gap.before, gap.snapshot, gap.loss
+            row.ends.row = gap.rows[-1]
+        table.begins = snapshots[table.snapshot].place
         return table
 
     def __getstate__(self) -> dict[str, list[Extra]]:
@@ -57,7 +59,7 @@ class OutOfOrder:
         self.gaps = known["gaps"]
 
     @classmethod
-    def joined(cls, parts: Sequence[OutOfOrder], numbers: Sequence[s.Numbers]) -> Self:
+    def joined(cls, parts: Sequence[OutOfOrder], numbers: Sequence[Numbers]) -> Self:
         """The gaps of all readings, with the numbers that things have once these are joined."""
         whole = cls()
         for part, of in zip(parts, numbers, strict=True):
@@ -89,13 +91,13 @@ class OutOfOrder:
         self._ranges[number] = pairs
         return pairs
 
-    def _missing(self, number: int, ranges: Table, snapshot: Table) -> None:
-        rows = (int(snapshot[s.N_PLACE + s.AT_ROW]), int(snapshot[s.N_CLOSED_ROW]))
-        frame = int(snapshot[s.N_PLACE + s.AT_FRAME])
-        cause = w.LOSS if snapshot[s.N_TAINTED] else w.OUT_OF_ORDER
-        last = int(snapshot[s.N_BEFORE])
+    def _missing(self, number: int, ranges: Table, snapshot: Snapshot) -> None:
+        rows = (int(snapshot.place.row), int(snapshot.closed_row))
+        frame = int(snapshot.place.frame)
+        cause = w.LOSS if snapshot.is_tainted else w.OUT_OF_ORDER
+        last = int(snapshot.before)
         for first, end in ranges.tolist():
             if first > last + 1:
-                loss = int(snapshot[s.N_LOSS]) if snapshot[s.N_TAINTED] else -1
-                self.gaps.append(Extra(int(snapshot[s.N_STREAM]), last, first, cause, rows, frame, number, loss))
+                loss = int(snapshot.loss) if snapshot.is_tainted else -1
+                self.gaps.append(Extra(int(snapshot.stream), last, first, cause, rows, frame, number, loss))
             last = max(last, end)

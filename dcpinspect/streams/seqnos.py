@@ -2,274 +2,265 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, inline
+from dcpinspect.kernel import inline
 from dcpinspect.protocol.flags import DISK, FROM_LATEST, HISTORY
-from dcpinspect.streams import state as s
+from dcpinspect.streams import kinds as k
+from dcpinspect.streams import transitions as t
 from dcpinspect.streams import words as w
-from dcpinspect.streams.lookup import copy_place, find_key, has_doubt, is_late, losses_of, note
+from dcpinspect.streams.lookup import find_key, has_doubt, is_late, losses_of, note
+from dcpinspect.streams.rows import GREATEST, Message, Snapshot, Stream
+from dcpinspect.streams.state import State
 
 
 @inline
-def touch(st: int, i: int, messages: Ints, connections: Ints, streams: Ints, snapshots: Ints) -> None:
-    """Message ``i`` is of stream ``st``: what was lost since the latest one suspends what needs to know everything."""
-    c = streams[st, s.S_CONNECTION]
-    losses = losses_of(c, connections)
-    if streams[st, s.S_LOSSES] != losses:
-        streams[st, s.S_LOSSES] = losses
-        taint(st, streams, snapshots)
-    streams[st, s.S_ORPHANS] = connections[c, s.C_ORPHANS]
-    copy_place(messages, i, streams, st, s.S_LATEST)
-    streams[st, s.S_BYTES] += messages[s.M_SIZE, i]
+def touch(state: State, message: Message, stream: Stream) -> None:
+    """The message is of the stream: what was lost since the latest one suspends what needs to know everything."""
+    connection = state.connections[stream.connection]
+    losses = losses_of(connection)
+    if stream.losses != losses:
+        stream.losses = losses
+        taint(state, stream)
+    stream.orphans = connection.orphans
+    stream.latest = message.place
+    stream.bytes += message.size
 
 
 @inline
-def taint(st: int, streams: Ints, snapshots: Ints) -> None:
-    """Something of stream ``st`` was not captured."""
-    streams[st, s.S_SUSPENDED] = 1
-    streams[st, s.S_WHOLE] = 0
-    n = streams[st, s.S_SNAPSHOT]
-    if n >= 0:
-        snapshots[n, s.N_TAINTED] = 1
-        if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
-            snapshots[n, s.N_HAS_FIRST_EVENT] = 2
-    n = streams[st, s.S_IN_OSO]
-    if n >= 0:
-        snapshots[n, s.N_TAINTED] = 1
+def taint(state: State, stream: Stream) -> None:
+    """Something of the stream was not captured."""
+    stream.suspended = 1
+    stream.is_whole = 0
+    if stream.snapshot >= 0:
+        snapshot = state.snapshots[stream.snapshot]
+        snapshot.is_tainted = 1
+        if snapshot.has_first_event == 0:
+            snapshot.has_first_event = 2
+    if stream.in_oso >= 0:
+        state.snapshots[stream.in_oso].is_tainted = 1
 
 
 @inline
-def enter_gap(
-    st: int,
-    before: int,
-    flags: int,
-    i: int,
-    messages: Ints,
-    connections: Ints,
-    streams: Ints,
-    gaps: Ints,
-    counts: Ints,
-) -> None:
-    """Everything between the position of stream ``st`` and ``before``, which message ``i`` gives, was not delivered."""
-    g = counts[s.N_GAPS]
-    counts[s.N_GAPS] = g + 1
-    c = streams[st, s.S_CONNECTION]
-    losses = losses_of(c, connections)
-    if streams[st, s.S_POSITION_LOSSES] != losses:
-        flags |= s.G_IS_LOST
-    gaps[g, s.G_STREAM] = st
-    gaps[g, s.G_AFTER] = streams[st, s.S_POSITION]
-    gaps[g, s.G_BEFORE] = before
-    gaps[g, s.G_FLAGS] = flags
-    gaps[g, s.G_SNAPSHOT] = streams[st, s.S_SNAPSHOT]
-    for part in range(s.PLACE):
-        gaps[g, s.G_AFTER_AT + part] = streams[st, s.S_AT + part]
-    copy_place(messages, i, gaps, g, s.G_BEFORE_AT)
-    gaps[g, s.G_LOSS] = connections[c, s.C_LAST_LOSS + connections[c, s.C_PRODUCER]] if flags & s.G_IS_LOST else -1
-    gaps[g, s.G_LOSSES] = losses - max(0, streams[st, s.S_POSITION_LOSSES])
-    gaps[g, s.G_UNREADABLE] = streams[st, s.S_UNREADABLE] if streams[st, s.S_POSITION_LOSSES] < 0 else -1
+def enter_gap(state: State, message: Message, stream: Stream, before: int, flags: int, n: int) -> None:
+    """Everything between the position of the stream and ``before``, which the message gives, was not delivered; ``n``: its snapshot."""
+    connection = state.connections[stream.connection]
+    losses = losses_of(connection)
+    if stream.position_losses != losses:
+        flags |= k.IS_LOST
+    g = state.counts.gaps
+    state.counts.gaps = g + 1
+    gap = state.gaps[g]
+    gap.stream = stream.number
+    gap.after = stream.position
+    gap.before = before
+    gap.flags = flags
+    gap.snapshot = n
+    gap.begins = stream.at
+    gap.ends = message.place
+    gap.loss = connection.last_loss[connection.producer] if flags & k.IS_LOST else -1
+    gap.losses = losses - max(0, stream.position_losses)
+    gap.unreadable = stream.unreadable if stream.position_losses < 0 else -1
 
 
 @inline
-def move(st: int, position: int, by: int, i: int, messages: Ints, connections: Ints, streams: Ints) -> None:
-    """Stream ``st`` has accounted for everything up to ``position``, as message ``i`` shows."""
-    streams[st, s.S_HAS_POSITION] = 1
-    streams[st, s.S_POSITION] = position
-    streams[st, s.S_POSITION_BY] = by
-    streams[st, s.S_POSITION_IN] = streams[st, s.S_SNAPSHOT]
-    streams[st, s.S_POSITION_LOSSES] = losses_of(streams[st, s.S_CONNECTION], connections)
-    copy_place(messages, i, streams, st, s.S_AT)
+def move(state: State, message: Message, stream: Stream, position: int, by: int) -> None:
+    """The stream has accounted for everything up to ``position``, as the message shows."""
+    stream.has_position = 1
+    stream.position = position
+    stream.position_by = by
+    stream.position_in = stream.snapshot
+    stream.position_losses = losses_of(state.connections[stream.connection])
+    stream.at = message.place
 
 
 @inline
-def see(seqno: int, table: Ints, row: int, seen: int, first: int, last: int) -> None:
-    """Counts a seqno in ``table``: how many, the first, the greatest."""
-    if table[row, seen] == 0:
-        table[row, first] = seqno
-        table[row, last] = seqno
-    elif seqno > table[row, last]:
-        table[row, last] = seqno
-    table[row, seen] += 1
+def see(seqno: int, of: Stream | Snapshot) -> None:
+    """Counts a seqno of a stream or snapshot: how many, the first, the greatest."""
+    if of.seen == 0:
+        of.first = seqno
+        of.last = seqno
+    elif seqno > of.last:
+        of.last = seqno
+    of.seen += 1
 
 
 @inline
-def in_oso(n: int, i: int, kind: int, messages: Ints, snapshots: Ints, seqnos: Ints, counts: Ints) -> None:
+def in_oso(state: State, message: Message, snapshot: Snapshot) -> None:
     """A message of an out-of-order snapshot: no order, no range."""
-    seqno = messages[s.M_SEQNO, i]
-    if kind == s.SEQNO_ADVANCED:
-        if snapshots[n, s.N_HAS_ADVANCED] == 0 or seqno > snapshots[n, s.N_ADVANCED]:
-            snapshots[n, s.N_ADVANCED] = seqno
-            snapshots[n, s.N_ADVANCED_ROW] = messages[s.M_PLACE + s.AT_ROW, i]
-        snapshots[n, s.N_HAS_ADVANCED] = 1
+    seqno = message.seqno
+    if message.kind == k.SEQNO_ADVANCED:
+        if snapshot.has_advanced == 0 or seqno > snapshot.advanced:
+            snapshot.advanced = seqno
+            snapshot.advanced_row = message.place.row
+        snapshot.has_advanced = 1
         return
-    o = counts[s.N_OSO]
-    counts[s.N_OSO] = o + 1
-    seqnos[o, s.O_SNAPSHOT] = n
-    seqnos[o, s.O_SEQNO] = seqno
-    snapshots[n, s.N_ITEMS] += 1
-    if snapshots[n, s.N_SEEN] > 0 and seqno < snapshots[n, s.N_FIRST]:
-        snapshots[n, s.N_FIRST] = seqno
-    see(seqno, snapshots, n, s.N_SEEN, s.N_FIRST, s.N_LAST)
+    o = state.counts.oso_seqnos
+    state.counts.oso_seqnos = o + 1
+    state.oso_seqnos[o].snapshot = snapshot.number
+    state.oso_seqnos[o].seqno = seqno
+    snapshot.items += 1
+    if snapshot.seen > 0 and seqno < snapshot.first:
+        snapshot.first = seqno
+    see(seqno, snapshot)
 
 
 @inline
-def may_be_over(n: int, seqno: int, history: int, snapshots: Ints) -> bool:
-    """Whether the marker of a seqno may be among what was lost since that of snapshot ``n``."""
-    if snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT or seqno > snapshots[n, s.N_END]:
+def may_be_over(snapshot: Snapshot, seqno: int, history: int) -> bool:
+    """Whether the marker of a seqno may be among what was lost since that of the snapshot."""
+    if snapshot.layout == k.UPR_LAYOUT or seqno > snapshot.end:
         return True
     # a snapshot from disk may be followed by the history of the same range
-    return bool(history != 0 and snapshots[n, s.N_FLAGS] & (DISK | HISTORY) == DISK)
+    return bool(history != 0 and snapshot.flags & (DISK | HISTORY) == DISK)
 
 
 @inline
-def on_seqno(
-    st: int,
-    i: int,
-    kind: int,
-    messages: Ints,
-    connections: Ints,
-    streams: Ints,
-    snapshots: Ints,
-    gaps: Ints,
-    anomalies: Ints,
-    seqnos: Ints,
-    counts: Ints,
-) -> None:
-    """An event of stream ``st``, or SeqnoAdvanced."""
-    seqno = messages[s.M_SEQNO, i]
-    is_advanced = kind == s.SEQNO_ADVANCED
-    n = streams[st, s.S_IN_OSO]
-    if n >= 0:
-        if streams[st, s.S_SEEN] > 0:
-            streams[st, s.S_FIRST] = min(streams[st, s.S_FIRST], seqno)
-        see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
-        in_oso(n, i, kind, messages, snapshots, seqnos, counts)
+def on_seqno(state: State, message: Message, stream: Stream) -> None:
+    """An event of the stream, or SeqnoAdvanced."""
+    seqno = message.seqno
+    is_advanced = message.kind == k.SEQNO_ADVANCED
+    if stream.in_oso >= 0:
+        if stream.seen > 0:
+            stream.first = min(stream.first, seqno)
+        see(seqno, stream)
+        in_oso(state, message, state.snapshots[stream.in_oso])
         return
-    n = streams[st, s.S_SNAPSHOT]
-    suspended = streams[st, s.S_SUSPENDED] != 0
-    has_position = streams[st, s.S_HAS_POSITION] != 0
-    position = streams[st, s.S_POSITION]
-    is_known = streams[st, s.S_FORM] > 0
-    has_range = n >= 0 and snapshots[n, s.N_LAYOUT] != s.UPR_LAYOUT
-    if suspended and n >= 0 and may_be_over(n, seqno, connections[streams[st, s.S_CONNECTION], s.C_HISTORY], snapshots):
-        if snapshots[n, s.N_STATE] == w.OPEN:
-            snapshots[n, s.N_STATE] = w.NOT_KNOWN
-        streams[st, s.S_SNAPSHOT] = -1
+    connection = state.connections[stream.connection]
+    n = stream.snapshot
+    suspended = stream.suspended != 0
+    has_position = stream.has_position != 0
+    position = stream.position
+    is_known = stream.request.form > 0
+    has_range = n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT
+    if suspended and n >= 0 and may_be_over(state.snapshots[n], seqno, connection.history):
+        if state.snapshots[n].state == t.OPEN:
+            t.set_snapshot_state(state.snapshots[n], t.NOT_KNOWN)
+        stream.snapshot = -1
         n = -1
         has_range = False
     is_low = has_position and seqno <= position
     # where a stream from latest began is known from its first marker, which may name the seqno that follows
-    is_from_latest = is_known and streams[st, s.S_FLAGS] & FROM_LATEST != 0
-    is_first_of_latest = is_from_latest and seqno == position and streams[st, s.S_POSITION_BY] == s.BY_START
+    is_from_latest = is_known and stream.request.flags & FROM_LATEST != 0
+    is_first_of_latest = is_from_latest and seqno == position and stream.position_by == k.BY_START
     if is_low and suspended:
-        streams[st, s.S_DISORDER] = 1
-    if streams[st, s.S_DISORDER]:
-        see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
+        stream.disorder = 1
+    if stream.disorder:
+        see(seqno, stream)
         if not is_low:
-            streams[st, s.S_POSITION] = seqno
+            stream.position = seqno
         return
     fault = -1
-    if n < 0 and not suspended and is_known and streams[st, s.S_MARKERS] == 0:
+    if n < 0 and not suspended and is_known and stream.markers == 0:
         fault = w.BEFORE_MARKER
-        note(fault, i, st, seqno, kind, messages, streams, anomalies, counts)
+        note(state, fault, message, stream.number, seqno, message.kind)
     if is_low:
-        if fault < 0 and not is_advanced and seqno == position and streams[st, s.S_POSITION_BY] == s.BY_ADVANCED:
-            note(w.REPEATED, i, st, seqno, position, messages, streams, anomalies, counts)
-            streams[st, s.S_POSITION_BY] = s.BY_EVENT
+        if fault < 0 and not is_advanced and seqno == position and stream.position_by == k.BY_ADVANCED:
+            note(state, w.REPEATED, message, stream.number, seqno, position)
+            stream.position_by = k.BY_EVENT
         elif fault < 0 and is_first_of_latest:
-            move(st, seqno, s.BY_EVENT, i, messages, connections, streams)
+            move(state, message, stream, seqno, k.BY_EVENT)
         elif fault < 0:
-            fault = w.BELOW_START if streams[st, s.S_POSITION_BY] == s.BY_START else w.NOT_INCREASING
-            note(fault, i, st, seqno, position, messages, streams, anomalies, counts)
-        see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
-        see_in_snapshot(n, seqno, is_advanced, messages[s.M_PLACE + s.AT_TIME, i], snapshots)
+            fault = w.BELOW_START if stream.position_by == k.BY_START else w.NOT_INCREASING
+            note(state, fault, message, stream.number, seqno, position)
+        see(seqno, stream)
+        see_in_snapshot(state, message, n)
         return
-    within = n >= 0 and is_within(n, seqno, snapshots)
+    within = is_within(state, n, seqno)
     if has_range and not within and not suspended and fault < 0:
-        note(w.OUTSIDE_SNAPSHOT, i, st, seqno, kind, messages, streams, anomalies, counts)
+        note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
     # before the first marker of an implicit stream, and where an out-of-order snapshot may run, nobody knows what should have come
-    is_vague = n < 0 and suspended and (not is_known or connections[streams[st, s.S_CONNECTION], s.C_OSO] != 0)
+    is_vague = n < 0 and suspended and (not is_known or connection.oso != 0)
     is_jump = has_position and (is_advanced or seqno - 1 > position)
-    is_lost = streams[st, s.S_POSITION_LOSSES] != losses_of(streams[st, s.S_CONNECTION], connections)
+    is_lost = stream.position_losses != losses_of(connection)
     if is_jump and (is_lost or is_advanced or not is_vague):
-        flags = 0
-        if within:
-            flags |= s.G_IN_RANGE
-        if streams[st, s.S_POSITION_BY] == s.BY_EVENT and n >= 0 and streams[st, s.S_POSITION_IN] == n:
-            flags |= s.G_BOTH_EVENTS
-        is_unmarked = streams[st, s.S_POSITION_BY] == s.BY_EVENT and streams[st, s.S_POSITION_IN] < 0
-        has_lost = not is_known or losses_of(streams[st, s.S_CONNECTION], connections) > 0 or streams[st, s.S_UNREADABLE] > 0
-        is_in_range = has_range and snapshots[n, s.N_START] <= position + 1 <= snapshots[n, s.N_END]
-        if (n < 0 and suspended) or (is_unmarked and has_lost and not is_in_range):
-            flags |= s.G_NO_MARKER
-        if streams[st, s.S_POSITION_BY] == s.BY_START:
-            flags |= s.G_FROM_START
-        if is_in_range or streams[st, s.S_POSITION_BY] != s.BY_EVENT or is_within(streams[st, s.S_POSITION_IN], position, snapshots):
-            flags |= s.G_AT_EDGE
+        flags = gap_flags(state, stream, n, within)
         before = seqno
         if is_advanced:
-            flags |= s.G_IS_ADVANCED
-            before = seqno + 1 if seqno < s.GREATEST else seqno
+            flags |= k.IS_ADVANCED
+            before = seqno + 1 if seqno < GREATEST else seqno
         if before - 1 > position:
-            enter_gap(st, before, flags, i, messages, connections, streams, gaps, counts)
-    see(seqno, streams, st, s.S_SEEN, s.S_FIRST, s.S_LAST)
-    move(st, seqno, s.BY_ADVANCED if is_advanced else s.BY_EVENT, i, messages, connections, streams)
-    see_in_snapshot(n, seqno, is_advanced, messages[s.M_PLACE + s.AT_TIME, i], snapshots)
+            enter_gap(state, message, stream, before, flags, n)
+    see(seqno, stream)
+    move(state, message, stream, seqno, k.BY_ADVANCED if is_advanced else k.BY_EVENT)
+    see_in_snapshot(state, message, n)
 
 
 @inline
-def is_within(n: int, seqno: int, snapshots: Ints) -> bool:
+def gap_flags(state: State, stream: Stream, n: int, within: bool) -> int:
+    """What is known of a gap behind the position of the stream. ``n``: its snapshot; ``within``: the gap ends inside its range."""
+    flags = 0
+    if within:
+        flags |= k.IN_RANGE
+    is_behind_event = stream.position_by == k.BY_EVENT
+    if is_behind_event and n >= 0 and stream.position_in == n:
+        flags |= k.BOTH_EVENTS
+    is_unmarked = is_behind_event and stream.position_in < 0
+    has_lost = stream.request.form <= 0 or losses_of(state.connections[stream.connection]) > 0 or stream.unreadable > 0
+    is_in_range = False
+    if n >= 0 and state.snapshots[n].layout != k.UPR_LAYOUT:
+        is_in_range = state.snapshots[n].start <= stream.position + 1 <= state.snapshots[n].end
+    if (n < 0 and stream.suspended != 0) or (is_unmarked and has_lost and not is_in_range):
+        flags |= k.NO_MARKER
+    if stream.position_by == k.BY_START:
+        flags |= k.FROM_START
+    if is_in_range or not is_behind_event or is_within(state, stream.position_in, stream.position):
+        flags |= k.AT_EDGE
+    return flags
+
+
+@inline
+def is_within(state: State, n: int, seqno: int) -> bool:
     """Whether a seqno lies inside the range of snapshot ``n``, -1 for none; an out-of-order one has all that came in it."""
-    if n < 0 or snapshots[n, s.N_LAYOUT] == s.UPR_LAYOUT:
+    if n < 0 or state.snapshots[n].layout == k.UPR_LAYOUT:
         return False
-    return bool(snapshots[n, s.N_LAYOUT] == s.OSO_LAYOUT or snapshots[n, s.N_START] <= seqno <= snapshots[n, s.N_END])
+    snapshot = state.snapshots[n]
+    return bool(snapshot.layout == k.OSO_LAYOUT or snapshot.start <= seqno <= snapshot.end)
 
 
 @inline
-def see_in_snapshot(n: int, seqno: int, is_advanced: bool, time_ns: int, snapshots: Ints) -> None:
+def see_in_snapshot(state: State, message: Message, n: int) -> None:
     """Counts what came in snapshot ``n``, -1 for none, wherever its seqno lies; its end completes it."""
     if n < 0:
         return
-    see(seqno, snapshots, n, s.N_SEEN, s.N_FIRST, s.N_LAST)
+    snapshot = state.snapshots[n]
+    seqno = message.seqno
+    is_advanced = message.kind == k.SEQNO_ADVANCED
+    see(seqno, snapshot)
     if not is_advanced:
-        snapshots[n, s.N_ITEMS] += 1
-        if snapshots[n, s.N_HAS_FIRST_EVENT] == 0:
-            snapshots[n, s.N_HAS_FIRST_EVENT] = 1
-            snapshots[n, s.N_FIRST_EVENT] = seqno
-    if is_within(n, seqno, snapshots):
-        snapshots[n, s.N_REACHED] = max(snapshots[n, s.N_REACHED], seqno)
-        if seqno == snapshots[n, s.N_END] and snapshots[n, s.N_STATE] == w.OPEN:
-            snapshots[n, s.N_STATE] = w.COMPLETE_ADVANCED if is_advanced else w.COMPLETE
-            snapshots[n, s.N_REACHED_TIME] = time_ns
+        snapshot.items += 1
+        if snapshot.has_first_event == 0:
+            snapshot.has_first_event = 1
+            snapshot.first_event = seqno
+    if is_within(state, n, seqno):
+        snapshot.reached = max(snapshot.reached, seqno)
+        if seqno == snapshot.end and snapshot.state == t.OPEN:
+            t.set_snapshot_state(snapshot, t.COMPLETE_ADVANCED if is_advanced else t.COMPLETE)
+            snapshot.reached_time = message.place.time
 
 
 @inline
-def say_standing(st: int, i: int, messages: Ints, streams: Ints) -> None:
-    """Writes at event ``i`` which stream and snapshot it is of, and what is certain about it."""
-    standing = s.IS_EVENT
-    if streams[st, s.S_SUSPENDED] != 0 or streams[st, s.S_DISORDER] != 0:
-        standing |= s.IS_SUSPENDED
-    if streams[st, s.S_WHOLE] != 0:
-        standing |= s.IS_WHOLE
-    if streams[st, s.S_FORM] > 0:
-        standing |= s.IS_ASKED
-    oso = streams[st, s.S_IN_OSO]
-    messages[s.M_STREAM, i] = st
-    messages[s.M_SNAPSHOT, i] = oso if oso >= 0 else streams[st, s.S_SNAPSHOT]
-    messages[s.M_STANDING, i] = standing
+def say_standing(message: Message, stream: Stream) -> None:
+    """Writes at an event which stream and snapshot it is of, and what is certain about it."""
+    standing = k.IS_EVENT
+    if stream.suspended != 0 or stream.disorder != 0:
+        standing |= k.IS_SUSPENDED
+    if stream.is_whole != 0:
+        standing |= k.IS_WHOLE
+    if stream.request.form > 0:
+        standing |= k.IS_ASKED
+    message.stream = stream.number
+    message.snapshot = stream.in_oso if stream.in_oso >= 0 else stream.snapshot
+    message.standing = standing
 
 
 @inline
-def on_seqno_ack(
-    i: int, seed: int, messages: Ints, connections: Ints, slots: Ints, keys: Ints, streams: Ints, anomalies: Ints, counts: Ints
-) -> None:
+def on_seqno_ack(state: State, message: Message) -> None:
     """A replica has all prepares up to a seqno."""
-    c, seqno = messages[s.M_CONNECTION, i], messages[s.M_SEQNO, i]
-    k = find_key(c, messages[s.M_VBUCKET, i], messages[s.M_SID, i], seed, slots, keys)
-    st = keys[k, s.K_LIVE] if k >= 0 else -1
-    if st < 0 or streams[st, s.S_OPAQUE] != messages[s.M_OPAQUE, i] or is_late(i, messages, connections):
+    key = find_key(state, message.connection, message.vbucket, message.sid)
+    if key < 0 or state.keys[key].live < 0 or is_late(state, message):
         return
-    known = streams[st, s.S_ACKNOWLEDGED]
-    if seqno < known and not has_doubt(st, connections, streams):
-        note(w.ACK_REGRESS, i, st, seqno, known, messages, streams, anomalies, counts)
-    streams[st, s.S_ACKNOWLEDGED] = seqno
-    copy_place(messages, i, streams, st, s.S_ACKNOWLEDGED_AT)
+    stream = state.streams[state.keys[key].live]
+    if stream.opaque != message.opaque:
+        return
+    if message.seqno < stream.acknowledged and not has_doubt(state, stream):
+        note(state, w.ACK_REGRESS, message, stream.number, message.seqno, stream.acknowledged)
+    stream.acknowledged = message.seqno
+    stream.acknowledged_at = message.place

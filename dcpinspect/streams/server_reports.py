@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from dcpinspect.streams.rows import Place
+
 MOST_SEQNOS = 32
 """Seqnos of a vbucket that are kept. With more, one is dropped whose neighbours are near each other for their age: of a wait that
 begins with one that was dropped more than half is still told, however often the server was asked."""
@@ -22,6 +24,11 @@ class At(NamedTuple):
     stream_offset: int
     frame: int
     time_ns: int
+
+    @classmethod
+    def of(cls, place: Place) -> At:
+        """As a record has it."""
+        return cls(place.row, place.offset, place.frame, place.time)
 
 
 class HighSeqno(NamedTuple):

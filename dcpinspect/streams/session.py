@@ -20,10 +20,11 @@ from dcpinspect.protocol.flags import PRODUCER
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.protocol.statuses import Status, status_name
-from dcpinspect.streams import state as s
 from dcpinspect.streams.cluster_map import ClusterMaps
 from dcpinspect.streams.collections import Manifest
+from dcpinspect.streams.kinds import FACT_END_ON_CLOSE, FACT_HISTORY, FACT_OSO, FACT_PRODUCER, FACT_WINDOW
 from dcpinspect.streams.renumbering import Table, by_connection, without_repeats
+from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT
 from dcpinspect.streams.server_reports import At, FailoverLog, HighSeqno, Listing, ServerReport
 from dcpinspect.tables.messages import MessageBatch
 
@@ -199,7 +200,7 @@ class Conversation:
         is_said |= is_redirect & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
         rows = np.flatnonzero(is_said & whole)
         is_vague = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
-        vague: list[Fact] = [(row, s.C_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
+        vague: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
         for row in np.flatnonzero(is_said & ~whole & np.isin(decoded.opcode, _ASKS)).tolist():
             self.of(int(batch.connection[row])).is_cut = True
         is_log = np.isin(decoded.opcode, _KEPT_FAILOVER_LOGS) & decoded.is_response & (decoded.specific == Status.SUCCESS)
@@ -266,7 +267,7 @@ class Conversation:
             if flags is not None:
                 direction = int(batch.direction[row])
                 session.consumer = direction if flags & PRODUCER else 1 - direction
-                facts.append((row, s.C_PRODUCER, 1 - session.consumer))
+                facts.append((row, FACT_PRODUCER, 1 - session.consumer))
             _wait(session, number, flags)
         elif opcode == Opcode.SELECT_BUCKET:
             _wait(session, number, text(_key(batch, row)))
@@ -299,7 +300,7 @@ class Conversation:
         elif opcode == Opcode.SELECT_BUCKET and good and asked is not None:
             session.bucket = asked
         elif opcode == Opcode.DCP_CONTROL and asked is None and good:
-            facts.append((row, s.C_WINDOW, -1))  # nobody knows what was set
+            facts.append((row, FACT_WINDOW, -1))  # nobody knows what was set
         elif opcode == Opcode.DCP_CONTROL and asked is not None:
             key, value = asked
             before = session.controls.get(key)
@@ -379,18 +380,18 @@ def window_asked(value: str) -> int | None:
 def _effect(key: str, value: str) -> list[tuple[int, int]]:
     """What a setting that was accepted changes for the kernel."""
     if key == "connection_buffer_size" and (size := window_asked(value)) is not None:
-        return [(s.C_WINDOW, size & MOST_WINDOW)]
+        return [(FACT_WINDOW, size & MOST_WINDOW)]
     if key == "send_stream_end_on_client_close_stream":
-        return [(s.C_END_ON_CLOSE, int(value == "true"))]
+        return [(FACT_END_ON_CLOSE, int(value == "true"))]
     if key == "change_streams":
-        return [(s.C_HISTORY, int(value == "true"))]
+        return [(FACT_HISTORY, int(value == "true"))]
     if key == "enable_out_of_order_snapshots":
-        return [(s.C_OSO, int(value.startswith("true")))]
+        return [(FACT_OSO, int(value.startswith("true")))]
     return []
 
 
 def _at(batch: MessageBatch, row: int) -> At:
-    frame = (int(batch.last_file[row]) << s.FILE_SHIFT) | int(batch.last_frame[row])
+    frame = (int(batch.last_file[row]) << FILE_SHIFT) | int(batch.last_frame[row])
     return At(int(batch.row[row]), int(batch.stream_offset[row]), frame, int(batch.time_ns[row]))
 
 
@@ -449,7 +450,7 @@ def stream_request_values(batch: MessageBatch, rows: Rows, conversation: Convers
     """(number of the value, stream-id) of these stream requests; -1 for none, -2 where the capture lacks part of the value."""
     has_value = batch.decoded.value.size[rows] > 0
     is_cut = np.isin(rows, batch.missing.row) & has_value  # what comes before the value is there
-    numbers: Rows = np.where(is_cut, s.CUT_VALUE, -1)
+    numbers: Rows = np.where(is_cut, CUT_VALUE, -1)
     sids = numbers.copy()
     for place in np.flatnonzero(has_value & ~is_cut).tolist():
         numbers[place], sids[place] = conversation.filter_of(_value(batch, int(rows[place])))

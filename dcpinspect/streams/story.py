@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import items as i
-from dcpinspect.streams import state as s
+from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.filter import Filter
 from dcpinspect.tables.record_rows import RecordSelection
@@ -155,8 +155,8 @@ def stories(
                 after=_numbers(own_gaps, "after_seqno")[0],
                 before=_numbers(own_gaps, "before_seqno")[0],
                 cause=_codes(own_gaps, "cause"),
-                item_first=s.unbiased(own[:, i.I_FIRST]),
-                item_last=s.unbiased(own[:, i.I_LAST]),
+                item_first=unbiased(own[:, i.I_FIRST]),
+                item_last=unbiased(own[:, i.I_LAST]),
                 item_count=own[:, i.I_COUNT],
                 item_row=own[:, i.I_ROW],
                 item_time=own[:, i.I_TIME],

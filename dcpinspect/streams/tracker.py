@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
@@ -24,7 +23,7 @@ from dcpinspect.streams.disputes import Comparison, Disputes, Subscription, subs
 from dcpinspect.streams.events import RECENT, VBUCKETS, EventQuery, FoundEvents, RecentEvents
 from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.follow import follow_messages
-from dcpinspect.streams.gaps import Gaps, StreamFacts, causes
+from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Histories
@@ -34,9 +33,11 @@ from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
+from dcpinspect.streams.rows import CUT_VALUE, Connections, Losses, Streams
 from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
+from dcpinspect.streams.state import Numbers, State
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
@@ -68,7 +69,7 @@ class Tables:
     gaps: Records
     rollbacks: Records
     vbuckets: Records
-    all_gaps: Gaps
+    all_gaps: ExplainedGaps
     """What ``gaps`` is made of."""
     waits: Waits
     """What verdicts of streams are made of."""
@@ -87,7 +88,7 @@ class Tracker:
         self._recent = RecentEvents(most) if remembers else None
         self._told: dict[int, Comparison] = {}
         self._compared = 0  # vbuckets below this one were
-        self.state = s.State()
+        self.state = State()
         self.contents: Contents | None = None
         """What follows the keys of events, where somebody wants to know what is wrong with them."""
         self.flow: FlowControl | None = None
@@ -109,14 +110,14 @@ class Tracker:
             setattr(self, name, known[name])
 
     @classmethod
-    def joined(cls, parts: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[s.Numbers]]:
+    def joined(cls, parts: Sequence[Tracker], connections: Sequence[Table]) -> tuple[Self, list[Numbers]]:
         """The tracker of a reading of all connections, from those of readings of some, and the numbers that their things have in it.
 
         ``connections``: by reading, the numbers of its connections among all. It is not to be fed.
         """
         whole = cls()
         whole.conversation, filters, logs = Conversation.joined([part.conversation for part in parts], connections)
-        whole.state, numbers = s.State.joined([part.state for part in parts], connections, filters, logs)
+        whole.state, numbers = State.joined([part.state for part in parts], connections, filters, logs)
         whole._out_of_order = OutOfOrder.joined([part._out_of_order for part in parts], numbers)
         flows = [part.flow for part in parts if part.flow is not None]
         noops = [part.noops for part in parts if part.noops is not None]
@@ -126,47 +127,25 @@ class Tracker:
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
-        self.state.counts[s.N_ANOMALIES] = 0
         if self._recent is not None:
             self._recent.feed(batch, with_values=self.histories is not None)
         self._meet(batch)
-        messages, extras = self._columns.tables(batch)
         state = self.state
-        start, count = 0, messages.shape[1]
+        state.take(*self._columns.tables(batch))
+        start, count = 0, len(state.messages)
         while start < count:
             if state.make_room():
-                refill_slots(0, state.seed, state.slots, state.tables[s.N_KEYS], int(state.counts[s.N_KEYS]))
-            streams, keys, snapshots, gaps, anomalies, losses, seqnos, questions = state.tables
-            start = int(
-                follow_messages(
-                    count - start,
-                    start,
-                    state.seed,
-                    messages,
-                    extras,
-                    state.connections,
-                    state.slots,
-                    keys,
-                    streams,
-                    snapshots,
-                    gaps,
-                    anomalies,
-                    losses,
-                    seqnos,
-                    questions,
-                    state.orphans,
-                    state.counts,
-                )
-            )
-            self._out_of_order.take(state.rows(s.N_OSO), state.rows(s.N_SNAPSHOTS))
-            state.counts[s.N_OSO] = 0
+                refill_slots(state.counts.keys, state)
+            start = follow_messages(count - start, start, state)
+            self._out_of_order.take(state.used(state.oso_seqnos), state.known.snapshots)
+            state.counts.oso_seqnos = 0
         if self.contents is not None:
-            self.contents.feed(batch, messages, state, self.conversation.filters)
+            self.contents.feed(batch, state, self.conversation.filters)
         if self._recent is not None and self._recent.is_full:
             self._settle(self._recent)
             self._recent.forget()
         if self.flow is not None:
-            self.flow.feed(batch, messages, state)
+            self.flow.feed(batch, state)
         if self.noops is not None:
             self.noops.feed(batch, state, self.conversation.sessions)
 
@@ -182,7 +161,7 @@ class Tracker:
             self._meet_one(number, known=handshakes[number])
         by_number = {link.number: link for link in links}
         sessions, state = self.conversation.sessions, self.state
-        streams, snapshots, losses = (state.rows(number) for number in (s.N_STREAMS, s.N_SNAPSHOTS, s.N_LOSSES))
+        _, streams, snapshots, _, losses = state.known
         in_order = number_streams(streams)
         flows = {link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session()) for link in links}
         owners = {link.number: client_of(link, sessions.get(link.number) or Session(), state.connections[link.number]) for link in links}
@@ -191,40 +170,40 @@ class Tracker:
         high_seqnos = _high_seqnos(sessions, clients)
         ends = Ends.of(streams, state.connections, by_number, starved)
         branches = self._branches(streams)
-        waits = Waits((streams, snapshots, state.connections, losses), branches, sessions, by_number, clients)
+        waits = Waits(state.known, branches, sessions, by_number, clients)
         vague = UnreadRequests(streams, state.connections, by_number, sessions, clients)
         extras = [*self._out_of_order.gaps, *rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague)]
-        kernel_gaps = state.rows(s.N_GAPS)
+        kernel_gaps = state.known.gaps
         facts = self._facts(streams)
         cause = causes(kernel_gaps, snapshots, facts)
         all_gaps = kernel_gaps, self._out_of_order.rows(snapshots)
         disputes = Disputes(all_gaps, cause, streams, snapshots, branches, vbucket=self._compared)
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
-        found = Gaps(kernel_gaps, extras, cause, streams, snapshots, losses, told, facts)
+        found = ExplainedGaps(kernel_gaps, extras, cause, streams, snapshots, losses, told, facts)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
         texts = Texts(self.conversation.filters, self.conversation.logs)
         stream_table = stream_records(streams, snapshots, by_cause.sum(axis=1), texts, ends, waits.are_long)
         verdicts = stream_table.values("verdict")
         of_connection: dict[int, list[str]] = {}
-        for connection, verdict in zip(streams[:, s.S_CONNECTION].tolist(), verdicts, strict=True):
+        for connection, verdict in zip(streams.connection.tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
         replicas = replica_streams(streams, state.connections, sessions, by_number)
         blind = blind_connections(state.connections, by_number)
         may_ask = deaf_connections(state.connections, by_number, losses)
-        known = (state.connections[:, [s.C_LOSSES, s.C_LOSSES + 1]].sum(axis=1) == 0) & ~blind
+        known = (state.connections.losses.array.sum(axis=1) == 0) & ~blind
         snapshot_states = states(
             snapshots,
             is_over=is_over(streams, ends),
             is_lost=ends.is_lost,
             is_replica=replicas,
-            is_known=known[streams[:, s.S_CONNECTION]],
+            is_known=known[streams.connection],
         )
         return Tables(
             connections=connection_records(links, sessions, state.connections, flows, of_connection),
             streams=stream_table if in_order is None else stream_table.take(in_order),
-            snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams[:, s.S_CONNECTION]]),
+            snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
             vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos, waits),
@@ -246,7 +225,7 @@ class Tracker:
             for _ in range(HISTORIES):
                 before, vbucket = (
                     vbucket,
-                    self.histories.compare(look_again, self.state.rows(s.N_STREAMS), self.conversation, vbucket=vbucket),
+                    self.histories.compare(look_again, self.state.known.streams, self.conversation, vbucket=vbucket),
                 )
                 if vbucket in (before, VBUCKETS):
                     break
@@ -254,7 +233,7 @@ class Tracker:
     def contradictions(self) -> Histories:
         """Where streams of one history contradict each other, as far as was asked and is known."""
         if self._recent is not None and self.histories is not None:
-            self.histories.look_back(self._recent.shown, self.state.rows(s.N_STREAMS), self.conversation, self._recent.last_row)
+            self.histories.look_back(self._recent.shown, self.state.known.streams, self.conversation, self._recent.last_row)
         return self.histories or Histories()
 
     def _settle(self, recent: RecentEvents) -> None:
@@ -264,7 +243,7 @@ class Tracker:
 
     def _keep(self, look: Callable[[EventQuery], FoundEvents], *, first_row: int = 0, vbucket: int = 0) -> FoundEvents | None:
         """Keeps what is told of gaps from ``first_row`` and ``vbucket`` on; the events that tell it, None where none can."""
-        gaps, streams, snapshots = (self.state.rows(number) for number in (s.N_GAPS, s.N_STREAMS, s.N_SNAPSHOTS))
+        _, streams, snapshots, gaps, _ = self.state.known
         cause = causes(gaps, snapshots, self._facts(streams))
         all_gaps = gaps, self._out_of_order.rows(snapshots)
         disputes = Disputes(all_gaps, cause, streams, snapshots, self._branches(streams), first_row=first_row, vbucket=vbucket)
@@ -279,20 +258,20 @@ class Tracker:
         """Together with what was told of gaps before."""
         return {**told, **{gap: told[gap].or_rather(tale) if gap in told else tale for gap, tale in self._told.items()}}
 
-    def _branches(self, streams: Table) -> Table:
+    def _branches(self, streams: Streams) -> Table:
         """The newest uuid that the server named to each stream, 0 where it named none."""
         newest = [int.from_bytes(log[:8], "big", signed=True) if len(log) >= 8 else 0 for log in self.conversation.logs]
-        return np.array([*newest, 0], dtype=np.int64)[streams[:, s.S_LOG]]  # number -1, no log, finds the last one
+        return np.array([*newest, 0], dtype=np.int64)[streams.log]  # number -1, no log, finds the last one
 
-    def _subscriptions(self, disputes: Disputes, streams: Table) -> dict[int, Subscription]:
+    def _subscriptions(self, disputes: Disputes, streams: Streams) -> dict[int, Subscription]:
         found = {}
         for number in disputes.streams:
             stream = streams[number]
-            connection = int(stream[s.S_CONNECTION])
+            connection = int(stream.connection)
             of = self.state.connections[connection]
-            is_whole = bool(of[s.C_KNOWN]) and not of[s.C_LOSSES] and not of[s.C_LOSSES + 1]
-            filter_ = self.conversation.filters[stream[s.S_FILTER]] if stream[s.S_FILTER] >= 0 else None
-            asked = stream[s.S_FORM] > 0 and stream[s.S_FILTER] != s.CUT_VALUE
+            is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
+            filter_ = self.conversation.filters[stream.request.filter] if stream.request.filter >= 0 else None
+            asked = stream.request.form > 0 and stream.request.filter != CUT_VALUE
             found[number] = subscription(self.conversation.sessions[connection], filter_, asked=bool(asked), is_whole=is_whole)
         return found
 
@@ -304,16 +283,16 @@ class Tracker:
         self.state.meet(number, known=known)
         self.conversation.of(number).is_known = known
 
-    def _facts(self, streams: Table) -> StreamFacts:
+    def _facts(self, streams: Streams) -> StreamFacts:
         filters = [value is not None and ("collections" in value or "scope" in value) for value in self.conversation.filters]
-        has_filter = np.array([*filters, False], dtype=np.bool_)[np.maximum(streams[:, s.S_FILTER], -1)]  # no value finds the last one
-        asked = (streams[:, s.S_FORM] > 0) & (streams[:, s.S_FILTER] != s.CUT_VALUE)
+        has_filter = np.array([*filters, False], dtype=np.bool_)[np.maximum(streams.request.filter, -1)]  # no value finds the last one
+        asked = (streams.request.form > 0) & (streams.request.filter != CUT_VALUE)
         skips, opened, bare = (np.zeros(len(self.state.connections), dtype=np.bool_) for _ in range(3))
         for number, session in self.conversation.sessions.items():
             skips[number] = bool((session.open_flags or 0) & SKIP_DELETES)
             opened[number] = session.open_flags is not None
             bare[number] = session.features is not None and COLLECTIONS not in session.features
-        owner = streams[:, s.S_CONNECTION]
+        owner = streams.connection
         return StreamFacts(asked | bare[owner], opened[owner] | bare[owner], has_filter, skips[owner], self._lacks_history()[owner])
 
     def _lacks_history(self) -> npt.NDArray[np.bool_]:
@@ -338,49 +317,49 @@ def _high_seqnos(sessions: dict[int, Session], clients: dict[int, str]) -> dict[
     return found
 
 
-def number_streams(streams: Table) -> npt.NDArray[np.int64] | None:
+def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:
     """The streams in order of their first rows, None where they are; each gets its ordinal in that order.
 
     Requests that are read late open their streams, or prove to be those of others, after what followed them.
     """
-    opened = streams[:, s.S_OPENED + s.AT_ROW]
+    opened = streams.opened.row
     if (opened[1:] >= opened[:-1]).all():
         return None
-    order = np.lexsort((opened, streams[:, s.S_OPENED + s.AT_TIME], streams[:, s.S_CONNECTION]))
-    keys = streams[order][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]]
-    by_key = order[np.lexsort((np.arange(len(order)), *keys.T))]
-    same = (
-        streams[by_key[1:]][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]] == streams[by_key[:-1]][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]]
-    ).all(axis=1)
+    order = np.lexsort((opened, streams.opened.time, streams.connection))
+    key = (streams.connection, streams.vbucket, streams.sid)
+    by_key = order[np.lexsort((np.arange(len(order)), *(column[order] for column in key)))]
+    same = np.all([column[by_key[1:]] == column[by_key[:-1]] for column in key], axis=0)
     place = np.arange(len(by_key))
     begins = np.maximum.accumulate(np.where(np.append(False, same), 0, place))
-    streams[by_key, s.S_ORDINAL] = place - begins + 1
+    streams.ordinal[by_key] = place - begins + 1
     return np.argsort(opened, kind="stable")
 
 
-def blind_connections(connections: Table, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+def blind_connections(connections: Connections, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
     """Connections, by number, of whose consumer something was not captured."""
     found = np.zeros(len(connections), dtype=np.bool_)
     for link in links.values():
-        consumer = 1 - max(0, int(connections[link.number, s.C_PRODUCER]))
-        lost = connections[link.number, s.C_LOSSES + consumer] > 0 or link.lost_at_end[consumer] is not None
+        consumer = 1 - max(0, int(connections.producer[link.number]))
+        lost = connections.losses[consumer][link.number] > 0 or link.lost_at_end[consumer] is not None
         found[link.number] = lost or not link.has_handshake
     return found
 
 
-def deaf_connections(connections: Table, links: Mapping[int, Link], losses: Table) -> npt.NDArray[np.bool_]:
+def deaf_connections(connections: Connections, links: Mapping[int, Link], losses: Losses) -> npt.NDArray[np.bool_]:
     """Connections, by number, of whose consumer so much was not captured in one place that it may have asked for a stream."""
     found = np.zeros(len(connections), dtype=np.bool_)
     for link in links.values():
-        consumer = 1 - max(0, int(connections[link.number, s.C_PRODUCER]))
+        consumer = 1 - max(0, int(connections.producer[link.number]))
         found[link.number] = link.lost_at_end[consumer] is not None or not link.has_handshake
-    is_long = losses[:, s.L_END] - losses[:, s.L_START] >= _SHORTEST_REQUEST
-    producer = connections[losses[:, s.L_CONNECTION], s.C_PRODUCER]
-    found[losses[is_long & (losses[:, s.L_DIRECTION] != producer), s.L_CONNECTION]] = True
+    is_long = losses.end - losses.start >= _SHORTEST_REQUEST
+    producer = connections.producer[losses.connection]
+    found[losses.connection[is_long & (losses.direction != producer)]] = True
     return found
 
 
-def replica_streams(streams: Table, connections: Table, sessions: dict[int, Session], links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
+def replica_streams(
+    streams: Streams, connections: Connections, sessions: dict[int, Session], links: Mapping[int, Link]
+) -> npt.NDArray[np.bool_]:
     """Streams of vbuckets that their server has as a replica, as it said to anybody, or as the cluster map of the connection has it.
 
     A map counts that names the server as it is addressed here; and not for what one node streams to another, which comes from the active.
@@ -390,10 +369,10 @@ def replica_streams(streams: Table, connections: Table, sessions: dict[int, Sess
     elsewhere: dict[int, Mapping[int, str]] = {}
     for number, session in sessions.items():
         nodes = session.cluster_map.nodes if session.cluster_map is not None else {}
-        if number in links and connections[number, s.C_PRODUCER] == 1 and links[number].server in nodes.values():
+        if number in links and connections.producer[number] == 1 and links[number].server in nodes.values():
             elsewhere[number] = nodes
     if listed or elsewhere:
-        for row, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
+        for row, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
             if connection in links:
                 server = links[connection].server
                 node = elsewhere.get(connection, {}).get(vbucket, server)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
-from dcpinspect.streams import state as s
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import CUT_VALUE, Connection, Connections, Streams
 from dcpinspect.streams.session import Session
 
 Table = npt.NDArray[np.int64]
@@ -23,20 +23,20 @@ class UnreadRequests:
 
     def __init__(
         self,
-        streams: Table,
-        connections: Table,
+        streams: Streams,
+        connections: Connections,
         links: Mapping[int, Link],
         sessions: Mapping[int, Session],
         clients: Mapping[int, str],
     ) -> None:
         """``clients``: the consumer of each connection."""
-        self.streams: Mask = (streams[:, s.S_FILTER] == s.CUT_VALUE) & (streams[:, s.S_MARKERS] == 0) & (streams[:, s.S_SEEN] == 0)
+        self.streams: Mask = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
         """Streams whose stream-id may be in what is missing of their request, and of which nothing came that has it."""
-        for number in np.unique(streams[self.streams, s.S_CONNECTION]).tolist():
+        for number in np.unique(streams.connection[self.streams]).tolist():
             if number in links and _has_no_ids(connections[number], links[number], sessions[number]):
-                self.streams &= streams[:, s.S_CONNECTION] != number
+                self.streams &= streams.connection != number
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for connection, vbucket, time_ns in streams[self.streams][:, [s.S_CONNECTION, s.S_VBUCKET, s.S_OPENED + s.AT_TIME]].tolist():
+        for connection, vbucket, time_ns in _times_asked(streams[self.streams]):
             if connection in clients:
                 found[clients[connection], vbucket].append(time_ns)
         for connection, session in sessions.items():
@@ -53,8 +53,12 @@ class UnreadRequests:
         return first < len(times) and (until_ns is None or bool(times[first] < until_ns))
 
 
-def _has_no_ids(connection: Table, link: Link, session: Session) -> bool:
+def _times_asked(streams: Streams) -> Iterator[tuple[int, int, int]]:
+    return zip(streams.connection.tolist(), streams.vbucket.tolist(), streams.opened.time.tolist(), strict=True)
+
+
+def _has_no_ids(connection: Connection, link: Link, session: Session) -> bool:
     """Whether it is certain that stream-ids are not in use."""
-    consumer = 1 - max(0, int(connection[s.C_PRODUCER]))
-    is_told = link.has_handshake and not session.is_cut and not connection[s.C_LOSSES + consumer] and link.lost_at_end[consumer] is None
+    consumer = 1 - max(0, int(connection.producer))
+    is_told = link.has_handshake and not session.is_cut and not connection.losses[consumer] and link.lost_at_end[consumer] is None
     return is_told and session.control(_STREAM_IDS) is None

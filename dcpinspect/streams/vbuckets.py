@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
+from dcpinspect.streams.rows import FILE_SHIFT, Snapshots, Streams
 from dcpinspect.streams.server_reports import HighSeqno
+from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.waits import Wait, Waits
 from dcpinspect.tables.records import Records, Values
 
@@ -19,9 +20,9 @@ Table = npt.NDArray[np.int64]
 
 
 def vbucket_records(
-    streams: Table,
+    streams: Streams,
     verdicts: Sequence[str],
-    snapshots: Table,
+    snapshots: Snapshots,
     gaps: Table,
     clients: Mapping[int, str],
     high_seqnos: Mapping[tuple[str, int], HighSeqno],
@@ -29,13 +30,13 @@ def vbucket_records(
 ) -> Records:
     """The table; ``gaps``: number of gaps by stream and cause."""
     found: dict[tuple[str, int], list[int]] = {}
-    for number, (connection, vbucket) in enumerate(streams[:, [s.S_CONNECTION, s.S_VBUCKET]].tolist()):
+    for number, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
         if connection in clients:
             found.setdefault((clients[connection], vbucket), []).append(number)
     if not found:
         return Records(VBUCKETS, {column.name: [] for column in VBUCKETS.columns}, 0)
     # All streams, vbucket by vbucket in order of their first streams, those of each in order of their opening.
-    opened = streams[:, s.S_OPENED + s.AT_TIME].tolist()
+    opened = streams.opened.time.tolist()
     keys = tuple(found)
     stories = [sorted(found[key], key=opened.__getitem__) for key in keys]  # requests may have been read after what followed them
     numbers = np.concatenate([np.array(story, dtype=np.int64) for story in stories])
@@ -43,11 +44,11 @@ def vbucket_records(
     begin = np.cumsum(count) - count
     own = streams[numbers]
     newest = own[begin + count - 1]
-    place, has_any = np.arange(len(own)), own[:, s.S_SEEN] > 0
+    place, has_any = np.arange(len(own)), own.seen > 0
     first = np.minimum.reduceat(np.where(has_any, place, len(own) - 1), begin)
     last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
-    snapshot_counts = np.bincount(snapshots[:, s.N_STREAM], minlength=len(streams))
+    snapshot_counts = np.bincount(snapshots.stream, minlength=len(streams))
 
     def total(values: Table | Mask) -> Numbers:
         return Numbers(np.add.reduceat(values.astype(np.int64), begin))
@@ -56,24 +57,24 @@ def vbucket_records(
         "client": [client for client, _ in keys],
         "vbucket": [vbucket for _, vbucket in keys],
         "verdict": [verdicts[story[-1]] for story in stories],
-        "connections": [sorted(set(streams[story, s.S_CONNECTION].tolist())) for story in stories],
+        "connections": [sorted(set(streams.connection[story].tolist())) for story in stories],
         "streams": Numbers(count),
-        "requested_end": Numbers(s.unbiased(newest[:, s.S_END]), newest[:, s.S_FORM] > 0),
-        "first_seqno": Numbers(s.unbiased(own[first, s.S_FIRST]), received),
-        "last_seqno": Numbers(s.unbiased(own[last, s.S_LAST]), received),
+        "requested_end": Numbers(unbiased(newest.request.end), newest.request.form > 0),
+        "first_seqno": Numbers(unbiased(own.first[first]), received),
+        "last_seqno": Numbers(unbiased(own.last[last]), received),
         "high_seqno": [_high_seqno(high_seqnos.get(key), waits.get(story[-1])) for key, story in zip(keys, stories, strict=True)],
-        "items": total(own[:, s.S_ITEMS]),
-        "bytes": total(own[:, s.S_BYTES]),
+        "items": total(own.items),
+        "bytes": total(own.bytes),
         "gaps": [
             {cause: number for cause, number in zip(w.CAUSES, causes, strict=True) if number}
             for causes in np.add.reduceat(gaps[numbers], begin, axis=0).tolist()
         ],
         "snapshots": total(snapshot_counts[numbers]),
-        "rollbacks": total(own[:, s.S_ANSWER] == w.A_ROLLBACK),
+        "rollbacks": total(own.answer == w.A_ROLLBACK),
         "findings": [None] * len(stories),  # this layer knows none
-        "last_time": Numbers(np.maximum.reduceat(own[:, s.S_LATEST + s.AT_TIME], begin)),
+        "last_time": Numbers(np.maximum.reduceat(own.latest.time, begin)),
     }
-    return Records(VBUCKETS, columns, len(stories), file=own[begin, s.S_OPENED + s.AT_FRAME] >> s.FILE_SHIFT)
+    return Records(VBUCKETS, columns, len(stories), file=own.opened.frame[begin] >> FILE_SHIFT)
 
 
 def _high_seqno(told: HighSeqno | None, wait: Wait | None) -> int | None:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dcpinspect.protocol.encode import encode
-from dcpinspect.streams import state as s
 from dcpinspect.streams.columns import MessageColumns
+from dcpinspect.streams.kinds import ANSWER, END, EVENT, LOST, MARKER, OSO, REQUEST, SEQNO_ADVANCED, UNREADABLE
 from dcpinspect.streams.session import Conversation
 from tests.builders import mutation
 from tests.tables.build import batch
@@ -16,7 +16,7 @@ from tests.tables.build import batch
 
 def kinds(*messages: bytes, missing: dict[int, Sequence[tuple[int, int]]] | None = None) -> list[int]:
     table, _ = MessageColumns(Conversation()).tables(batch(*messages, missing=missing))
-    found: list[int] = table[s.M_KIND].tolist()
+    found: list[int] = table.kind.tolist()
     return found
 
 
@@ -34,37 +34,37 @@ def test_each_command_has_its_kind() -> None:
         encode("dcp_oso_snapshot", flags=["start"]),
         encode("dcp_stream_end"),
     )
-    assert found == [s.REQUEST, s.ANSWER, s.MARKER, s.EVENT, s.SEQNO_ADVANCED, s.OSO, s.END]
+    assert found == [REQUEST, ANSWER, MARKER, EVENT, SEQNO_ADVANCED, OSO, END]
 
 
 def test_extras_of_unknown_length_make_a_message_unreadable() -> None:
     broken = bytearray(mutation(key=b"", value=b""))
     broken[4] = 29
     broken[8:12] = (29).to_bytes(4, "big")
-    assert kinds(bytes(broken[:-2])) == [s.UNREADABLE]
+    assert kinds(bytes(broken[:-2])) == [UNREADABLE]
 
 
 def test_missing_extras_make_a_message_unreadable_and_a_missing_value_does_not() -> None:
     size = len(mutation())
-    assert kinds(mutation(), missing={0: [(30, 40)]}) == [s.UNREADABLE]
-    assert kinds(mutation(), missing={0: [(size - 4, size)]}) == [s.EVENT]
+    assert kinds(mutation(), missing={0: [(30, 40)]}) == [UNREADABLE]
+    assert kinds(mutation(), missing={0: [(size - 4, size)]}) == [EVENT]
 
 
 def test_a_message_whose_stream_id_is_missing_is_a_loss_to_the_connection() -> None:
     framed = encode("dcp_mutation", by_seqno=4, frames=[(2, b"\0\5")], key="k")
-    assert kinds(framed, mutation(), missing={0: [(24, 26)]}) == [s.LOST, s.EVENT]
+    assert kinds(framed, mutation(), missing={0: [(24, 26)]}) == [LOST, EVENT]
 
 
 def test_of_the_value_of_a_newer_marker_the_range_and_type_are_needed() -> None:
     marker = encode("dcp_snapshot_marker", generation="v2.2")
-    assert kinds(marker, missing={0: [(44, 70)]}) == [s.UNREADABLE]
-    assert kinds(marker, missing={0: [(45, 70)]}) == [s.MARKER]
+    assert kinds(marker, missing={0: [(44, 70)]}) == [UNREADABLE]
+    assert kinds(marker, missing={0: [(45, 70)]}) == [MARKER]
 
 
 def test_seqnos_are_biased_and_sizes_are_what_flow_control_counts() -> None:
-    table, extras = MessageColumns(Conversation()).tables(
+    table, details = MessageColumns(Conversation()).tables(
         batch(mutation(2**63), encode("dcp_prepare", by_seqno=2, cas=1), encode("dcp_snapshot_marker", end_seqno=2**64 - 1))
     )
-    assert table[s.M_SEQNO].tolist()[:2] == [0, 2 - 2**63]
-    assert table[s.M_SIZE].tolist() == [len(mutation()), 24 + 31 + 2, 44]
-    assert extras[table[s.M_EXTRA, 2], s.X_END] == np.iinfo(np.int64).max
+    assert table.seqno.tolist()[:2] == [0, 2 - 2**63]
+    assert table.size.tolist() == [len(mutation()), 24 + 31 + 2, 44]
+    assert details.markers[table[2].detail].end == np.iinfo(np.int64).max

@@ -465,7 +465,7 @@ def test_another_vbucket_tells_nothing_even_if_its_branch_has_the_same_uuid() ->
 
 
 def test_of_what_several_streams_tell_the_worst_counts_whoever_tells_it_first() -> None:
-    nobody_knows, nothing, something = disputes.Comparison(-1, 1), disputes.Comparison(w.INVISIBLE, 2), disputes.Comparison(w.UNEXPLAINED, 3)
+    nobody_knows, nothing, something = (disputes.Comparison(cause, 1) for cause in (-1, w.INVISIBLE, w.UNEXPLAINED))
     for less, more in ((nobody_knows, nothing), (nobody_knows, something), (nothing, something)):
         assert less.or_rather(more) is more
         assert more.or_rather(less) is more

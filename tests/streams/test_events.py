@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dcpinspect.engine import Engine
 from dcpinspect.streams import events
-from dcpinspect.streams import state as s
 from dcpinspect.streams.events import (
     T_COLLECTION,
     T_CONNECTION,
@@ -30,6 +29,8 @@ from dcpinspect.streams.events import (
     hash_keys,
     key_text,
 )
+from dcpinspect.streams.rows import GREATEST, LEAST, Streams
+from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.messages import MessageBatch
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
@@ -41,17 +42,18 @@ def read(talk: Told, *sizes: int) -> list[MessageBatch]:
     return [batch for batch in found if batch is not None]
 
 
-def streams(*rows: tuple[int, int, int, int, int]) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def streams(*rows: tuple[int, int, int, int, int]) -> Streams:
     """(connection, vbucket, sid, first row, last row) as the tracker's table of streams."""
-    table = np.zeros((len(rows), s.STREAM), np.int64)
+    table = Streams.zeros(len(rows))
     for place, (connection, vbucket, sid, first, last) in enumerate(rows):
-        table[place, [s.S_CONNECTION, s.S_VBUCKET, s.S_SID]] = connection, vbucket, sid
-        table[place, s.S_OPENED + s.AT_ROW], table[place, s.S_LATEST + s.AT_ROW] = first, last
+        stream = table[place]
+        stream.connection, stream.vbucket, stream.sid = connection, vbucket, sid
+        stream.opened.row, stream.latest.row = first, last
     return table
 
 
 def seqno(number: int) -> int:
-    return number + s.LEAST
+    return number + LEAST
 
 
 def some() -> Told:
@@ -71,7 +73,7 @@ def test_an_event_has_its_seqno_collection_and_key() -> None:
     events = events_of(batch)
     assert events[:, [T_CONNECTION, T_VBUCKET]].tolist() == [[1, 7]] * 4
     assert events[:, T_SID].tolist() == [3, 3, 3, -1]
-    assert [number - s.LEAST for number in events[:, T_SEQNO].tolist()] == [1, 2, 3, 4]
+    assert [number - LEAST for number in events[:, T_SEQNO].tolist()] == [1, 2, 3, 4]
     assert events[:, T_OPCODE].tolist() == [0x57, 0x58, 0x5F, 0x62]
     assert events[:, T_COLLECTION].tolist() == [0, 9, 9, 0]
     assert events[:, T_ENDED].tolist() == [-1, -1, 9, -1]
@@ -113,7 +115,7 @@ def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) 
     shown = FoundEvents(wanted)
     for batch in found:
         shown.feed(batch)
-    assert [(shown.of(number)[:, T_SEQNO] - s.LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
+    assert [(shown.of(number)[:, T_SEQNO] - LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
     assert (wanted.first_row, wanted.last_row) == (1, 99)
 
 
@@ -124,9 +126,9 @@ def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
     for number in (1, 1 << 63, (1 << 64) - 1):
         stream.send("dcp_mutation", collection=0, key="k", by_seqno=number, rev_seqno=1)
     (batch,) = read(talk)
-    shown = FoundEvents(EventQuery(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, seqno(1)), (seqno(1 << 63), s.GREATEST)]}))
+    shown = FoundEvents(EventQuery(streams((1, 7, -1, 1, 99)), {0: [(LEAST, seqno(1)), (seqno(1 << 63), GREATEST)]}))
     shown.feed(batch)
-    assert s.unbiased(shown.of(0)[:, T_SEQNO]).tolist() == [1, 1 << 63, (1 << 64) - 1]
+    assert unbiased(shown.of(0)[:, T_SEQNO]).tolist() == [1, 1 << 63, (1 << 64) - 1]
 
 
 def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,11 +140,11 @@ def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbucke
         stream.mutation(1, "k")
     table = streams(*((1, vbucket, -1, 1, 99) for vbucket in (7, 8, 9)))
     for sizes in ((), (1,) * 60):
-        shown = FoundEvents(EventQuery(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)}))
+        shown = FoundEvents(EventQuery(table, {number: [(LEAST, GREATEST)] for number in range(3)}))
         for batch in read(talk, *sizes):
             shown.feed(batch)
         assert (shown.vbuckets, [len(shown.of(number)) for number in range(3)]) == (9, [1, 1, 0])
-        assert [shown.has_from(number, s.LEAST) for number in range(3)] == [True, True, False]
+        assert [shown.has_from(number, LEAST) for number in range(3)] == [True, True, False]
 
 
 def test_several_that_look_at_different_connections_find_together_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,7 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
     (batch,) = read(talk)
     # the same conversation as that of connections 1, 2 and 3, whose parts call it 1
     table = streams(*((connection, vbucket, -1, 1, 99) for connection, vbucket in ((1, 7), (2, 8), (3, 9), (3, 7))))
-    wanted = EventQuery(table, {number: [(s.LEAST, s.GREATEST)] for number in range(4)})
+    wanted = EventQuery(table, {number: [(LEAST, GREATEST)] for number in range(4)})
     parts = []
     for connection in (3, 1, 2):
         parts.append(FoundEvents(wanted))
@@ -165,7 +167,7 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
     assert together.vbuckets == 8
     assert [together.of(number)[:, [T_CONNECTION, T_VBUCKET]].tolist() for number in range(4)] == [[[1, 7]] * 2, [], [], [[3, 7]] * 2]
     assert wanted.connections.tolist() == [1, 2, 3]
-    one = FoundEvents(EventQuery(table[:1], {0: [(s.LEAST, s.GREATEST)]}))
+    one = FoundEvents(EventQuery(table[:1], {0: [(LEAST, GREATEST)]}))
     one.feed(batch)
     assert one.of(0).tolist() == together.of(0).tolist()
 
@@ -178,7 +180,7 @@ def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
     (batch,) = read(talk)
     hashes = []
     for secrets in ((5, 7), (5, 7), (11, 13)):
-        wanted = EventQuery(streams((1, 7, -1, 1, 99)), {0: [(s.LEAST, s.GREATEST)]})
+        wanted = EventQuery(streams((1, 7, -1, 1, 99)), {0: [(LEAST, GREATEST)]})
         wanted.secrets = secrets
         shown = FoundEvents(pickle.loads(pickle.dumps(wanted)))  # noqa: S301 - our own
         shown.feed(batch)
@@ -196,7 +198,7 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
     other.snapshot(0, 1, "memory")
     other.mutation(1, "k")
     table = streams((1, 7, -1, 1, 99), (1, 7, -1, 40, 99), (1, 8, -1, 1, 99))
-    wanted = EventQuery(table, {number: [(s.LEAST, s.GREATEST)] for number in range(3)})
+    wanted = EventQuery(table, {number: [(LEAST, GREATEST)] for number in range(3)})
     everything, recent = RecentEvents(), RecentEvents(most=20)
     for batch in read(talk, *(2,) * 60):
         everything.feed(batch)
@@ -204,13 +206,13 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
         if recent.is_full:
             recent.forget()
     assert len(everything.shown(wanted).of(0)) == 40
-    assert everything.shown(wanted).has_from(0, s.LEAST)
+    assert everything.shown(wanted).has_from(0, LEAST)
     shown = recent.shown(wanted)
-    assert (shown.of(0)[:, T_SEQNO] - s.LEAST).tolist() == list(range(23, 41))  # twice it was 21, and then 10
+    assert (shown.of(0)[:, T_SEQNO] - LEAST).tolist() == list(range(23, 41))  # twice it was 21, and then 10
     assert recent.first_row == shown.of(0)[0, T_ROW]
     assert [shown.has_from(0, seqno(number)) for number in (21, 22, 23)] == [False, True, True]
-    assert shown.has_from(1, s.LEAST) is True
-    assert shown.has_from(2, s.LEAST)
+    assert shown.has_from(1, LEAST) is True
+    assert shown.has_from(2, LEAST)
 
 
 def test_the_first_bytes_of_a_key_are_kept_to_be_shown() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dcpinspect.reading import Reading
-from dcpinspect.streams import follow
-from dcpinspect.streams import state as s
+from dcpinspect.streams import follow, tracker
+from dcpinspect.streams.state import _GROWING, State
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -76,7 +76,7 @@ def test_nonsense_is_never_an_exception_and_both_forms_agree(seed: int, monkeypa
         monkeypatch.setattr(follow.follow_messages, "_compiled", None)
         monkeypatch.setattr(follow.follow_messages, "_sought", False)
         seen = Seen(captured)
-        found[form] = (seen.everything(), [seen.tracker.state.rows(number).tolist() for number in range(s.N_ORPHANS)])
+        found[form] = (seen.everything(), [table.as_integers().tolist() for table in seen.tracker.state.known])
     assert found["interpreted"] == found["compiled"]
 
 
@@ -93,13 +93,14 @@ def test_tables_that_are_too_small_grow_in_the_middle(monkeypatch: pytest.Monkey
     captured = packets(*babble(99))
     whole = Seen(captured).everything()
 
-    class Small(s.State):
+    class Small(State):
         def __init__(self) -> None:
             super().__init__()
-            self.tables = [table[:1] for table in self.tables]
+            for name in _GROWING:
+                setattr(self, name, getattr(self, name)[:1])
             self.slots = np.full(2, -1, np.int64)
 
-    monkeypatch.setattr(s, "State", Small)
+    monkeypatch.setattr(tracker, "State", Small)
     assert Seen(captured).everything() == whole
 
 

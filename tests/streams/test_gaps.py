@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dcpinspect.protocol.flags import CHECKPOINT, DISK, HISTORY, MEMORY
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import StreamFacts, causes
+from dcpinspect.streams.kinds import AT_EDGE, BOTH_EVENTS, IN_RANGE, IS_ADVANCED, IS_LOST, IS_TAIL, NO_MARKER
+from dcpinspect.streams.rows import Gaps, Snapshots
 from tests.peers.script import Stream
 from tests.streams.told import Record, Seen, Told, opened, packets, tables
 
@@ -332,33 +333,34 @@ def test_a_request_with_options_alone_names_no_collections() -> None:
 
 def cause_of(flags: int, kinds: int = MEMORY | CHECKPOINT, *, visible: int | None = None, **facts: bool) -> str:
     """The cause of a gap from 4 to 6 in the marker 0-9 of a stream of which all is known, except for what ``facts`` say."""
-    snapshots, gaps = np.zeros((1, s.SNAPSHOT), np.int64), np.zeros((1, s.GAP), np.int64)
-    snapshots[0, [s.N_START, s.N_END, s.N_FLAGS, s.N_LAYOUT]] = 0, 9, kinds, 1
+    snapshots, gaps = Snapshots.zeros(1), Gaps.zeros(1)
+    snapshot, gap = snapshots[0], gaps[0]
+    snapshot.start, snapshot.end, snapshot.flags, snapshot.layout = 0, 9, kinds, 1
     if visible is not None:
-        snapshots[0, [s.N_PRESENT, s.N_MAX_VISIBLE]] = 1, visible
-    gaps[0, [s.G_AFTER, s.G_BEFORE, s.G_FLAGS]] = 4, 6, flags
+        snapshot.seqnos.present, snapshot.seqnos.max_visible = 1, visible
+    gap.after, gap.before, gap.flags = 4, 6, flags
     known = {"is_asked": True, "is_opened": True, "has_filter": False, "skips_deletes": False, "lacks_history": False} | facts
     (found,) = causes(gaps, snapshots, StreamFacts(**{name: np.array([holds]) for name, holds in known.items()}))
     return w.CAUSES[found]
 
 
-WITHIN = s.G_IN_RANGE | s.G_AT_EDGE | s.G_BOTH_EVENTS
+WITHIN = IN_RANGE | AT_EDGE | BOTH_EVENTS
 
 
-@pytest.mark.parametrize("lost", [s.G_IS_LOST, s.G_NO_MARKER])
+@pytest.mark.parametrize("lost", [IS_LOST, NO_MARKER])
 def test_a_loss_outranks_every_other_cause(lost: int) -> None:
-    assert cause_of(WITHIN | lost | s.G_IS_ADVANCED) == "capture-loss"
+    assert cause_of(WITHIN | lost | IS_ADVANCED) == "capture-loss"
     assert cause_of(WITHIN | lost, visible=4) == "capture-loss"
-    assert cause_of(lost | s.G_IS_TAIL) == "capture-loss"
+    assert cause_of(lost | IS_TAIL) == "capture-loss"
     assert cause_of(WITHIN | lost, DISK | HISTORY) == "capture-loss"
     assert cause_of(WITHIN | lost, has_filter=True) == "capture-loss"
 
 
 def test_seqno_advanced_outranks_what_is_invisible_which_outranks_a_tail_which_outranks_a_filter() -> None:
-    assert cause_of(WITHIN | s.G_IS_ADVANCED, visible=4, has_filter=True) == "seqno-advanced"
-    assert cause_of(s.G_IS_TAIL, visible=4, has_filter=True) == "invisible"
+    assert cause_of(WITHIN | IS_ADVANCED, visible=4, has_filter=True) == "seqno-advanced"
+    assert cause_of(IS_TAIL, visible=4, has_filter=True) == "invisible"
     assert cause_of(WITHIN, visible=4, has_filter=True) == "invisible"
-    assert cause_of(s.G_IS_TAIL, visible=5, has_filter=True) == "snapshot-tail"
+    assert cause_of(IS_TAIL, visible=5, has_filter=True) == "snapshot-tail"
     assert cause_of(WITHIN, visible=5, has_filter=True) == "filtered"
 
 

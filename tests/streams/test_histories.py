@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.streams import histories
-from dcpinspect.streams import state as s
 from dcpinspect.streams.events import EventQuery, FoundEvents
 from dcpinspect.streams.histories import Contradiction, Histories
 from tests.streams.told import Told, opened, tables
@@ -22,7 +21,7 @@ def wanted(*talks: Told) -> list[int]:
         return FoundEvents(one)
 
     tracker = tables(*talks).tracker
-    Histories().compare(look, tracker.state.rows(s.N_STREAMS), tracker.conversation)
+    Histories().compare(look, tracker.state.known.streams, tracker.conversation)
     return found
 
 
@@ -48,7 +47,7 @@ def test_of_many_streams_each_is_compared_with_some(monkeypatch: pytest.MonkeyPa
     for most in (1, 2, 99):
         monkeypatch.setattr(histories, "MOST_OTHERS", most)
         tracker = tables(*talks).tracker
-        pairs.append(len(histories._pairs(tracker.state.rows(s.N_STREAMS), tracker.conversation, 0)))
+        pairs.append(len(histories._pairs(tracker.state.known.streams, tracker.conversation, 0)))
     assert pairs == [5, 9, 15]
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.streams import items as i
-from dcpinspect.streams import state as s
 from dcpinspect.streams.items import VbucketItems
+from dcpinspect.streams.state import unbiased
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
@@ -39,7 +39,7 @@ def conversation(seqnos: int) -> Told:
 @pytest.mark.parametrize("sizes", [(), (1, 2, 3)])
 def test_every_event_of_the_vbucket_is_there_with_the_requests_before_it(sizes: tuple[int, ...]) -> None:
     table = gathered(conversation(9), sizes=sizes).table
-    assert (s.unbiased(table[:, i.I_FIRST]).tolist(), s.unbiased(table[:, i.I_LAST]).tolist()) == ([1, 3, 5, 7, 9, 11],) * 2
+    assert (unbiased(table[:, i.I_FIRST]).tolist(), unbiased(table[:, i.I_LAST]).tolist()) == ([1, 3, 5, 7, 9, 11],) * 2
     assert table[:, i.I_COUNT].tolist() == [1] * 6
     assert table[:, i.I_REQUESTS].tolist() == [1] * 5 + [2]
     assert set(table[:, i.I_CONNECTION].tolist()) == {1}

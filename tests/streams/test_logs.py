@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dcpinspect.streams import state as s
 from dcpinspect.streams.logs import FailoverLogs
 from tests.streams.told import Seen, Told, opened, packets
 
@@ -12,7 +11,7 @@ NEW, OLD = 0xB, 0xA
 def logs(*talks: Told) -> FailoverLogs:
     seen = Seen(packets(*talks))
     state = seen.tracker.state
-    return FailoverLogs(state.rows(s.N_STREAMS), state.connections, seen.tracker.conversation, seen.links)
+    return FailoverLogs(state.known.streams, state.connections, seen.tracker.conversation, seen.links)
 
 
 def first(bucket: str, *, port: int = 50_001, log: tuple[tuple[int, int], ...] = ((OLD, 0),)) -> Told:

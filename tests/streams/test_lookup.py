@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dcpinspect.protocol.encode import encode
-from dcpinspect.streams import state as s
 from dcpinspect.streams.lookup import find_key, refill_slots
+from dcpinspect.streams.rows import Keys
+from dcpinspect.streams.state import State
 from tests.peers.script import Stream
 from tests.streams.told import Seen, Told, opened, packets, tables
 
@@ -154,15 +155,17 @@ def test_an_answer_without_a_request_is_no_stream() -> None:
 
 def test_keys_are_found_again_when_there_are_many_more() -> None:
     count = 5000
-    keys = np.zeros((count, s.KEY), np.int64)
-    keys[:, s.K_CONNECTION] = np.arange(count) % 3
-    keys[:, s.K_VBUCKET] = np.arange(count) // 3
-    keys[:, s.K_SID] = -1
-    slots = np.full(16384, -1, np.int64)
-    refill_slots.interpreted(77, slots, keys, count)
+    state = State()
+    state.keys = keys = Keys.zeros(count)
+    keys.connection[:] = np.arange(count) % 3
+    keys.vbucket[:] = np.arange(count) // 3
+    keys.sid[:] = -1
+    state.counts.keys = count
+    state.slots = np.full(16384, -1, np.int64)
+    refill_slots.interpreted(state)
     for row in range(0, count, 7):
-        assert find_key(row % 3, row // 3, -1, 77, slots, keys) == row
-    assert find_key(1, 9999, -1, 77, slots, keys) < 0
+        assert find_key(state, row % 3, row // 3, -1) == row
+    assert find_key(state, 1, 9999, -1) < 0
 
 
 def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_read_after_it() -> None:

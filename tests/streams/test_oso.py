@@ -7,21 +7,30 @@ import random
 import numpy as np
 import pytest
 
-from dcpinspect.streams import state as s
-from dcpinspect.streams import words as w
 from dcpinspect.streams.oso import OutOfOrder
+from dcpinspect.streams.rows import OsoSeqnos, Snapshots
+from dcpinspect.streams.transitions import COMPLETE_OSO, OPEN
+from dcpinspect.structs import Ints
 from tests.streams.told import opened, tables
+
+
+def of_snapshot(seqnos: Ints) -> OsoSeqnos:
+    """Seqnos of snapshot 0, as the kernel writes them."""
+    table = OsoSeqnos.zeros(len(seqnos))
+    table.seqno[:] = seqnos
+    return table
 
 
 def taken(seqnos: list[int], pieces: int, *, before: int = 0) -> list[tuple[int, int]]:
     """The gaps of an out-of-order snapshot that got these seqnos in so many calls."""
-    snapshots = np.zeros((1, s.SNAPSHOT), np.int64)
-    snapshots[0, [s.N_HAS_BEFORE, s.N_BEFORE, s.N_STATE]] = 1, before, w.OPEN
+    snapshots = Snapshots.zeros(1)
+    running = snapshots[0]
+    running.has_before, running.before, running.state = 1, before, OPEN
     book = OutOfOrder()
     for part in np.array_split(np.array(seqnos, np.int64), pieces):
-        book.take(np.stack((np.zeros(len(part), np.int64), part), axis=1), snapshots)
-    snapshots[0, s.N_STATE] = w.COMPLETE_OSO
-    book.take(np.empty((0, 2), np.int64), snapshots)
+        book.take(of_snapshot(part), snapshots)
+    running.state = COMPLETE_OSO
+    book.take(OsoSeqnos.zeros(0), snapshots)
     return [(gap.after, gap.before) for gap in book.gaps]
 
 
@@ -41,10 +50,9 @@ def test_the_way_they_came_does_not_matter(pieces: int) -> None:
 
 def test_runs_are_kept_as_ranges() -> None:
     book = OutOfOrder()
-    snapshots = np.zeros((1, s.SNAPSHOT), np.int64)
+    snapshots = Snapshots.zeros(1)
     for part in range(10):
-        seqnos = np.arange(part * 10_000, part * 10_000 + 10_000)
-        book.take(np.stack((np.zeros(10_000, np.int64), seqnos), axis=1), snapshots)
+        book.take(of_snapshot(np.arange(part * 10_000, part * 10_000 + 10_000)), snapshots)
     assert len(book._ranges[0]) == 1
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from dcpinspect.reading import Reading
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.tracker import Tables
 from tests.findings.checked import findings
@@ -26,7 +25,8 @@ EVENTS = {"dcp_mutation", "dcp_deletion", "dcp_expiration", "dcp_system_event", 
 def read(name: str) -> tuple[Tables, list[str]]:
     with Reading([str(SAMPLES / name)], track=True) as reading:
         assert reading.tracker is not None
-        anomalies = [code for _ in reading for code in reading.tracker.state.rows(s.N_ANOMALIES)[:, s.E_CODE].tolist()]
+        state = reading.tracker.state
+        anomalies = [code for _ in reading for code in state.used(state.anomalies).code.tolist()]
         return reading.tables, [w.ANOMALIES[code] for code in anomalies]
 
 
@@ -100,7 +100,7 @@ def test_anomalies_nobody_asks_for_do_not_pile_up() -> None:
         stream.mutation(5, "k")
     seen = Seen(packets(talk), [8] * 1000)
     assert len(seen.anomalies) >= 1999
-    assert len(seen.tracker.state.tables[s.N_ANOMALIES]) == 64
+    assert len(seen.tracker.state.anomalies) == 64
 
 
 def overlapping(talk: Told) -> tuple[str, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.streams import state as s
 from dcpinspect.streams.unread_requests import UnreadRequests
 from tests.streams.told import Seen, Told, opened, packets
 
@@ -15,7 +14,7 @@ def vague(talk: Told, snaplen: int) -> tuple[Seen, UnreadRequests]:
     seen = Seen([packet.cut(snaplen) for packet in packets(talk)])
     state = seen.tracker.state
     links = {link.number: link for link in seen.links}
-    found = UnreadRequests(state.rows(s.N_STREAMS), state.connections, links, seen.tracker.conversation.sessions, CLIENT)
+    found = UnreadRequests(state.known.streams, state.connections, links, seen.tracker.conversation.sessions, CLIENT)
     return seen, found
 
 
@@ -32,7 +31,7 @@ def twice() -> Told:
 
 def test_a_request_without_its_value_may_be_for_any_stream_id() -> None:
     seen, found = vague(twice(), 130)
-    first_ns = min(seen.tracker.state.rows(s.N_STREAMS)[:, s.S_OPENED + s.AT_TIME].tolist())
+    first_ns = min(seen.tracker.state.known.streams.opened.time.tolist())
     assert found.asked_between("c", 7, first_ns)
     assert not found.asked_between("c", 8, first_ns)
     assert not found.asked_between("other", 7, first_ns)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpinspect.streams import words as w
+from dcpinspect.streams.transitions import COMPLETE_OSO, CUT, NOT_KNOWN, SNAPSHOT_STATES
 
 
 @pytest.mark.parametrize(
@@ -16,9 +17,9 @@ from dcpinspect.streams import words as w
         (w.A_UNANSWERED, "unanswered", w.ANSWERS),
         (w.A_ROLLBACK, "rollback", w.ANSWERS),
         (w.CONNECTION_CLOSED, "connection-closed", w.END_REASONS),
-        (w.COMPLETE_OSO, "complete-oso", w.SNAPSHOT_STATES),
-        (w.CUT, "cut", w.SNAPSHOT_STATES),
-        (w.NOT_KNOWN, "unknown", w.SNAPSHOT_STATES),
+        (COMPLETE_OSO, "complete-oso", SNAPSHOT_STATES),
+        (CUT, "cut", SNAPSHOT_STATES),
+        (NOT_KNOWN, "unknown", SNAPSHOT_STATES),
         (w.LOSS, "capture-loss", w.CAUSES),
         (w.OUT_OF_ORDER, "oso", w.CAUSES),
         (w.TAIL, "snapshot-tail", w.CAUSES),
@@ -46,7 +47,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "streams.md"
         ("`verdict` of a stream", w.STREAM_VERDICTS),
         ("`end_reason` of a stream", w.END_REASONS),
         ("`verdict` of a connection", w.CONNECTION_VERDICTS),
-        ("`state` of a snapshot", w.SNAPSHOT_STATES),
+        ("`state` of a snapshot", SNAPSHOT_STATES),
         ("`convention` of a snapshot", w.CONVENTIONS),
         ("`cause` of a gap", w.CAUSES),
     ],

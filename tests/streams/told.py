@@ -18,13 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dcpinspect.engine import Engine
-from dcpinspect.streams import state as s
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contents import MOST, Contents
 from dcpinspect.streams.events import RECENT
+from dcpinspect.streams.rows import Anomalies
 from dcpinspect.streams.tracker import Tracker
 from tests.builders import ACK, FIN, PSH, RST, START_NS, Recorded, pcap
 from tests.damage import PORT, Packet, Talk, batches
@@ -125,12 +123,12 @@ class Seen:
         is wrong with events."""
         engine, self.tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=remembers, most=most)
         self.tracker.contents = Contents(keys)
-        found = [np.zeros((0, s.ANOMALY), dtype=np.int64)]
+        found = []
         for batch in [*(engine.feed(part) for part in batches(captured, sizes)), engine.finish()]:
             if batch is not None:
                 self.tracker.feed(batch)
-                found.append(self.tracker.state.rows(s.N_ANOMALIES).copy())
-        self.anomaly_rows = np.concatenate(found)
+                found.append(Anomalies(self.tracker.state.used(self.tracker.state.anomalies).array.copy()))
+        self.anomaly_rows = Anomalies.joined(found)
         """What was not as the protocol has it, as the kernels wrote it."""
         self.links = engine.links
         self.tables = self.tracker.tables(self.links)
@@ -143,8 +141,8 @@ class Seen:
     def anomalies(self) -> list[str]:
         """What was not as the protocol has it, in order of rows."""
         found = self.anomaly_rows
-        order = found[:, s.E_PLACE + s.AT_ROW].argsort(kind="stable")
-        return [w.ANOMALIES[code] for code in found[order, s.E_CODE].tolist()]
+        order = found.place.row.argsort(kind="stable")
+        return [w.ANOMALIES[code] for code in found.code[order].tolist()]
 
     def everything(self) -> dict[str, Any]:
         """All that can be compared."""

@@ -1,0 +1,117 @@
+"""Stream requests that are read after their answers: a hole before them held them back, or two taps swapped the packets."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import inline
+from dcpinspect.streams.kinds import BY_START
+from dcpinspect.streams.lookup import BACK, open_stream
+from dcpinspect.streams.rows import CUT_VALUE, EarlyAnswer, Key, Message, Stream
+from dcpinspect.streams.state import State
+
+JUST_BEFORE_NS = 1_000_000
+"""Two taps or queues of one machine swap packets that are no farther apart."""
+
+
+@inline
+def question_before_answer(state: State, message: Message, key: Key) -> int:
+    """The question before a late request, of its key and opaque, that was given an answer from after the request; or -1.
+
+    Who asks again under an opaque has had its answer, so that one was lost, and this one is to the request.
+    """
+    time = message.place.time
+    for back in range(1, BACK + 1):
+        q = state.counts.questions - back
+        if q < 0:
+            break
+        stream = state.streams[state.questions[q].stream]
+        is_same = stream.opaque == message.opaque and stream.connection == key.connection
+        if is_same and stream.vbucket == key.vbucket and stream.sid == key.sid:
+            is_answered = stream.answered.row > 0 and stream.answered.time > time
+            return int(q) if is_answered and stream.opened.time < time else -1
+    return -1
+
+
+@inline
+def ask_instead(state: State, message: Message, key: Key, q: int) -> None:
+    """A request takes the place of question ``q``, which becomes a stream of its own that nobody knows the answer of."""
+    number = state.questions[q].stream
+    old = state.streams[number]
+    st = open_stream(state, message, key)
+    stream = state.streams[st]
+    stream.losses = -1
+    stream.request = old.request
+    stream.opened = old.opened
+    stream.latest = old.opened
+    old.request = state.requests[message.detail]
+    old.opened = message.place
+    if old.has_position and old.position_by == BY_START:
+        old.position = old.request.start
+        old.has_position = 1 if old.request.form > 0 else 0
+    state.questions[q].stream = st
+    q = state.counts.questions
+    state.counts.questions = q + 1
+    state.questions[q].row = message.place.row
+    state.questions[q].stream = number
+
+
+@inline
+def implicit_stream(state: State, message: Message, st: int) -> int:
+    """Of stream ``st`` and those before it, the first that may have begun with a request that was not read by then; or -1."""
+    found = -1
+    for _ in range(BACK):
+        if st < 0:
+            break
+        stream = state.streams[st]
+        is_unasked = stream.request.form == 0 and stream.request.filter != CUT_VALUE and stream.opaque == message.opaque
+        if is_unasked and stream.latest.time > message.place.time and not 0 < stream.finished.time < message.place.time:
+            found = st
+        st = stream.previous
+    return int(found)
+
+
+@inline
+def is_answered_between(state: State, answer: EarlyAnswer, stream: Stream) -> bool:
+    """Whether another request of its opaque was answered after an answer and before the stream began."""
+    for r in range(len(state.early_answers)):
+        other = state.early_answers[r]
+        is_same = other.connection == answer.connection and other.opaque == answer.opaque
+        if is_same and answer.place.row < other.place.row < stream.opened.row:
+            return True
+    return False
+
+
+@inline
+def early_answer_of(state: State, message: Message, late: bool) -> int:
+    """The answer to a request that was read before it, of those that found no request; or -1."""
+    if late:
+        return int(first_answer_after(state, message))
+    return int(answer_just_before(state, message))
+
+
+@inline
+def first_answer_after(state: State, message: Message) -> int:
+    """The first answer after a request, of its opaque, among those that found no request; or -1."""
+    found = -1
+    for r in range(len(state.early_answers)):
+        answer = state.early_answers[r]
+        is_its = answer.connection == message.connection and answer.opaque == message.opaque and answer.place.time > message.place.time
+        if is_its and (found < 0 or answer.place.row < state.early_answers[found].place.row):
+            found = r
+    return found
+
+
+@inline
+def answer_just_before(state: State, message: Message) -> int:
+    """The answer to a request that was recorded before it, as by two taps or queues: of a connection of which all is there, or -1."""
+    connection = state.connections[message.connection]
+    number = state.counts.early_answers
+    if number == 0 or connection.is_known == 0 or connection.losses[0] > 0 or connection.losses[1] > 0:
+        return -1
+    for _ in range(min(number, BACK)):
+        number -= 1
+        r = number % len(state.early_answers)
+        answer = state.early_answers[r]
+        waited = message.place.time - answer.place.time
+        if answer.connection == message.connection and answer.opaque == message.opaque and 0 <= waited <= JUST_BEFORE_NS:
+            return int(r)
+    return -1

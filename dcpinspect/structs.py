@@ -1,0 +1,301 @@
+"""Records of integers in tables: declared once, seen by NumPy, by interpreted kernels, by compiled kernels and by mypy.
+
+A ``Struct`` declares its fields as a dataclass does::
+
+    class Gap(Struct[T]):
+        stream: T = number("Stream that it is in.", of="streams")
+        after: T = number("Last seqno before it, biased.")
+        begins: Place[T] = nested(Place, "Message that gave ``after``.")
+
+    class Gaps(Gap[Ints], Rows[Gap]):
+        \"\"\"The gaps of a reading.\"\"\"
+
+``Gap`` is one record, whose fields are integers: ``gaps[7].begins.row``. ``Gaps`` is a table, whose fields are columns:
+``gaps.begins.row``. A kernel takes a ``Tables``, which names all tables that it works on, and gets records from them: a record is a view,
+so that ``gap.after = 5`` writes into the table. Interpreted, a record is a ctypes structure; compiled, it is a pointer.
+
+Kernels hand records to each other and never return one: compiled, that would be a copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.kernel import inline
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=int)
+    R = TypeVar("R")
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+    R = TypeVar("R")
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What a struct has at one place."""
+
+    name: str
+    meaning: str
+    struct: type[Struct[Any]] | None
+    is_pair: bool
+    reset: int
+    of: str
+    """Table whose rows it counts, or nothing."""
+
+    @property
+    def dtype(self) -> Any:
+        """As NumPy takes it in the list of fields."""
+        if self.is_pair:
+            return (self.name, "<i8", (2,))
+        return (self.name, "<i8" if self.struct is None else self.struct.dtype)
+
+    def __get__(self, table: Any, owner: type) -> Any:
+        if table is None:
+            return self
+        column = table.array[self.name]
+        if self.is_pair:
+            return Pair(column)
+        return column if self.struct is None else self.struct._columns(column)
+
+    def __set__(self, table: Any, values: Any) -> None:
+        table.array[self.name] = values.array if isinstance(values, Struct | Pair) else values
+
+
+class _Declared:
+    """A field before it has its name."""
+
+    def __init__(
+        self, meaning: str, *, struct: type[Struct[Any]] | None = None, is_pair: bool = False, reset: int = 0, of: str = ""
+    ) -> None:
+        self.facts: dict[str, Any] = {"meaning": meaning, "struct": struct, "is_pair": is_pair, "reset": reset, "of": of}
+
+
+def number(meaning: str, *, reset: int = 0, of: str = "") -> Any:
+    """An integer of 64 bits. ``reset``: what a new record has. ``of``: the table that it is a row number of; -1 is none of them then."""
+    return _Declared(meaning, reset=reset, of=of)
+
+
+def by_direction(meaning: str, *, reset: int = 0, of: str = "") -> Any:
+    """Two integers: of direction 0, from the client to the server, and of direction 1."""
+    return _Declared(meaning, is_pair=True, reset=reset, of=of)
+
+
+def nested(struct: type[Struct[Any]], meaning: str) -> Any:
+    """Another struct inside this one."""
+    return _Declared(meaning, struct=struct)
+
+
+class Pair(Generic[T]):
+    """A field of two integers, one a direction; of a table, two columns."""
+
+    def __init__(self, array: Ints) -> None:
+        self.array = array
+        """(rows, 2)"""
+
+    def __getitem__(self, direction: int) -> T:
+        return self.array[..., direction]  # type: ignore[return-value] # T is an array here: of one record ctypes has a type of its own
+
+    def __setitem__(self, direction: int, value: T) -> None:
+        self.array[..., direction] = value  # type: ignore[call-overload] # the same
+
+    def of(self, direction: Ints) -> Ints:
+        """Of each record the one of its direction."""
+        return np.take_along_axis(self.array, direction.reshape(-1, 1), axis=1)[:, 0]
+
+
+class Struct(Generic[T]):
+    """A record of integers, or, as T is arrays, the columns of many."""
+
+    dtype: ClassVar[np.dtype[np.void]]
+    fields: ClassVar[Mapping[str, Field]]
+    declared: ClassVar[type[Struct[Any]]]
+    """The class that declares the fields: this one, or of a table that of its records."""
+    array: npt.NDArray[np.void]
+
+    def __init_subclass__(cls) -> None:
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, _Declared)}
+        if declared:
+            cls.fields = {name: Field(name, **value.facts) for name, value in declared.items()}
+            for name, field in cls.fields.items():
+                setattr(cls, name, field)
+            cls.declared = cls
+            cls.dtype = np.dtype([field.dtype for field in cls.fields.values()])
+
+    @classmethod
+    def _columns(cls, array: npt.NDArray[np.void]) -> Self:
+        found = object.__new__(cls)
+        found.array = array
+        return found
+
+    @classmethod
+    def ctype(cls) -> type[ctypes.Structure]:
+        """The record as interpreted kernels see it."""
+        return _ctype(cls.declared)  # type: ignore[arg-type] # mypy takes no class for hashable
+
+    @classmethod
+    def one(cls) -> Self:
+        """A record of its own, reset."""
+        record: Any = cls.ctype()()
+        cls.resetter()(record)
+        return record  # type: ignore[no-any-return] # a structure with the same fields
+
+    @classmethod
+    def resets(cls, prefix: str = "") -> dict[str, int]:
+        """The fields of a new record that are not 0, by their names with dots."""
+        found: dict[str, int] = {}
+        for field in cls.fields.values():
+            if field.struct is not None:
+                found |= field.struct.resets(f"{prefix}{field.name}.")
+            elif field.reset:
+                found |= dict.fromkeys(
+                    [f"{prefix}{field.name}[{way}]" for way in (0, 1)] if field.is_pair else [prefix + field.name], field.reset
+                )
+        return found
+
+    @classmethod
+    def resetter(cls) -> Callable[[Self], None]:
+        """What a kernel calls to make a record of zeros a new one."""
+        lines = [f"    record.{name} = {value}" for name, value in cls.resets().items()] or ["    pass"]
+        scope: dict[str, Any] = {}
+        exec("\n".join(["def reset(record):", *lines]), scope)  # noqa: S102 - made of the declarations in this package
+        reset: Callable[[Self], None] = inline(scope["reset"])
+        return reset
+
+
+@functools.cache
+def _ctype(struct: type[Struct[Any]]) -> type[ctypes.Structure]:
+    integers = {False: ctypes.c_int64, True: ctypes.c_int64 * 2}
+    fields = [(name, field.struct.ctype() if field.struct else integers[field.is_pair]) for name, field in struct.fields.items()]
+    return type(struct.__name__, (ctypes.Structure,), {"_fields_": fields})
+
+
+class Rows(Generic[R]):
+    """A table of records, which a class that declares them makes one of columns as well."""
+
+    dtype: ClassVar[np.dtype[np.void]]
+    fields: ClassVar[Mapping[str, Field]]
+
+    def __init__(self, array: npt.NDArray[np.void]) -> None:
+        self.array = array
+        self._records: Any = None
+
+    @classmethod
+    def zeros(cls, count: int) -> Self:
+        """Rows of zeros; what nobody has written yet takes no memory."""
+        return cls(np.zeros(count, cls.dtype))
+
+    @classmethod
+    def reset(cls, count: int) -> Self:
+        """Rows as new records are."""
+        struct: Any = cls
+        table = cls.zeros(1)
+        struct.resetter()(table[0])
+        return cls(np.repeat(table.array, count))
+
+    @classmethod
+    def joined(cls, tables: Sequence[Self]) -> Self:
+        """One table behind the other."""
+        return cls(np.concatenate([np.empty(0, cls.dtype), *(table.array for table in tables)]))
+
+    @classmethod
+    def of_integers(cls, integers: Ints) -> Self:
+        """What ``as_integers`` gave. Raises ValueError for another number of integers in a row."""
+        return cls(np.ascontiguousarray(integers, dtype="<i8").view(cls.dtype).reshape(-1))
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @overload
+    def __getitem__(self, at: int | np.int64) -> R: ...
+    @overload
+    def __getitem__(self, at: slice | npt.NDArray[Any] | Sequence[int]) -> Self: ...
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, int | np.integer):
+            return self.records()[at if at >= 0 else len(self.array) + at]
+        return type(self)(self.array[at])
+
+    def __setitem__(self, at: Any, rows: Self) -> None:
+        self.array[at] = rows.array
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.records())
+
+    def records(self) -> Any:
+        """The records as interpreted kernels see them: views, unless the table itself is one of parts of another."""
+        if self._records is None:
+            array = np.require(self.array, requirements=("C", "W"))
+            struct: Any = type(self)
+            self._records = (struct.ctype() * len(array)).from_buffer(array)
+        return self._records
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.array,)
+
+    def as_integers(self) -> Ints:
+        """(rows, integers of a row): the whole table as numbers."""
+        return np.ascontiguousarray(self.array).view(np.int64).reshape(len(self.array), self.dtype.itemsize // 8)
+
+
+class Tables:
+    """What a kernel works on: a subclass names its tables, single records, arrays of int64 and integers by annotations."""
+
+    @classmethod
+    @functools.cache
+    def members(cls) -> Mapping[str, Any]:
+        """Type of each by its name, in order."""
+        return {name: kind for name, kind in get_type_hints(cls).items() if _is_member(kind)}
+
+    @classmethod
+    def layout(cls) -> str:
+        """What decides how machine code reads them."""
+        return repr(
+            [
+                (name, kind.dtype.descr if isinstance(kind, type) and issubclass(kind, Struct) else str(kind))
+                for name, kind in cls.members().items()
+            ]
+        )
+
+    def views(self) -> Any:
+        """The members as interpreted kernels see them."""
+        return SimpleNamespace(**{name: _view(getattr(self, name)) for name in self.members()})
+
+    def words(self) -> Ints:
+        """Address and length of each member, as compiled kernels take them; an integer stands for itself."""
+        return np.array([word for name in self.members() for word in _words(getattr(self, name))], dtype=np.int64)
+
+
+def _is_member(kind: Any) -> bool:
+    return kind is int or kind == Ints or (isinstance(kind, type) and issubclass(kind, Struct))
+
+
+def _view(member: Any) -> Any:
+    if isinstance(member, Rows):
+        return member.records()
+    return member.data if isinstance(member, np.ndarray) else member
+
+
+def _words(member: Any) -> tuple[int, int]:
+    if isinstance(member, ctypes.Structure):
+        return ctypes.addressof(member), 1
+    if isinstance(member, int):
+        return member, 0
+    array = member.array if isinstance(member, Rows) else member
+    if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+        msg = "a kernel takes contiguous arrays that it may write"
+        raise TypeError(msg)
+    return array.ctypes.data, len(array)
