@@ -29,8 +29,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, get_type_hints, 
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import inline
-
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -169,11 +167,11 @@ class Struct(Generic[T]):
 
     @classmethod
     def resetter(cls) -> Callable[[Self], None]:
-        """What a kernel calls to make a record of zeros a new one."""
+        """What makes a record of zeros a new one; for kernels to be marked ``inline``."""
         lines = [f"    record.{name} = {value}" for name, value in cls.resets().items()] or ["    pass"]
         scope: dict[str, Any] = {}
         exec("\n".join(["def reset(record):", *lines]), scope)  # noqa: S102 - made of the declarations in this package
-        reset: Callable[[Self], None] = inline(scope["reset"])
+        reset: Callable[[Self], None] = scope["reset"]
         return reset
 
 

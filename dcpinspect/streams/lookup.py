@@ -14,8 +14,8 @@ from dcpinspect.streams.state import State
 BACK = 16
 """Streams of one vbucket among which that of a message is sought that was read late."""
 
-reset_key = rows.Key.resetter()
-reset_stream = rows.Stream.resetter()
+reset_key = inline(rows.Key.resetter())
+reset_stream = inline(rows.Stream.resetter())
 
 
 @inline

@@ -13,7 +13,7 @@ from dcpinspect.streams.rows import GREATEST, Marker, Message, Snapshot, Stream
 from dcpinspect.streams.seqnos import enter_gap, move
 from dcpinspect.streams.state import State
 
-reset_snapshot = rows.Snapshot.resetter()
+reset_snapshot = inline(rows.Snapshot.resetter())
 
 END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
 """What is wrong with an out-of-order snapshot, as ``words.OSO_FAULTS`` says it."""
