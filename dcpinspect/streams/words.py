@@ -4,10 +4,6 @@ from __future__ import annotations
 
 # -- streams ---------------------------------------------------------------------------------------------
 
-REQUESTED, ACCEPTED, STREAMING, CLOSING, DRAINING, ENDED, LEFT, NOT_ACCEPTED = range(8)
-"""States of a stream: asked for; granted, nothing came yet; messages come; the client has asked to close it; it is closed, and messages
-under way may still come; its end came; another stream has taken its place without an end; rolled back or refused."""
-
 ANSWERS = ("unknown", "accepted", "rollback", "refused", "unanswered")
 A_UNKNOWN, A_ACCEPTED, A_ROLLBACK, A_REFUSED, A_UNANSWERED = range(5)
 
@@ -41,9 +37,6 @@ END_REASONS = (
 CONNECTION_CLOSED = 9
 
 # -- snapshots -------------------------------------------------------------------------------------------
-
-SNAPSHOT_STATES = ("open", "complete", "complete-seqno-advanced", "complete-oso", "continued", "cut", "incomplete", "unknown")
-OPEN, COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO, CONTINUED, CUT, INCOMPLETE, NOT_KNOWN = range(8)
 
 SNAPSHOT_TYPES = ("memory", "disk", "oso", "unknown")
 SNAPSHOT_LAYOUTS = ("upr", "v1", "v2.0", "v2.1", "v2.2")
