@@ -120,8 +120,8 @@ class Merged:
         """As that of a reading."""
         tables = self.tables.by_name
         if self.checker is not None:
-            from dcpinspect.findings.checker import RULES  # deferred: not everyone asks for rules
             from dcpinspect.findings.record import with_findings
+            from dcpinspect.findings.registry import RULES  # deferred: not everyone asks for rules
 
             found = self.findings(is_whole=is_whole)
             tables = with_findings(tables, found, RULES, self.checker.clients(self.links), self.files)
@@ -191,13 +191,10 @@ _ALLOWED = {
     "numpy.core.numeric": ("_frombuffer",),
     "_codecs": ("encode",),
     "dcpinspect.coverage": ("DirectionCoverage",),
-    "dcpinspect.findings.acknowledged": ("Acknowledged",),
     "dcpinspect.findings.checker": ("Checker",),
     "dcpinspect.findings.collector": ("Collector", "_Heap"),
+    "dcpinspect.findings.facts": ("SessionPlaces",),
     "dcpinspect.findings.finding": ("Occurrence", "Place"),
-    "dcpinspect.findings.opens": ("Opened", "Opens", "_Early"),
-    "dcpinspect.findings.pairing": ("Asked", "Pairing"),
-    "dcpinspect.findings.refusals": ("Refusals", "_Refused"),
     "dcpinspect.parts": ("Part",),
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
     "dcpinspect.streams.events": ("FoundEvents", "EventQuery"),
@@ -212,13 +209,21 @@ _ALLOWED = {
     "dcpinspect.streams.state": ("State",),
     "dcpinspect.streams.tracker": ("Tracker",),
 }
-"""What bytes may bring to life: arrays, and classes that only hold what was found."""
+"""What bytes may bring to life: arrays, and classes that only hold what was found; and what rules say that they keep."""
+
+
+def _is_kept(module: str, name: str) -> bool:
+    """Whether a rule keeps its state in this class."""
+    from dcpinspect.findings.registry import RULE_SETS  # deferred: as above
+
+    kept = [one for rule_set in RULE_SETS for one in (rule_set.watcher, *rule_set.kept) if one is not None]
+    return any((one.__module__, one.__qualname__) == (module, name) for one in kept)
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Only what is allowed, so that bytes from elsewhere can run nothing."""
-        if name in _ALLOWED.get(module, ()):
+        if name in _ALLOWED.get(module, ()) or _is_kept(module, name):
             return super().find_class(module, name)
         msg = f"{module}.{name} has no place in a part"
         raise pickle.UnpicklingError(msg)

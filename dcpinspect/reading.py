@@ -126,7 +126,8 @@ class Reading:
 
         ``redactor``: replaces what findings say of documents.
         """
-        from dcpinspect.findings.checker import ORDINARY, Checker  # deferred, as above
+        from dcpinspect.findings.checker import Checker  # deferred, as above
+        from dcpinspect.findings.registry import ORDINARY
 
         self.track()
         assert self.tracker is not None
@@ -172,8 +173,8 @@ class Reading:
 
     def worked_out(self, *, is_whole: bool = True) -> tuple[Tables, list[Finding], dict[str, Records]]:
         """``tables``, ``findings`` and ``by_name`` of a reading that checks, each made once. Raises as ``findings``."""
-        from dcpinspect.findings.checker import RULES  # deferred, as above
         from dcpinspect.findings.record import with_findings
+        from dcpinspect.findings.registry import RULES  # deferred, as above
 
         found, tables = self.findings(is_whole=is_whole), self.tables
         assert self.checker is not None, "it has findings"

@@ -16,7 +16,7 @@ import zstandard
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import open_capture
-from dcpinspect.findings.checker import RULES
+from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, merged
 from dcpinspect.reading import Reading
 from tests.crowd import KINDS, crowd

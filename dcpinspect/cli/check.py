@@ -59,6 +59,9 @@ def check(
         bool, typer.Option("--lint", help="Hold connections against what is recommended to clients, too: the rules of the family lint.")
     ] = False,
     no_rule: Annotated[list[str] | None, typer.Option("--no-rule", metavar="RULE", help="Not this rule; may be repeated.")] = None,
+    effects: Annotated[
+        bool, typer.Option("--all", help="Text: tell the effects of each cause under it, too; other formats always have them.")
+    ] = False,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
     format_name: Annotated[
         CheckFormat | None,
@@ -113,7 +116,7 @@ def check(
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
                 is_checked = reading.messages > 0
                 verdicts = reading.checker.verdicts(links) if lint and is_whole else None
-                told = report_of(found, wanted, files, links, verdicts, is_whole=is_whole, is_checked=is_checked)
+                told = report_of(found, wanted, files, links, verdicts, effects=effects, is_whole=is_whole, is_checked=is_checked)
                 chosen.report(out, told, guard=csv_guard)
                 if packets is not None:
                     packets.write(found, reading)
@@ -139,22 +142,23 @@ def report_of(
     links: Sequence[Link],
     verdicts: Sequence[Verdict] | None,
     *,
+    effects: bool = False,
     is_whole: bool = True,
     is_checked: bool = True,
 ) -> Report:
     """Findings of captures, to be written.
 
     ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
-    ``is_checked``: there was a message to check.
+    ``effects``: text has them under their causes. ``is_checked``: there was a message to check.
     """
     from dcpinspect.export.sarif import sarif_log
-    from dcpinspect.findings.checker import RULES
     from dcpinspect.findings.record import finding_records
+    from dcpinspect.findings.registry import RULES
     from dcpinspect.render.findings import report_lines
     from dcpinspect.render.lint import lint_lines
 
     def lines(paint: Paint) -> list[str]:
-        told = list(report_lines(found, files, paint))
+        told = list(report_lines(found, files, paint, with_effects=effects))
         if not is_checked:
             told[0] = UNCHECKED  # rather than that there are no errors
         return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]
@@ -175,7 +179,7 @@ def fails(found: Sequence[Finding], fail_on: FailOn) -> bool:
 
 def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
     """Ids of the rules that are asked for. Raises UsageError."""
-    from dcpinspect.findings.checker import RULES
+    from dcpinspect.findings.registry import RULES
 
     families = list(dict.fromkeys(one.family for one in RULES.values()))
     for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, families)):

@@ -121,7 +121,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     is_checked = any(part.rows for part in manifest.parts)
     with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
         verdicts = checker.verdicts(found_in.links) if lint else None
-        told = checking.report_of(found, rules, found_in.files, found_in.links, verdicts, is_checked=is_checked)
+        told = checking.report_of(found, rules, found_in.files, found_in.links, verdicts, effects=choices["effects"], is_checked=is_checked)
         format_.report(file, told, guard=choices["csv_guard"])
     if not is_checked:
         complain(f"{UNCHECKED}: {escape(out)}: its captures have no message; run the pipeline into a new directory with --port auto")

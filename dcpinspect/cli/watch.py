@@ -76,7 +76,8 @@ class Watch:
         found = self._reading.findings(is_whole=is_whole)
         if self._is_text:
             files = [file.name for file in self._reading.capture.files]
-            self._output.put("".join(f"{line}\n" for line in ("", *report_lines(found, files, self._output.painter()))))
+            lines = report_lines(found, files, self._output.painter(), with_effects=True)
+            self._output.put("".join(f"{line}\n" for line in ("", *lines)))
         else:
             self._records(found, is_final=True)
 
@@ -96,8 +97,8 @@ class Watch:
 
     def _records(self, found: Sequence[Finding], *, is_final: bool) -> None:
         from dcpinspect.export.json_table import plain_json
-        from dcpinspect.findings.checker import RULES
         from dcpinspect.findings.record import finding_records
+        from dcpinspect.findings.registry import RULES
 
         records = finding_records(found, RULES, [file.name for file in self._reading.capture.files]).records()
         self._output.put(b"".join(plain_json({**one, "is_final": is_final}) + b"\n" for one in records))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Self
 
 import numpy as np
 
-from dcpinspect.coverage import Coverage
+from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.protocol.message import Severity
@@ -24,7 +25,7 @@ from dcpinspect.streams.disputes import Grouped
 from dcpinspect.streams.examples import Examples
 from dcpinspect.streams.rows import Stream
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, CONTINUED
-from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from dcpinspect.tables.messages import DIRECTIONS
 
 RULES = (
     Rule(
@@ -50,7 +51,7 @@ MOST = 1 << 16
 LEAST_PATIENCE_NS = 2_000_000_000
 
 
-class Acknowledged:
+class Acknowledged(Watcher):
     """Follows markers that ask to be acknowledged to their answers."""
 
     def __init__(self) -> None:
@@ -63,9 +64,9 @@ class Acknowledged:
         self._unread: set[tuple[int, int]] = set()
         """Connection and opaque of markers whose flags cannot be read."""
 
-    def take(self, batch: MessageBatch) -> None:
+    def take(self, fed: Fed) -> Iterable[Candidates]:
         """The next messages."""
-        decoded = batch.decoded
+        batch, decoded = fed.batch, fed.batch.decoded
         markers = (decoded.opcode == Opcode.DCP_SNAPSHOT_MARKER) & ~decoded.is_server & decoded.has_magic
         flags = decoded.numbers.get("snapshot_type")
         sent = np.flatnonzero(markers & ~decoded.is_response)
@@ -86,9 +87,10 @@ class Acknowledged:
                     self._needless.setdefault(key, Examples()).add(place_of(batch, index))
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
+        return ()
 
     @classmethod
-    def joined(cls, parts: Sequence[Acknowledged], connections: Sequence[Rows]) -> Self:
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
@@ -101,8 +103,11 @@ class Acknowledged:
         whole._answers = dict(sorted(whole._answers.items(), key=lambda item: item[0])[-MOST:])
         return whole
 
-    def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
-        """All occurrences."""
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """All occurrences, once all messages were taken."""
+        if not finished.is_whole:
+            return
+        context, coverage = finished.context, finished.coverage
         yield from self._unneeded(context)
         if not self._answers:
             return
@@ -177,3 +182,6 @@ def _of(rule: str, severity: Severity, message: str, stream: Stream, places: tup
     sid = int(stream.sid)
     connection, vbucket = int(stream.connection), int(stream.vbucket)
     return Occurrence(rule, severity, message, connection, places, vbucket, sid if sid >= 0 else None, seqnos=seqnos)
+
+
+RULE_SET = RuleSet(RULES, watcher=Acknowledged, also=("unexpected-reply",))

@@ -8,14 +8,16 @@ Everything else it answers with a status.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, Occurrence, Place
+from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
+from dcpinspect.findings.finding import Finding, Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams import noops as n
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
@@ -37,30 +39,23 @@ RULES = (
 CLIENT, SERVER = 0, 1
 """Directions, and the sides that send in them."""
 
-AT_ONCE, UNANSWERED, SILENT = range(3)
-CLOSES: Mapping[str, int] = {
-    "bad-magic": AT_ONCE,
-    "oversized-body": AT_ONCE,
-    "length-mismatch": AT_ONCE,
-    "role-violation": AT_ONCE,
-    "noop-opaque": UNANSWERED,
-    "noop-unanswered": SILENT,
-}
-"""Rules whose faults make a server close the connection: at once; or while it still waits for the right answer to a noop; or once it has
-waited for an answer, and the client said nothing else, for as long as noops are apart."""
+_Fault = tuple[Key, Finding]
 
 
-def findings(context: Context, found: Iterable[Finding], noops: Noops | None, explained: Collection[int]) -> Iterator[Occurrence]:
-    """All occurrences. ``found``: what these rules found; ``explained``: connections of which another rule says why they were closed."""
-    faults: dict[int, list[Finding]] = {}
-    for one in found:
-        faults.setdefault(one.connections[0], []).append(one)
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences, once all messages were taken."""
+    if not finished.is_whole:
+        return
+    context, noops = finished.context, finished.context.tracker.noops
+    faults: dict[int, list[_Fault]] = {}
+    for one in finished.so_far.found(CLOSES):
+        faults.setdefault(one[1].connections[0], []).append(one)
     for link in context.links:
-        if link.number not in explained:
+        if link.number not in finished.so_far.explained:
             yield from _closed(context, link, faults.get(link.number, ()), noops)
 
 
-def _closed(context: Context, link: Link, faults: Iterable[Finding], noops: Noops | None) -> Iterator[Occurrence]:
+def _closed(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> Iterator[Occurrence]:
     if link.closed not in ("fin", "rst"):
         return
     streams = context.streams[context.streams.connection == link.number]
@@ -72,24 +67,23 @@ def _closed(context: Context, link: Link, faults: Iterable[Finding], noops: Noop
     side = "client" if link.closed_by == CLIENT else "server"
     cause = "reset" if link.closed == "rst" else f"by-{side}"
     message = f"{'reset' if link.closed == 'rst' else 'closed'} by the {side} with {len(runs)} stream{'s' if len(runs) != 1 else ''} open"
-    places, next_ = [latest] if latest is not None else [], None
+    places, of = [latest] if latest is not None else [], None
     why = _why(context, link, faults, noops) if link.closed_by == SERVER else None
     if why is not None:
-        fault, place = why
+        (of, fault), place = why
         message += f", after {fault.rule}" + (f" (row {place.row})" if place is not None else "")
         places += [place] if place is not None else []
-        next_ = f"servers close for {fault.rule}: {fault.next}"
-    yield Occurrence("connection-closed", "note", message, link.number, tuple(dict.fromkeys(places)), cause=cause, next=next_)
+    yield Occurrence("connection-closed", "note", message, link.number, tuple(dict.fromkeys(places)), cause=cause, effect_of=of)
 
 
-def _why(context: Context, link: Link, faults: Iterable[Finding], noops: Noops | None) -> tuple[Finding, Place | None] | None:
+def _why(context: Context, link: Link, faults: Iterable[_Fault], noops: Noops | None) -> tuple[_Fault, Place | None] | None:
     """The latest fault for which the server closed a connection, and the message that shows it, if there is one."""
     known = []
-    for fault in faults:
+    for key, fault in faults:
         of = "s2c" if CLOSES[fault.rule] == SILENT else "c2s"
         place = max((place for place in fault.places if place.direction == of), key=lambda place: place.row, default=None)
         if _is_why(context, link, fault, place, noops):
-            known.append((fault, place))
+            known.append(((key, fault), place))
     return max(known, key=lambda one: one[1].row if one[1] is not None else link.closed_packet, default=None)
 
 
@@ -113,3 +107,6 @@ def _time_ns(context: Context, place: Place) -> int:
     """The time of a message, which a place behind a loss does not keep."""
     losses = context.tracker.state.known.losses
     return place.time_ns or int(losses.after_time[losses.after_row == place.row].max(initial=0))
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

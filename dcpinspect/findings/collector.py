@@ -6,14 +6,14 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
+from dcpinspect.findings.finding import Finding, Key, Occurrence, Place, ranges
 from dcpinspect.findings.rule import SEVERITIES, Rule
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
@@ -27,9 +27,6 @@ MOST_ADVICE = 3
 """Different things to do that one finding names."""
 MANY_VBUCKETS = 4
 """From so many vbuckets on, what they share is one finding."""
-
-Key = tuple[str, Severity, str | None, int, int | None, int | None]
-"""Rule, severity, cause, connection, vbucket, stream-id."""
 
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
@@ -56,6 +53,8 @@ class _Heap:
     last: tuple[Place, ...] = ()
     count: int = 0
     last_time_ns: int = 0
+    cause: Key | None = None
+    """What they are effects of."""
     advice: dict[str | None, Place | None] = field(default_factory=dict)
     """What to do, and the message that first led to it; one more than are named tells that there are too many."""
 
@@ -106,20 +105,40 @@ def renumbered_places(places: tuple[Place, ...], connections: Rows) -> tuple[Pla
 class Collector:
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
-        """``rules``: those that are wanted; occurrences of others are dropped."""
+    def __init__(self, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]] | None = None) -> None:
+        """``rules``: those that are wanted; occurrences of others are dropped. ``owns``: by rule, those whose findings are its effects."""
         self._rules = rules
-        self._heaps: dict[Key, _Heap] = {}
+        self._owns = owns or {}
+        self._heaps: dict[tuple[*Key, Key | None], _Heap] = {}
+        """By what occurrences share, and what they are effects of."""
+        self._causes: dict[tuple[str, int], Key] = {}
+        """By rule and stream: what findings of it are effects of."""
+        self.explained: set[int] = set()
+        """Connections of which a rule says why they were closed."""
 
     def add(self, occurrence: Occurrence) -> None:
         """One occurrence."""
         if occurrence.rule not in self._rules:
             return
-        key = (occurrence.rule, occurrence.severity, occurrence.cause, occurrence.connection, occurrence.vbucket, occurrence.sid)
-        heap = self._heaps.get(key)
+        for effect in self._owns.get(occurrence.rule, ()):
+            for stream in occurrence.explains:
+                self._causes.setdefault((effect, stream), occurrence.key)
+        cause = self._cause(occurrence)
+        heap = self._heaps.get((*occurrence.key, cause))
         if heap is None:
-            heap = self._heaps[key] = _Heap(occurrence)
+            heap = self._heaps[(*occurrence.key, cause)] = _Heap(occurrence, cause=cause)
         heap.add(occurrence)
+        if occurrence.closes is not None:
+            self.explained.add(occurrence.closes)
+
+    def _cause(self, occurrence: Occurrence) -> Key | None:
+        """What an occurrence is an effect of: by the table, and never of what is milder."""
+        cause = occurrence.effect_of
+        if cause is None and occurrence.stream is not None:
+            cause = self._causes.get((occurrence.rule, occurrence.stream))
+        if cause is None or occurrence.rule not in self._owns.get(cause[0], ()):
+            return None
+        return cause if SEVERITIES.index(cause[1]) <= SEVERITIES.index(occurrence.severity) else None
 
     def add_batch(self, batch: MessageBatch, found: Iterable[Candidates]) -> None:
         """All that was found among the messages of a batch: counted in bulk, explained where they are shown."""
@@ -155,7 +174,7 @@ class Collector:
     ) -> None:
         """The rows of one key; ``source``: which of ``several`` found each of them."""
         connection, vbucket, sid = key
-        known = self._heaps.get((rule.id, severity, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None))
+        known = self._heaps.get((rule.id, severity, None, connection, vbucket if vbucket >= 0 else None, sid if sid >= 0 else None, None))
         room = SHOWN - (len(known.shown) if known is not None else 0)
         chosen = list(range(min(max(room, 0), len(rows))))
         if len(rows) > len(chosen):
@@ -187,22 +206,25 @@ class Collector:
         return {"heaps": self._heaps}
 
     def __setstate__(self, gathered: dict[str, Any]) -> None:
-        self._rules, self._heaps = {}, gathered["heaps"]
+        self.__init__({})  # type: ignore[misc] # there is nothing yet
+        self._heaps = gathered["heaps"]
 
     @classmethod
-    def joined(cls, rules: Mapping[str, Rule], parts: Sequence[Collector], connections: Sequence[Rows]) -> Self:
+    def joined(
+        cls, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]], parts: Sequence[Collector], connections: Sequence[Rows]
+    ) -> Self:
         """What was gathered by these rules in readings of different connections.
 
         ``connections``: by reading, the numbers of its own among all.
         """
-        whole = cls(rules)
+        whole = cls(rules, owns)
         for part, of in zip(parts, connections, strict=True):
-            for (rule, severity, cause, connection, vbucket, sid), heap in part._heaps.items():
+            for (rule, severity, cause, connection, vbucket, sid, _), heap in part._heaps.items():
                 number = int(of[connection])
                 advice = {what: None if place is None else renumbered_place(place, of) for what, place in heap.advice.items()}
                 first = replace(heap.first, connection=number, places=renumbered_places(heap.first.places, of))
                 shown = [renumbered_places(places, of) for places in heap.shown]
-                whole._heaps[rule, severity, cause, number, vbucket, sid] = replace(
+                whole._heaps[rule, severity, cause, number, vbucket, sid, None] = replace(
                     heap, first=first, shown=shown, last=renumbered_places(heap.last, of), advice=advice
                 )
         return whole
@@ -213,7 +235,7 @@ class Collector:
 
     def only(self, rules: Mapping[str, Rule]) -> Collector:
         """A collector of these rules that goes on by itself."""
-        other = Collector(rules)
+        other = Collector(rules, self._owns)
         other._heaps = {
             key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice)) for key, heap in self._heaps.items() if key[0] in rules
         }
@@ -248,9 +270,9 @@ class Collector:
         worse = [heap for heap in self._heaps.values() if heap.first.severity != "note"]
         return {places[0].row for heap in worse for places in (*heap.shown, heap.last) if places}
 
-    def found(self, rules: Collection[str]) -> list[Finding]:
+    def found(self, rules: Collection[str]) -> list[tuple[Key, Finding]]:
         """What these rules have found by now, vbucket by vbucket, whether another rule silences it or not."""
-        return [self._one(heap) for key, heap in self._heaps.items() if key[0] in rules]
+        return [(heap.first.key, self._one(heap)) for key, heap in self._heaps.items() if key[0] in rules]
 
     def findings(
         self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
@@ -260,18 +282,32 @@ class Collector:
         ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
         to add about its connection in the time that it speaks of. ``apart``: each vbucket by itself.
         """
-        shared: dict[tuple[str, str | None, int, Severity], list[_Heap]] = {}
-        for heap in self._heard(silences, of_connection or {}):
-            first = heap.first
-            shared.setdefault((first.rule, first.cause, first.connection, first.severity), []).append(heap)
+        heard = self._heard(silences, of_connection or {})
+        causes = {heap.first.key: "" for heap in heard if heap.cause is None}
+        """By the cause of effects: the id of the finding that it came to be in."""
+        own = [heap for heap in heard if heap.cause not in causes]
         out: list[Finding] = []
-        for heaps in shared.values():
+        for one, heaps in self._grouped([(heap, None) for heap in own], apart=apart):
+            out.append(one)
+            causes.update((heap.first.key, one.id) for heap in heaps)
+        effects = [(heap, causes[heap.cause]) for heap in heard if heap.cause in causes]
+        out += [replace(one, next="") for one, _ in self._grouped(effects, apart=apart)]
+        return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
+
+    def _grouped(self, several: Iterable[tuple[_Heap, str | None]], *, apart: bool) -> Iterator[tuple[Finding, list[_Heap]]]:
+        """One finding for one thing, and what it was made of; ``several``: each with the id of its cause."""
+        shared: dict[tuple[str, str | None, int, Severity, str | None], list[_Heap]] = {}
+        for heap, cause in several:
+            first = heap.first
+            shared.setdefault((first.rule, first.cause, first.connection, first.severity, cause), []).append(heap)
+        for (*_, cause), heaps in shared.items():
             vbuckets = {heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}
             if not apart and len(vbuckets) >= (2 if self._rules[heaps[0].first.rule].is_told_once else MANY_VBUCKETS):
-                out.append(self._many([heap for heap in heaps if heap.first.vbucket is not None]))
+                many = [heap for heap in heaps if heap.first.vbucket is not None]
+                yield replace(self._many(many), effect_of=cause), many
                 heaps = [heap for heap in heaps if heap.first.vbucket is None]
-            out += [self._one(heap) for heap in heaps]
-        return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
+            for heap in heaps:
+                yield replace(self._one(heap), effect_of=cause), [heap]
 
     def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[_Heap]:
         """The heaps without the occurrences that a more specific rule silences."""

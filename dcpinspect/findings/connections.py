@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dcpinspect.coverage import Coverage, DirectionCoverage
+from dcpinspect.coverage import DirectionCoverage
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.control_keys import control_key
 from dcpinspect.protocol.foreign import TLS
+from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
+from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Opcode, opcode_name
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams.links import Link
@@ -64,23 +67,28 @@ RULES = (
     Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210"),
 )
 
+_SKIPS: Mapping[str, tuple[str, Severity]] = {
+    HOLE: ("capture-hole", "note"),
+    BAD_MAGIC: ("bad-magic", "error"),
+    ABSURD_BODY: ("oversized-body", "warning"),
+}
+"""By the only reason why bytes were skipped, the rule, with its severity, that tells of it."""
 
-def findings(context: Context, coverage: Coverage, places: Mapping[int, Place]) -> Iterator[Occurrence]:
-    """All occurrences. ``places``: where the messages of a session were, by row."""
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences."""
+    context, coverage, places = finished.context, finished.coverage, finished.places
     for link in context.links:
         yield from _session(context, link, places)
-        if not link.has_handshake:
-            yield _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown")
         for direction, name in enumerate(("c2s", "s2c")):
             if link.missing[direction]:
                 holes = f"{link.holes[direction]} hole{'s' if link.holes[direction] != 1 else ''}"
                 message = f"{link.missing[direction]:,} bytes in {holes}, {name}"
                 yield _of("capture-hole", link.number, message, *_loss(context, link.number, direction), cause=name)
-            if link.skipped[direction]:
-                yield _of("undecoded-bytes", link.number, f"{link.skipped[direction]:,} bytes could not be framed, {name}", cause=name)
-    yield from _reused(context.links)
+    yield from _without_syn(context.links)
     for one in coverage.directions:
         yield from _faults(context, one)
+        yield from _undecoded(context, one)
         if one.protocol == TLS and one.not_decodable and one.direction == 0:
             yield _of("tls-without-key", one.connection, "encrypted")
         if one.cut:
@@ -89,9 +97,17 @@ def findings(context: Context, coverage: Coverage, places: Mapping[int, Place]) 
             )
 
 
-def _of(rule: str, connection: int, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:
+def _of(
+    rule: str,
+    connection: int,
+    message: str,
+    *places: Place,
+    cause: str | None = None,
+    next_: str | None = None,
+    effect_of: Key | None = None,
+) -> Occurrence:
     found = next(one for one in RULES if one.id == rule)
-    return Occurrence(rule, found.severity, message, connection, places, cause=cause, next=next_)
+    return Occurrence(rule, found.severity, message, connection, places, cause=cause, next=next_, effect_of=effect_of)
 
 
 def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Iterator[Occurrence]:
@@ -112,6 +128,15 @@ def _session(context: Context, link: Link, places: Mapping[int, Place]) -> Itera
             yield _of("control-unknown-key", link.number, f"control {key} is not known", *_known(places, control.row), cause=key)
 
 
+def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
+    link, name = context.by_number.get(one.connection), ("c2s", "s2c")[one.direction]
+    if link is not None and link.skipped[one.direction]:
+        reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""
+        cause = _SKIPS.get(reason)
+        message = f"{link.skipped[one.direction]:,} bytes could not be framed, {name}"
+        yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
+
+
 def _known(places: Mapping[int, Place], row: int) -> list[Place]:
     return [places[row]] if row in places else []
 
@@ -123,15 +148,22 @@ def _loss(context: Context, connection: int, direction: int) -> list[Place]:
     return [context.behind(loss) for loss in mine]
 
 
-def _reused(links: Sequence[Link]) -> Iterator[Occurrence]:
-    """Connections that were taken for new ones without a SYN."""
+def _without_syn(links: Sequence[Link]) -> Iterator[Occurrence]:
+    """Connections that begin without a SYN, and those of them that were taken for new ones."""
     latest: dict[tuple[str, str], int] = {}
     for link in links:
         before = latest.get((link.client, link.server))
         if before is not None and not link.has_handshake:
             message = f"sequence numbers jump by {link.jump:,} bytes on the addresses of connection {before}: taken as a new connection"
-            yield _of("connection-reuse-inferred", link.number, message)
+            yield (cause := _of("connection-reuse-inferred", link.number, message))
+            yield _mid_stream(link, cause.key)
+        elif not link.has_handshake:
+            yield _mid_stream(link)
         latest[link.client, link.server] = link.number
+
+
+def _mid_stream(link: Link, cause: Key | None = None) -> Occurrence:
+    return _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown", effect_of=cause)
 
 
 def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
@@ -151,3 +183,6 @@ def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
     skipped = sum(one.skipped.values())
     message = f"byte 0x{header[0]:02x} at offset {offset:,} starts no message; {skipped:,} bytes skipped, {cause}"
     yield Occurrence("bad-magic", "error", message, one.connection, tuple(places), cause=cause)
+
+
+RULE_SET = RuleSet(RULES, findings=findings, also=("bad-magic", "oversized-body"))

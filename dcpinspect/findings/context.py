@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -275,6 +275,7 @@ def occurrence(
     seqnos: tuple[int, ...] = (),
     shared: str | None = None,
     count: int = 1,
+    explains: Collection[int] = (),
 ) -> Occurrence:
     """Something about a stream; ``places``: those that are known, the offender first."""
     row = context.streams[number]
@@ -292,4 +293,6 @@ def occurrence(
         seqnos,
         shared=shared,
         count=count,
+        stream=number,
+        explains=explains,
     )

@@ -8,9 +8,10 @@ from dcpinspect.findings.context import Context, Table, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gaps import elsewhere
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams.events import T_CAS, T_OPCODE, T_PLACE, T_ROW, T_SEQNO, key_text
-from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction, Histories
+from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
 from dcpinspect.streams.server_reports import At
 
 RULES = (
@@ -27,6 +28,7 @@ RULES = (
         "one of the two did not send what the vbucket has: compare both rows, the failover logs and the nodes they came from, and report"
         " them with the server's version",
         CAUSES,
+        needs=("histories",),
     ),
 )
 
@@ -41,13 +43,14 @@ _WORDS: dict[int, str] = {
 }
 
 
-def findings(context: Context, histories: Histories, *, with_keys: bool) -> Iterator[Occurrence]:
+def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences: of two streams the first ones and the last one, which counts for those between."""
-    for found in histories.found():
+    context = finished.context
+    for found in context.tracker.contradictions().found():
         for place, seqno in enumerate(found.seqnos):
             if seqno in found.events:
                 count = found.count - SHOWN if place == SHOWN else 1
-                yield _occurrence(context, found, seqno, count, with_keys=with_keys)
+                yield _occurrence(context, found, seqno, count, with_keys=finished.with_keys)
 
 
 def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:
@@ -81,3 +84,6 @@ def _what(event: Table, *, with_keys: bool) -> str:
 def _cas(event: Table) -> str:
     cas = int(event[T_CAS]) & ((1 << 64) - 1)
     return f" with CAS 0x{cas:016x}" if cas else ""
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -10,6 +10,7 @@ from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
@@ -39,8 +40,11 @@ RULES = (
 )
 
 
-def findings(context: Context) -> Iterator[Occurrence]:
+def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, connection by connection, once all messages were taken."""
+    if not finished.is_whole:
+        return
+    context = finished.context
     streams = context.streams
     finite: dict[int, list[int]] = defaultdict(list)
     for number in range(len(streams)):
@@ -124,3 +128,6 @@ def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurren
         vbuckets=tuple(sorted({int(streams.vbucket[number]) for number in left})),
         last_time_ns=link.closed_ns,
     )
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 
 from dcpinspect.protocol.message import Severity
 
@@ -22,6 +23,10 @@ class Place:
     frame: int
     """Last packet that carried bytes of the message."""
     time_ns: int
+
+
+Key = tuple[str, Severity, str | None, int, int | None, int | None]
+"""Rule, severity, cause, connection, vbucket, stream-id: what occurrences of one thing share."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,17 @@ class Occurrence:
     """Time of the last of ``count``; 0: that of the places."""
     closes: int | None = None
     """Connection of which it says why it was closed."""
+    stream: int | None = None
+    """Number of the stream that it is about."""
+    explains: Collection[int] = ()
+    """Numbers of the streams of which findings are its effects, where the rule may have such effects."""
+    effect_of: Key | None = None
+    """What it is an effect of, where that is known without ``explains``."""
+
+    @property
+    def key(self) -> Key:
+        """What it has in common with others that are the same thing."""
+        return self.rule, self.severity, self.cause, self.connection, self.vbucket, self.sid
 
 
 @dataclass(slots=True)
@@ -72,6 +88,15 @@ class Finding:
     first_time_ns: int
     last_time_ns: int
     count: int = 1
+    effect_of: str | None = None
+    """Id of the finding that is the cause of this one, and that has the advice."""
+
+    @property
+    def id(self) -> str:
+        """The same in every reading of the same captures, and of no other finding of it."""
+        parts = (self.rule, self.cause, self.connections, self.vbuckets, self.sid)
+        places = [(one.connection, one.direction, one.stream_offset) for one in self.places[:1]]
+        return sha256(repr((*parts, *places)).encode()).hexdigest()[:12]
 
     @property
     def connection(self) -> int | None:

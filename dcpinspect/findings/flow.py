@@ -8,9 +8,10 @@ from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import flow as f
-from dcpinspect.streams.flow import FlowControl, Watched
+from dcpinspect.streams.flow import Watched
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.places import AT_TIME, PLACE
 from dcpinspect.streams.server_reports import At
@@ -60,6 +61,7 @@ RULES = (
         "the consumer does not acknowledge: look for what keeps it from taking messages off its buffer, or for what it does not count;"
         " servers from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s where dcp_disconnect_when_stuck_name_regex matches its name",
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "couchbase/couchbase-kafka-connector#8"),
+        needs=("flow",),
     ),
     Rule(
         "under-acknowledged",
@@ -71,6 +73,7 @@ RULES = (
         _ALL_BYTES,
         (*_WHAT, NO_FIT),
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "MB-40277", "MB-47318", "MB-56275", "MB-64936"),
+        needs=("flow",),
     ),
     Rule(
         "over-acknowledged",
@@ -81,6 +84,7 @@ RULES = (
         _WIRE_BYTES,
         tuple(f.WAYS[way] for way in f.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
+        needs=("flow",),
     ),
     Rule(
         "flow-control-overrun",
@@ -90,6 +94,7 @@ RULES = (
         "one message over; acknowledgements up to one answer time later make room; the window became smaller, or is above 4 GiB;"
         " after a hole",
         "a server fault: note its version; give the consumer room beside its window",
+        needs=("flow",),
     ),
     Rule(
         "ack-without-window",
@@ -98,12 +103,16 @@ RULES = (
         "bytes are acknowledged although flow control is off",
         "flow control unknown; a window is being asked for",
         "set connection_buffer_size, or do not acknowledge: the producer ignores it",
+        needs=("flow",),
     ),
 )
 
 
-def findings(context: Context, flow: FlowControl, *, is_whole: bool) -> Iterator[Occurrence]:
-    """All occurrences. ``is_whole``: all messages were taken, so that what did not come is absent."""
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences."""
+    context, flow, is_whole = finished.context, finished.context.tracker.flow, finished.is_whole
+    if flow is None:
+        return
     for number, watched in sorted(flow.watched.items()):
         link = context.by_number.get(number)
         if link is None:
@@ -263,3 +272,6 @@ def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool)
     message = f"{events[0][f.T_A] - events[0][f.T_B]:,} bytes past the window of {events[0][f.T_B]:,}"
     places = [[context.said(link.number, At(*event[f.T_FULL :][:4]))] for event in events]
     yield from _of("flow-control-overrun", "warning", message, places, count)
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

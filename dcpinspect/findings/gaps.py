@@ -10,9 +10,9 @@ from dcpinspect.findings.collector import SHOWN
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.events import T_PLACE, T_SEQNO, key_text
-from dcpinspect.streams.gaps import ExplainedGaps
 from dcpinspect.streams.rows import Gap, Gaps
 from dcpinspect.streams.server_reports import At
 
@@ -47,17 +47,15 @@ RULES = (
 )
 
 
-def findings(context: Context, gaps: ExplainedGaps, *, with_keys: bool = True) -> Iterator[Occurrence]:
-    """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others.
-
-    ``with_keys``: documents are named.
-    """
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences; of gaps that nothing but their place tells apart those that are shown, with the number of the others."""
+    context, gaps = finished.context, finished.tables.all_gaps
     unexplained = gaps.unexplained
     yield from _bulk(context, gaps.table[unexplained.in_history], "gap-in-history-snapshot", "warning", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
     for one in unexplained.missing:
         seqno = plain(one.event[T_SEQNO])
-        what = f"{key_text(one.event)} " if with_keys else ""
+        what = f"{key_text(one.event)} " if finished.with_keys else ""
         message = f"{what}seqno {seqno} was sent to {elsewhere(context, one.stream, one.other)}, not here"
         here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends))
         there = context.at(one.other, At(*one.event[T_PLACE : T_PLACE + 4].tolist()))
@@ -107,3 +105,6 @@ def elsewhere(context: Context, stream: int, other: int) -> str:
     if mine.connection != theirs.connection:
         return f"connection {theirs.connection}"
     return f"stream-id {theirs.sid}" if mine.sid != theirs.sid else f"stream #{theirs.ordinal}"
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -13,6 +13,7 @@ from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams import words as w
 from dcpinspect.streams.logs import KnownLog, told_at
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
@@ -74,8 +75,11 @@ _ADVICE = {
 }
 
 
-def findings(context: Context) -> Iterator[Occurrence]:
+def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, client by client."""
+    context = finished.context
+    for numbers in context.of_client.values():
+        yield from _all_loops(context, numbers)
     clients = Clients(context)
     whole = list(_no_common_history(context))
     explained = {number for _, numbers in whole for number in numbers}
@@ -83,7 +87,6 @@ def findings(context: Context) -> Iterator[Occurrence]:
     sent = _sent(context)
     branches = {(vbucket, uuid) for vbucket, log in context.logs.everything() for uuid, _ in log.entries}
     for (client, _, _), numbers in context.of_client.items():
-        rolled = [number for number in numbers if _is_rollback(context, number)]
         for place, number in enumerate(numbers):
             if not _is_rollback(context, number):
                 continue
@@ -93,11 +96,6 @@ def findings(context: Context) -> Iterator[Occurrence]:
                 yield wrong
             elif number not in explained:
                 yield from _unknown_uuid(context, number, branches)
-        ended = [number for number in numbers if _ended_for_rollback(context, number)]
-        if len(rolled) > 1 or len(ended) > 1:
-            in_order = InOrder(numbers)
-            yield from (_of_loop(context, in_order, rounds) for rounds in _loops(context, in_order, rolled))
-            yield from _end_loop(context, in_order, ended)
 
 
 def loops(context: Context) -> Iterator[Sequence[int]]:
@@ -106,6 +104,16 @@ def loops(context: Context) -> Iterator[Sequence[int]]:
         rolled = [number for number in numbers if _is_rollback(context, number)]
         if len(rolled) > 1:
             yield from _loops(context, InOrder(numbers), rolled)
+
+
+def _all_loops(context: Context, numbers: Sequence[int]) -> Iterator[Occurrence]:
+    """Those of one client and vbucket."""
+    rolled = [number for number in numbers if _is_rollback(context, number)]
+    ended = [number for number in numbers if _ended_for_rollback(context, number)]
+    if len(rolled) > 1 or len(ended) > 1:
+        in_order = InOrder(numbers)
+        yield from (_of_loop(context, in_order, rounds) for rounds in _loops(context, in_order, rolled))
+        yield from _end_loop(context, in_order, ended)
 
 
 def _is_rollback(context: Context, number: int) -> bool:
@@ -223,6 +231,11 @@ class InOrder:
         """Those after one and before another."""
         return self.numbers[self.places[before] + 1 : self.places[number]]
 
+    def explained(self, context: Context, rounds: Sequence[int]) -> list[int]:
+        """What belongs to a loop: its rounds, and what was denied between the first and the last."""
+        between = self.between(rounds[0], rounds[-1])
+        return [*rounds, *(one for one in between if context.streams.answer[one] in (w.A_ROLLBACK, w.A_REFUSED))]
+
 
 def _loops(context: Context, in_order: InOrder, rolled: Sequence[int]) -> Iterator[Sequence[int]]:
     rounds = list(rolled[:1])
@@ -275,6 +288,7 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
     cause = "purge" if found.why.cause == "purge" else "uuid" if found.why.cause == "unknown-uuid" or is_wrong else "repeated"
     times = [int(context.streams.answered.time[number]) for number in rounds]
     again = _sent_again(context, in_order, rounds)
+    right = f"; for {found.to}, 0x{found.resume_uuid:016x}" if cause == "uuid" and found.resume_uuid is not None else ""
     message = f"rolled back {len(rounds)} times to {found.to} in {duration((times[-1] - times[0]) / 1e9)}, {again:,} items sent again"
     shown = [last, *rounds[:2]]
     told = [place for number in shown for place in (context.request(number), context.answer(number))]
@@ -286,9 +300,10 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         message,
         told,
         cause=cause,
-        next_=_ADVICE[cause],
+        next_=f"{_ADVICE[cause]}{right}",
         seqnos=(found.to,),
         shared="rolled back again and again to the same seqno",
+        explains=in_order.explained(context, rounds),
     )
 
 
@@ -308,8 +323,18 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
             is_bare = context.has_collections(int(streams.connection[rounds[-1]])) is False
             advice = _ADVICE["stream-end" if is_bare else "repeated"]
             shared = "ended for a rollback again and again"
+            explains = in_order.explained(context, rounds)
             yield occurrence(
-                context, rounds[-1], "rollback-loop", "warning", message, told, cause="stream-end", next_=advice, shared=shared
+                context,
+                rounds[-1],
+                "rollback-loop",
+                "warning",
+                message,
+                told,
+                cause="stream-end",
+                next_=advice,
+                shared=shared,
+                explains=explains,
             )
         rounds = [number] if number is not None else []
 
@@ -326,3 +351,6 @@ def _sent_again(context: Context, in_order: InOrder, rounds: Sequence[int]) -> i
             again += min(int(row.items), int(high) - int(row.request.start), most)
         high, most = max(high, int(row.last)), max(most, int(row.items))
     return again
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

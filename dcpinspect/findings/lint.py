@@ -14,6 +14,7 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.recommended import CHECKS, ClientConnection, Facts, Says
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.flow import FlowControl
@@ -70,6 +71,7 @@ RULES = (
         "less than four acknowledgements; flow control off, or unknown",
         "acknowledge after 50 KB or 20 % of the window, whichever comes first",
         ("too-often", "late"),
+        needs=("flow",),
     ),
     Rule(
         "lint-cursor-dropping",
@@ -225,3 +227,14 @@ def verdicts(context: Context, places: Mapping[int, Place], flow: FlowControl | 
             said = talk.judge(rule, check)
             shown = tuple(dict.fromkeys(place for place in said.places if place is not None))
             yield Verdict(rule, link.number, said.says, said.why, shown, said.severity or _SEVERITIES[rule], said.cause)
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All failures, once all messages were taken."""
+    if finished.is_whole:
+        for verdict in verdicts(finished.context, finished.places, finished.context.tracker.flow):
+            if verdict.says == "FAIL":
+                yield verdict.occurrence
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

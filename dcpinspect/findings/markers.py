@@ -9,6 +9,7 @@ import numpy as np
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import DISK, FROM_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
@@ -47,8 +48,9 @@ _KNOWN = (
 """As kv_engine's active_stream.cc has it in those versions; the fix is of August 2026."""
 
 
-def findings(context: Context, tables: Tables) -> Iterator[Occurrence]:
+def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, in the order of the markers."""
+    context, tables = finished.context, finished.tables
     snapshots = context.snapshots
     is_incomplete = np.zeros(len(snapshots), dtype=np.bool_)
     is_incomplete[tables.snapshots.rows_with("state", "incomplete")] = True
@@ -140,3 +142,6 @@ def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
         start = before - 1
         message = f"resumed at {start}, received only to {after}: {start - after} seqnos never delivered"
         yield _of(context, number, "resume-skipped", "warning", message, *places, seqnos=(start, after))
+
+
+RULE_SET = RuleSet(RULES, findings=findings, also=("resume-skipped",))

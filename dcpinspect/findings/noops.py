@@ -8,11 +8,12 @@ from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import noops as n
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.noops import Kept, Noops
+from dcpinspect.streams.noops import Kept
 from dcpinspect.streams.places import AT_TIME
 from dcpinspect.streams.server_reports import At
 
@@ -25,6 +26,7 @@ RULES = (
         "answered with another opaque; within 2 s, or ten times the slowest answer before; after a hole of the consumer",
         "answer noops at once, outside of the path that data takes",
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
+        needs=("noops",),
     ),
     Rule(
         "noop-overlap",
@@ -33,6 +35,7 @@ RULES = (
         "a noop is sent while the one before has no answer",
         "an answer that comes later by no more than any answer took before the second noop; after a hole of the consumer",
         "a server fault: note its version",
+        needs=("noops",),
     ),
     Rule(
         "noop-opaque",
@@ -42,6 +45,7 @@ RULES = (
         "after a hole, or a capture's beginning inside the connection, while the noop may still get its own answer",
         "repeat the opaque's four bytes as they are: a server closes the connection when it gets another opaque",
         reports=("gocbcore 5518977",),
+        needs=("noops",),
     ),
     Rule(
         "silent-connection",
@@ -51,12 +55,16 @@ RULES = (
         "within 2 s; while a noop waits for its answer, or got one with another opaque; at the end of the capture; after a hole of the"
         " producer",
         "treat the connection as dead: close it and connect again",
+        needs=("noops",),
     ),
 )
 
 
-def findings(context: Context, noops: Noops, *, is_whole: bool) -> Iterator[Occurrence]:
-    """All occurrences. ``is_whole``: all messages were taken, so that what did not come is absent."""
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences."""
+    context, noops, is_whole = finished.context, finished.context.tracker.noops, finished.is_whole
+    if noops is None:
+        return
     for link in context.links:
         kept = noops.kept.get(link.number) or Kept()
         peer = noops.peers[link.number].tolist() if link.number < len(noops.peers) else None
@@ -146,3 +154,6 @@ def _silences(context: Context, link: Link, kept: Kept, peer: list[int], *, is_w
         places = [context.said(link.number, At(*event[at:][:4])) for at in (n.T_PLACE, n.T_OTHER)]
         message = f"nothing for {duration(event[n.T_TIME] / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count))
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

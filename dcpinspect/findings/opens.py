@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
+from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.session import News, text
+from dcpinspect.streams.session import text
 from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
@@ -77,7 +79,7 @@ class _Early:
     """The refused open that it came after, if there was one."""
 
 
-class Opens:
+class Opens(Watcher):
     """Follows the opens of all connections."""
 
     def __init__(self) -> None:
@@ -88,9 +90,9 @@ class Opens:
         self._settled: set[int] = set()
         """Connections of which nobody wants to know more: open, maybe open, or told of often enough."""
 
-    def take(self, batch: MessageBatch, news: list[News]) -> None:
-        """``news``: what the batch says of its connections."""
-        decoded = batch.decoded
+    def take(self, fed: Fed) -> Iterable[Candidates]:
+        """The next messages."""
+        batch, decoded, news = fed.batch, fed.batch.decoded, fed.tracker.conversation.news
         opens = {one.index: one for one in news if one.opcode == Opcode.DCP_OPEN}
         requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
         unreadable = np.setdiff1d(np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens))
@@ -113,6 +115,7 @@ class Opens:
                     asked.status, asked.answered = opens[index].status, place_of(batch, index)
                     if asked.status == Status.SUCCESS:
                         self._settled.add(connection)
+        return ()
 
     def _command(self, batch: MessageBatch, index: int, connection: int) -> None:
         latest = next(reversed(self._of.get(connection, ())), None)
@@ -138,7 +141,7 @@ class Opens:
         self._of, self._early = found["opened"], found["early"]
 
     @classmethod
-    def joined(cls, parts: Sequence[Opens], connections: Sequence[Rows]) -> Self:
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
@@ -152,8 +155,13 @@ class Opens:
         whole._early.sort(key=lambda early: early.place)
         return whole
 
-    def findings(self, context: Context) -> Iterator[Occurrence]:
-        """All occurrences but name clashes."""
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """All occurrences."""
+        yield from self._misplaced(finished.context)
+        yield from self._clashes(finished.context)
+
+    def _misplaced(self, context: Context) -> Iterator[Occurrence]:
+        """All but name clashes."""
         for early in self._early:
             link = context.by_number.get(early.place.connection)
             if link is None or not link.has_handshake or early.place.time_ns > context.known_until_ns(link, CLIENT):
@@ -170,7 +178,7 @@ class Opens:
                     continue  # the connection between the two addresses may be another by then
                 yield Occurrence("open-twice", "warning", f"opened again as {again.name}", connection, (again.place, first.place))
 
-    def clashes(self, context: Context) -> Iterator[Occurrence]:
+    def _clashes(self, context: Context) -> Iterator[Occurrence]:
         """Name clashes."""
         claimed: dict[tuple[str, str | None, str], list[tuple[Opened, Link]]] = {}
         good = [one for known in self._of.values() for one in known if one.status == Status.SUCCESS and one.name]
@@ -210,3 +218,6 @@ def _clash(newer: Opened, link: Link, older: Opened, held: Link) -> Occurrence:
         message += f"; server closed connection {held.number} {after:.0f} ms later, in frame {held.closed_frame}"
     places, closes = (newer.place, older.place), held.number if is_closed else None
     return Occurrence("name-clash", "warning", message, link.number, places, closes=closes)
+
+
+RULE_SET = RuleSet(RULES, watcher=Opens, kept=(Opened, _Early))

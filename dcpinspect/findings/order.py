@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.context import place_at
+from dcpinspect.findings.collector import Collector
+from dcpinspect.findings.context import Context, place_at
 from dcpinspect.findings.finding import Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.flags import ACTIVE_ONLY
 from dcpinspect.protocol.message import Severity
@@ -148,6 +150,7 @@ RULES = (
         "a document comes twice in one snapshot; a note says when there are too many keys to remember",
         "markers that say that keys may repeat; a prepare and its commit; merged snapshots of a replica; after a hole",
         SERVER,
+        needs=("contents",),
     ),
     Rule(
         "cas-regress",
@@ -156,6 +159,7 @@ RULES = (
         "a later change of a document has a lower CAS",
         "changes without a CAS; after a hole",
         "compare the clocks of the nodes; where a bucket resolves conflicts by revision and is written by XDCR, this is legal",
+        needs=("contents",),
     ),
     Rule(
         "commit-without-prepare",
@@ -164,6 +168,7 @@ RULES = (
         "in a snapshot from memory, a commit or abort completes a prepare that the stream did not bring",
         "prepares that the client had before, or that lie in what came from disk; after a hole",
         SERVER,
+        needs=("contents",),
     ),
     Rule(
         "collection-outside-filter",
@@ -172,6 +177,7 @@ RULES = (
         "an event is of a collection that the stream request does not name",
         "requests for a scope; system events",
         SERVER,
+        needs=("contents",),
     ),
     Rule(
         "event-for-unknown-collection",
@@ -180,6 +186,7 @@ RULES = (
         "an event comes before the event that begins its collection",
         "streams that do not start at 0, or whose beginning was not captured; out-of-order snapshots",
         "a client that maps collections by these events has to ask for the manifest",
+        needs=("contents",),
     ),
     Rule(
         "event-after-collection-end",
@@ -188,6 +195,7 @@ RULES = (
         "an event is of a collection that has ended",
         "a new beginning of the collection; out-of-order snapshots; after a hole",
         SERVER,
+        needs=("contents",),
     ),
     Rule(
         "manifest-uid-backwards",
@@ -196,21 +204,9 @@ RULES = (
         "a system event has a lower manifest uid than the one before it",
         "the same uid; out-of-order snapshots; after a hole",
         "a server fault, or the bucket was restored: compare the manifest of the cluster",
+        needs=("contents",),
     ),
 )
-
-OF_CONTENTS = frozenset(
-    {
-        "duplicate-key-in-snapshot",
-        "cas-regress",
-        "commit-without-prepare",
-        "collection-outside-filter",
-        "event-for-unknown-collection",
-        "event-after-collection-end",
-        "manifest-uid-backwards",
-    }
-)
-"""Rules that need the keys of events to be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +315,22 @@ _CASES = {
 }
 
 
-def anomalies(batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
+class Order(Watcher):
+    """What the tracker noticed."""
+
+    def take(self, fed: Fed) -> Iterator[Candidates]:
+        """The kernel's anomalies among the messages of the batch."""
+        state = fed.tracker.state
+        found = state.used(state.anomalies)
+        return _anomalies(fed.batch, found, state.known.streams, state.known.snapshots)
+
+    def reconsider(self, context: Context, found: Collector) -> None:
+        """Replicas may merge snapshots; who did not see what the consumer asked cannot tell replicas."""
+        found.soften("marker-overlap", context.replicas)
+        found.drop("marker-overlap", context.blind)
+
+
+def _anomalies(batch: MessageBatch, found: Anomalies, streams: Streams, snapshots: Snapshots) -> Iterator[Candidates]:
     """``found``: the kernel's anomalies among the messages of this batch; ``streams`` and ``snapshots`` are its tables as they are now."""
     for code in np.unique(found.code).tolist():
         case = _CASES.get(code)
@@ -420,3 +431,6 @@ def _severities(code: int, found: Anomalies, streams: Streams) -> list[Severity 
         return [None] * len(found)
     flags = streams.request.flags[found.stream]
     return ["error" if only else None for only in ((flags & ACTIVE_ONLY) != 0).tolist()]
+
+
+RULE_SET = RuleSet(RULES, watcher=Order)

@@ -13,12 +13,12 @@ from typing import Self
 
 import numpy as np
 
-from dcpinspect.coverage import Coverage
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import TAKEOVER
 from dcpinspect.protocol.message import Severity
@@ -110,7 +110,7 @@ class Asked:
     vbucket: int | None
 
 
-class Pairing:
+class Pairing(Watcher):
     """Follows requests to their answers; memory grows with those that are not answered."""
 
     def __init__(self) -> None:
@@ -123,12 +123,12 @@ class Pairing:
         self.takeovers: list[Asked] = []
         """Messages that set the state of a vbucket, the first ones."""
 
-    def candidates(self, batch: MessageBatch) -> Iterator[Candidates]:
+    def take(self, fed: Fed) -> Iterator[Candidates]:
         """What the batch shows alone; the rest is in ``findings``."""
-        decoded = batch.decoded
+        batch, decoded = fed.batch, fed.batch.decoded
         own = decoded.has_magic & ~decoded.is_server
         answers = own & decoded.is_response
-        self._take(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
+        self._follow(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
         rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
         is_fatal = np.isin(decoded.opcode[rows], _FATAL)
         for mine, severity, effect in ((rows[~is_fatal], None, ""), (rows[is_fatal], _ERROR, ": a server closes the connection at one")):
@@ -136,7 +136,7 @@ class Pairing:
                 words = partial(_unexpected, batch, effect)
                 yield Candidates("unexpected-reply", mine, words, severity)
 
-    def _take(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
+    def _follow(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
         request = batch.request_row
         has_request = np.ones(len(batch), dtype=np.bool_) if request.valid is None else request.valid
         answered = request.values[answers & has_request]
@@ -206,7 +206,7 @@ class Pairing:
     # -- what is known at the end -----------------------------------------------------------------------------
 
     @classmethod
-    def joined(cls, parts: Sequence[Pairing], connections: Sequence[Rows]) -> Self:
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
         whole = cls()
         pairs = list(zip(parts, connections, strict=True))
@@ -224,9 +224,12 @@ class Pairing:
         whole.takeovers = sorted(takeovers, key=lambda asked: asked.place.row)[:MOST]
         return whole
 
-    def findings(self, context: Context, coverage: Coverage) -> Iterator[Occurrence]:
-        """All occurrences."""
-        cut_off = {(one.connection, one.direction) for one in coverage.directions if one.unfinished or one.missing or one.skipped}
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """All occurrences, once all messages were taken."""
+        if not finished.is_whole:
+            return
+        context, directions = finished.context, finished.coverage.directions
+        cut_off = {(one.connection, one.direction) for one in directions if one.unfinished or one.missing or one.skipped}
         yield from self._nobody_asked(context)
         for asked in self._waiting.values():
             waited = self._waited(context, asked, cut_off)
@@ -303,3 +306,6 @@ def _renumbered(asked: Asked, connections: Rows) -> Asked:
 
 def _of(rule: str, asked: Asked, message: str, *places: Place, cause: str | None = None, next_: str | None = None) -> Occurrence:
     return Occurrence(rule, "warning", message, asked.key[0], (asked.place, *places), asked.vbucket, cause=cause, next=next_)
+
+
+RULE_SET = RuleSet(RULES, watcher=Pairing, kept=(Asked,))

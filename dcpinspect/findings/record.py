@@ -23,7 +23,7 @@ FINDINGS = RecordTable(
         _C("severity", "word", "how bad it is", SEVERITIES),
         _C("cause", "text", "which kind of it, where the rule tells kinds apart"),
         _C("message", "text", "what happened, in one sentence"),
-        _C("next", "text", "what to do about it"),
+        _C("next", "text", "what to do about it; null where the cause says it"),
         _C("connection", "number", "the connection; null where there are several"),
         _C("connections", "numbers", "the connections"),
         _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
@@ -35,6 +35,8 @@ FINDINGS = RecordTable(
         _C("first_time", "time", "time of the first message that shows it"),
         _C("last_time", "time", "time of the last one"),
         _C("count", "number", "how often it happened"),
+        _C("id", "text", "what other findings call this one; the same in every reading of the same captures"),
+        _C("effect_of", "text", "id of the finding that is its cause, and that says what to do; null where it stands for itself"),
     ),
 )
 """One table of findings."""
@@ -59,7 +61,7 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         "severity": [one.severity for one in findings],
         "cause": [one.cause for one in findings],
         "message": [one.message for one in findings],
-        "next": [one.next for one in findings],
+        "next": [one.next or None for one in findings],
         "connection": [one.connection for one in findings],
         "connections": [list(one.connections) for one in findings],
         "vbuckets": [list(one.vbuckets) for one in findings],
@@ -72,6 +74,8 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         "first_time": [one.first_time_ns or None for one in findings],
         "last_time": [one.last_time_ns or None for one in findings],
         "count": [one.count for one in findings],
+        "id": [one.id for one in findings],
+        "effect_of": [one.effect_of for one in findings],
     }
     table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
     return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))

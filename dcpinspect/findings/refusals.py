@@ -8,7 +8,7 @@ Any answer to a snapshot marker or a vbucket state is taken for an acknowledgeme
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -16,11 +16,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import duration, place_of, renumbered_place
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.negotiation import ON, V7_STATUSES, Facts
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
@@ -90,7 +92,7 @@ class _Sent:
     seqnos: npt.NDArray[np.uint64]
 
 
-class Refusals:
+class Refusals(Watcher):
     """Follows what consumers answer to messages of streams. Memory grows with the streams of which something is refused."""
 
     def __init__(self) -> None:
@@ -98,9 +100,10 @@ class Refusals:
         self._recent: deque[_Sent] = deque()
         """Messages of streams in the latest rows."""
 
-    def take(self, batch: MessageBatch, facts: Facts, producers: Rows) -> None:
-        """The next messages. ``facts``: what was negotiated, by now; ``producers``: direction of each connection's producer, or -1."""
-        decoded = batch.decoded
+    def take(self, fed: Fed) -> Iterable[Candidates]:
+        """The next messages."""
+        batch, decoded = fed.batch, fed.batch.decoded
+        producers = fed.tracker.state.connections.producer
         of_stream = _REFUSABLE[decoded.opcode] & ~decoded.is_server & decoded.has_magic
         sent = np.flatnonzero(of_stream & ~decoded.is_response)
         is_known = batch.vbucket.valid if batch.vbucket.valid is not None else np.ones(len(batch), dtype=np.bool_)
@@ -112,7 +115,7 @@ class Refusals:
             is_expected |= (status == Status.ENOMEM) & (opcode == Opcode.DCP_CACHE_TRANSFER)
             is_no_key = (status == Status.KEY_ENOENT) & np.isin(opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
             needs_v7 = np.isin(status, _NO_STREAM_BEFORE_V7) & ~is_no_key
-            is_refused = ~is_expected & ((facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
+            is_refused = ~is_expected & ((fed.facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
             before = [*self._recent, _sent(batch, sent)]
             rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
             parts = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
@@ -122,6 +125,7 @@ class Refusals:
             for low, high in pairwise(bounds):
                 self._refuse(batch, rows[order[low:high]], before, needs_v7=bool(needs_v7[order[low]]))
         self._remember(batch, sent)
+        return ()
 
     def _remember(self, batch: MessageBatch, rows: Rows) -> None:
         least = int(batch.row[-1]) - REACH if len(batch) else 0
@@ -162,7 +166,7 @@ class Refusals:
         self._of = found["refused"]
 
     @classmethod
-    def joined(cls, parts: Sequence[Refusals], connections: Sequence[Rows]) -> Self:
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
         """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
@@ -176,15 +180,16 @@ class Refusals:
         whole._of = dict(sorted(whole._of.items(), key=lambda item: item[1].told[0][0])[:MOST])
         return whole
 
-    def findings(self, context: Context, faulty: Collection[int], *, is_whole: bool) -> Iterator[Occurrence]:
-        """All occurrences. ``faulty``: rows of messages in which a fault was found: who refuses one of these is right."""
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """All occurrences. Who refuses a message in which a fault was found is right."""
+        context = finished.context
         for (connection, opcode, _, status), one in self._of.items():
             link = context.by_number.get(connection)
-            if link is None or any(about is not None and about.row in faulty for _, about, _ in one.told):
+            if link is None or any(about is not None and about.row in finished.faulty for _, about, _ in one.told):
                 continue
             if one.needs_v7 and context.known_until_ns(link, 1 - context.producer(connection)) < one.told[0][0].time_ns:
                 continue  # what the consumer has set may lie in what was lost
-            after_ns = _closed_after_ns(context, link, one) if is_whole and opcode not in _ACKNOWLEDGED else None
+            after_ns = _closed_after_ns(context, link, one) if finished.is_whole and opcode not in _ACKNOWLEDGED else None
             what = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
                 what += "; the producer takes any answer to it for an acknowledgement"
@@ -251,3 +256,6 @@ def _closed_after_ns(context: Context, link: Link, one: _Refused) -> int | None:
     patience_ns = max(PATIENCE_NS, 10 * int(context.tracker.state.connections.slowest[link.number]))
     after = [link.closed_ns - place.time_ns for place in (*(answer for answer, _, _ in one.told), one.last) if place is not None]
     return max((ns for ns in after if 0 <= ns <= patience_ns), default=None)
+
+
+RULE_SET = RuleSet(RULES, watcher=Refusals, kept=(_Refused,))

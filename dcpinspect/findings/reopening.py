@@ -10,6 +10,7 @@ from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST
 from dcpinspect.streams import words as w
 from dcpinspect.streams.rows import UNREAD_SEQNO
@@ -54,10 +55,11 @@ RULES = (
 )
 
 
-def findings(context: Context, *, is_whole: bool) -> Iterator[Occurrence]:
-    """All occurrences. ``is_whole``: all messages were taken; else nothing is absent."""
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences."""
+    context = finished.context
     clients = Clients(context)
-    if is_whole:
+    if finished.is_whole:
         for client, turns in clients.turns.items():
             for turn in turns:
                 yield from _not_taken_up(context, clients, client, turn)
@@ -154,3 +156,6 @@ def _received_unseen(context: Context, connection: int, since_ns: int, until_ns:
     producer = context.producer(connection)
     lost = context.tracker.state.connections.losses[producer][connection] or link.lost_at_end[producer] is not None
     return bool((lost or not link.has_handshake) and link.first_ns <= until_ns and link.last_ns >= since_ns)
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -11,6 +11,7 @@ from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context, Table, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
@@ -59,10 +60,11 @@ RULES = (
 )
 
 
-def findings(context: Context, waits: Waits, *, is_whole: bool) -> Iterator[Occurrence]:
-    """All occurrences. ``is_whole``: all messages were taken; else nothing is absent."""
-    if is_whole:
-        yield from _owed(context, waits)
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences."""
+    context = finished.context
+    if finished.is_whole:
+        yield from _owed(context, finished.tables.waits)
     yield from _not_persisted(context)
     yield from _slow(context)
 
@@ -159,3 +161,6 @@ def _before(snapshots: Snapshots) -> Table:
     found = np.full(len(snapshots), -1, dtype=np.int64)
     found[in_order[1:]] = np.where(stream[1:] == stream[:-1], in_order[:-1], -1)
     return found
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -11,6 +11,7 @@ from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.history import loops
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.flags import FROM_LATEST, INCLUDE_XATTRS, TO_AN_END
 from dcpinspect.protocol.message import Severity
@@ -139,8 +140,9 @@ _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
 
-def findings(context: Context) -> Iterator[Occurrence]:
+def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, client by client, in the order of the requests."""
+    context = finished.context
     clients, looping = Clients(context), {number for rounds in loops(context) for number in rounds}
     for numbers in context.of_client.values():
         for place, number in enumerate(numbers):
@@ -371,3 +373,6 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
         next_=_AFTER_END[name] if is_defined else "the server may be newer than this program: its release notes say what the reason means",
         shared=f"ended: {name}",
     )
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

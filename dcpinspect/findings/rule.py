@@ -7,6 +7,9 @@ from typing import Literal
 
 from dcpinspect.protocol.message import Severity
 
+Need = Literal["contents", "flow", "noops", "histories"]
+"""What a tracker only follows for rules that need it, by the name that it has there."""
+
 Family = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "lint"]
 
 FAMILIES: tuple[Family, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "lint")
@@ -35,3 +38,5 @@ class Rule:
     """Public reports of the same trouble."""
     is_told_once: bool = False
     """Two vbuckets that share a cause are one finding already."""
+    needs: tuple[Need, ...] = ()
+    """What the tracker has to follow for it."""

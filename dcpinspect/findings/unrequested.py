@@ -10,6 +10,7 @@ import numpy as np
 from dcpinspect.findings.context import ALL, Context
 from dcpinspect.findings.finding import Occurrence, ranges
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
 
 RULES = (
     Rule(
@@ -28,8 +29,11 @@ SHOWN = 4
 """Nodes that are named."""
 
 
-def findings(context: Context) -> Iterator[Occurrence]:
-    """All occurrences, one a client."""
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences, one a client, once all messages were taken."""
+    if not finished.is_whole:
+        return
+    context = finished.context
     connections: dict[str, list[int]] = defaultdict(list)
     for number, client in context.clients.items():
         connections[client].append(number)
@@ -74,3 +78,6 @@ def _is_known(context: Context, connection: int) -> bool:
     """Whether all that was asked for on a connection was captured."""
     link = context.by_number[connection]
     return link.has_handshake and context.known_until_ns(link, 1 - context.producer(connection)) == ALL
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import RuleSet
 from dcpinspect.findings.values import broken_values
 from dcpinspect.protocol.choose import VALUE_RULES
 from dcpinspect.protocol.columns import Array, Mask, Rows, numbers_at
@@ -170,7 +171,7 @@ RULES = (
     Rule("cas-zero", "wire", "note", "a mutation has no CAS", "", "nothing; such documents cannot be compared by CAS"),
     Rule("seqno-huge", "wire", "warning", "a seqno is above 2^48", "", "the bytes are misread, or a server made it up"),
 )
-"""All of them speak of bytes that the capture holds."""
+"""All of them speak of bytes that the capture holds. Those of lengths are found by ``protocol/choose.py``, with the layout."""
 
 IDS = frozenset(rule.id for rule in RULES)
 
@@ -457,3 +458,6 @@ def _holed(batch: MessageBatch) -> Iterator[Candidates]:
                 found.setdefault(problem.rule, {})[row] = problem.reason
     for rule, rows in found.items():
         yield Candidates(rule, np.array(list(rows), dtype=np.int64), rows.__getitem__)
+
+
+RULE_SET = RuleSet(RULES, look=candidates)

@@ -61,7 +61,7 @@ def explain(text: str) -> list[str] | None:
 
 def suggestions(text: str) -> list[str]:
     """Known names that look like a word nobody knows."""
-    from dcpinspect.findings.checker import RULES  # deferred: NumPy and the decoder
+    from dcpinspect.findings.registry import RULES  # deferred: NumPy and the decoder
 
     names = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
     names += [short_name(name) for name in names] + [status.name.lower() for status in Status]
@@ -210,7 +210,7 @@ def _control_keys(word: str) -> list[list[str]]:
 def _rules(word: str) -> list[list[str]]:
     if "-" not in word and word != "rollback":  # all others; their module takes NumPy and the decoder with it
         return []
-    from dcpinspect.findings.checker import RULES
+    from dcpinspect.findings.registry import RULES
     from dcpinspect.render.rules_page import rule_lines
 
     return [list(rule_lines(RULES[word.lower()]))] if word.lower() in RULES else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from dcpinspect.escape import escape, escape_rest
@@ -15,11 +15,19 @@ _SHOWN = 8
 """Files that a line names."""
 
 
-def report_lines(findings: Sequence[Finding], files: Sequence[str], paint: Callable[[str, str], str]) -> Iterator[str]:
-    """The report: how many there are, then rule by rule each with its evidence. ``findings`` are in order, worst first."""
-    yield counted(Counter(one.severity for one in findings))
+def report_lines(
+    findings: Sequence[Finding], files: Sequence[str], paint: Callable[[str, str], str], *, with_effects: bool = False
+) -> Iterator[str]:
+    """The report: how many there are, then rule by rule each with its evidence. ``findings`` are in order, worst first.
+
+    ``with_effects``: the effects of each cause are told under it; else they are counted there.
+    """
+    causes, effects = with_their_effects(findings)
+    counts = counted(Counter(one.severity for one in causes))
+    several = sum(one.count for mine in effects.values() for one in mine)
+    yield f"{counts}, and {several:,} effect{'' if several == 1 else 's'} of these" if several else counts
     groups: dict[tuple[str, str], list[Finding]] = {}
-    for one in findings:
+    for one in causes:
         groups.setdefault((one.severity, one.rule), []).append(one)
     for (severity, rule), group in groups.items():
         yield ""
@@ -31,11 +39,39 @@ def report_lines(findings: Sequence[Finding], files: Sequence[str], paint: Calla
                 yield f"      {_rows(one)}; Wireshark: {_packets(one, files)}"
             if len(advice) > 1 and one.next:
                 yield f"      next: {escape_rest(one.next)}"
+            mine = effects.get(one.id, ())
+            if mine and not with_effects:
+                yield f"      and {effects_in_words(mine)} (--all shows them)"
+            for effect in mine if with_effects else ():
+                yield f"      effect, {paint(effect.rule, STYLES[effect.severity])}, {sentence(effect)}"
+                if effect.places:
+                    yield f"        {_rows(effect)}; Wireshark: {_packets(effect, files)}"
         if len(advice) == 1 and advice[0]:
             yield f"    next: {escape_rest(advice[0])}"
     if findings:
         yield ""
         yield "'dcpinspect explain RULE' says when a rule speaks and when it keeps silent"
+
+
+def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
+    """Findings that stand for themselves, those whose cause is not among them too; and by the id of a cause its effects."""
+    ids = {one.id for one in findings if one.effect_of is None}
+    causes, effects = [], defaultdict(list)
+    for one in findings:
+        if one.effect_of in ids:
+            effects[one.effect_of].append(one)
+        else:
+            causes.append(one)
+    return causes, effects
+
+
+def effects_in_words(effects: Sequence[Finding]) -> str:
+    """How many there are, and of which rules: 12 effects: 8 rollback, 4 stream-refused."""
+    counts: Counter[str] = Counter()
+    for one in effects:
+        counts[one.rule] += one.count
+    count = counts.total()
+    return f"{count:,} effect{'' if count == 1 else 's'}: {', '.join(f'{number:,} {rule}' for rule, number in counts.most_common())}"
 
 
 def counted(counts: Counter[str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem
-from dcpinspect.findings.checker import RULES
+from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
 from dcpinspect.spark.bundles import Bundled

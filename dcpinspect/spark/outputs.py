@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dcpinspect.escape import escape
-from dcpinspect.findings.checker import ORDINARY, RULES
 from dcpinspect.findings.record import finding_records, with_counts
+from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.parts import Merged, Part
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.spark.message_files import CONNECTION_ID, POINT

@@ -26,7 +26,10 @@ class _Line:
     """A heading, or the number of a finding."""
 
     severity: Severity
+    """Of the heading that it stands under."""
     finding: int | None = None
+    is_effect: bool = False
+    """Of the finding above, or of the same one as that."""
 
 
 _WIDE = 110
@@ -63,6 +66,10 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         """Which of the finding's messages ``]`` and ``[`` came to."""
         self._folded: set[Severity] = set()
         self._hidden: set[str] = set()
+        self._effects: dict[int, list[int]] = {}
+        """Numbers of the effects of each cause."""
+        self._causes: dict[int, int] = {}
+        """By effect, its cause."""
         self._lines: list[_Line] = []
         self._at = 0
 
@@ -71,6 +78,11 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         before = self.finding
         kept = self.findings[before] if before is not None else None
         self.findings, self.is_final = findings, is_final
+        numbers = {one.id: number for number, one in enumerate(findings) if one.effect_of is None}
+        self._causes = {number: numbers[one.effect_of] for number, one in enumerate(findings) if one.effect_of in numbers}
+        self._effects = {}
+        for effect, cause in self._causes.items():
+            self._effects.setdefault(cause, []).append(effect)
         self._arrange()
         if kept is not None:
             key = (kept.rule, kept.cause, kept.connections, kept.vbuckets)
@@ -83,12 +95,19 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         self._lines = []
         for severity in SEVERITIES:
-            own = [number for number, one in enumerate(self.findings) if one.severity == severity and one.rule not in self._hidden]
+            own = [number for number in self._standing(severity) if self.findings[number].rule not in self._hidden]
             if own:
                 self._lines.append(_Line(severity))
-                self._lines += [_Line(severity, number) for number in own if severity not in self._folded]
+            for number in own if severity not in self._folded else ():
+                self._lines.append(_Line(severity, number))
+                mine = [one for one in self._effects.get(number, ()) if self.findings[one].rule not in self._hidden]
+                self._lines += [_Line(severity, one, is_effect=True) for one in mine]
         self.virtual_size = Size(self.size.width, len(self._lines))
         self.refresh()
+
+    def _standing(self, severity: Severity) -> list[int]:
+        """Numbers of the findings under a heading: those that are no effects."""
+        return [number for number, one in enumerate(self.findings) if one.severity == severity and number not in self._causes]
 
     @property
     def finding(self) -> int | None:
@@ -102,8 +121,9 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def select(self, finding: int) -> None:
         """The cursor goes to a finding."""
-        self._folded.discard(self.findings[finding].severity)
-        self._hidden.discard(self.findings[finding].rule)
+        cause = self._causes.get(finding, finding)
+        self._folded.discard(self.findings[cause].severity)
+        self._hidden -= {self.findings[finding].rule, self.findings[cause].rule}
         self._arrange()
         self._move(next(place for place, line in enumerate(self._lines) if line.finding == finding))
 
@@ -176,7 +196,8 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def bad(self, *, back: bool = False) -> bool:
         """To the next error or warning; whether there is one."""
-        places = [place for place, line in enumerate(self._lines) if line.finding is not None and line.severity != "note"]
+        bad = [line.finding is not None and not line.is_effect and line.severity != "note" for line in self._lines]
+        places = [place for place, is_bad in enumerate(bad) if is_bad]
         others = [place for place in places if (place < self._at if back else place > self._at)]
         if others:
             self._move(others[-1] if back else others[0])
@@ -210,22 +231,27 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
             return Strip.blank(self.size.width, base)
         line = self._lines[place]
         style = base + self.get_component_rich_style("found--cursor", partial=True) if place == self._at else base
-        colour = style + Style(color=self.get_component_rich_style(f"found--{line.severity}", partial=True).color, bold=True)
         cursor = self._glyphs.cursor if place == self._at else " "
-        sign = self._glyphs.of(line.severity)
+        severity = line.severity if line.finding is None else self.findings[line.finding].severity
+        sign = self._glyphs.of(severity)
+        colour = style + Style(color=self.get_component_rich_style(f"found--{severity}", partial=True).color, bold=True)
         if line.finding is None:
-            count = sum(one.severity == line.severity for one in self.findings)
+            count = len(self._standing(line.severity))
             fold = self._glyphs.folded if line.severity in self._folded else self._glyphs.open
             words = f"{line.severity}{'' if count == 1 else 's'}"
             return strip(
                 [(cursor, style), (f"{fold} {sign} ", colour), (f"{count:,} {words}", style + Style(bold=True))], self.size.width, style
             )
-        one = self.findings[line.finding]
+        one, indent = self.findings[line.finding], "  " if line.is_effect else ""
         if self.size.width >= _WIDE:
             text = f"{clip(one.rule, 28):<28} {clip(one.where, 24):<24} {one.count:>6,}  {escape(one.message)}"
         else:
             text = f"{clip(one.rule, 22):<22} {_short(one)} {escape(one.message)}"
-        return strip([(cursor, style), (f"  {sign} ", colour), (clip(text, max(0, self.size.width - 5)), style)], self.size.width, style)
+        return strip(
+            [(cursor, style), (f"  {indent}{sign} ", colour), (clip(text, max(0, self.size.width - 5 - len(indent))), style)],
+            self.size.width,
+            style,
+        )
 
     def notify_style_update(self) -> None:
         """Another theme."""

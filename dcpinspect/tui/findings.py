@@ -13,10 +13,10 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from dcpinspect.escape import escape
-from dcpinspect.findings.checker import RULES
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import finding_records
-from dcpinspect.render.findings import report_lines
+from dcpinspect.findings.registry import RULES
+from dcpinspect.render.findings import effects_in_words, report_lines
 from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Results
@@ -58,7 +58,7 @@ class FindingsView(View):
         self._about.update(self._text())
 
     def _text(self) -> Text:
-        return about(self.list.shown, self._glyphs, self.list.evidence)
+        return about(self.list.shown, self._glyphs, self.list.evidence, self.list.findings)
 
     def spot(self) -> Spot:
         """Which finding, and which evidence."""
@@ -112,7 +112,7 @@ class FindingsView(View):
         offered = []
         if found:
             records = finding_records(found, RULES, inspection.files)
-            lines = partial(report_lines, found, inspection.files, lambda text, _: text)
+            lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
             offered.append(table(f"the {len(found):,} findings", "findings", records, lines))
         if one is not None and one.places:
             rows = np.array(sorted({place.row for place in one.places}), np.int64)
@@ -141,8 +141,8 @@ class FindingsView(View):
         self.host.copy(self._text().plain)
 
 
-def about(one: Finding | None, glyphs: Glyphs, evidence: int) -> Text:
-    """What there is to say of a finding."""
+def about(one: Finding | None, glyphs: Glyphs, evidence: int, others: Sequence[Finding] = ()) -> Text:
+    """What there is to say of a finding; ``others``: all findings, of which it may be the cause, or an effect."""
     out = Text()
     if one is None:
         return out
@@ -159,6 +159,11 @@ def about(one: Finding | None, glyphs: Glyphs, evidence: int) -> Text:
     if one.next:
         out.append("\nNext: ", "bold")
         out.append(f"{escape(one.next)}\n")
+    effects, cause = [other for other in others if other.effect_of == one.id], [other for other in others if other.id == one.effect_of]
+    if effects:
+        out.append(f"\nExplains {effects_in_words(effects)}.\n")
+    for other in cause[:1]:
+        out.append(f"\nEffect of {other.rule}, {other.where}, which says what to do.\n")
     if one.places:
         out.append("\nEvidence\n", "dim")
     for number, place in enumerate(one.places):

@@ -36,7 +36,7 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Text:
     for number, name in enumerate(VIEWS, 1):
         left.append(f"{number} {names[name]}", "bold reverse" if name == view else "")
         left.append("  " if width >= WIDE else " ")
-    counts = Counter(one.severity for one in inspection.results.findings)
+    counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
     files = inspection.files
     name = escape(Path(files[0]).name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
     parts = [name, f"{inspection.store.rows:,} messages" if width >= WIDE else "", state(inspection)]

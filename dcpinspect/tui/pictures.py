@@ -64,7 +64,8 @@ TOUR = (
     Scene(
         "findings",
         "4 Findings",
-        "What is wrong, worst first, with the evidence, when it is no error, and what to do. `Enter` goes to the message and the very field"
+        "What is wrong, worst first, its effects under it, with the evidence, when it is no error, and what to do. "
+        "`Enter` goes to the message and the very field"
         " that shows it, `Backspace` comes back; `]` chooses the next evidence.",
         ("colon", *"rollback", "enter"),
     ),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
-from dcpinspect.findings.checker import RULES
+from dcpinspect.findings.registry import RULES
 from dcpinspect.suggest import did_you_mean
 
 FORMS = "a row 1047, frame f988, vb417, vb417@842, time 12.5s or 14:03:22, mark m2, or a rule"

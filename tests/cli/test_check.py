@@ -49,6 +49,41 @@ def test_json_is_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) == found
 
 
+def test_effects_are_under_the_id_of_their_cause_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", LOOP, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    by_id = {one["id"]: one for one in found}
+    assert len(by_id) == len(found)
+    effects = [one for one in found if one["effect_of"] is not None]
+    assert {(by_id[one["effect_of"]]["rule"], one["rule"]) for one in effects} == {
+        ("rollback-loop", "rollback"),
+        ("rollback-loop", "unknown-vbucket-uuid"),
+    }
+    assert {one["next"] for one in effects} == {None}
+    assert all(one["next"] for one in found if one["effect_of"] is None)
+
+
+def test_effects_are_shown_with_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", LOOP]) == 0
+    without = capsys.readouterr().out
+    assert "and 5 effects: 4 rollback, 1 unknown-vbucket-uuid (--all shows them)" in without
+    assert "asked 60, told 0" not in without
+    assert without.count("next: ") == len({"rollback-loop", "credentials-in-clear", "connection-closed"})
+    assert main(["check", LOOP, "--all"]) == 0
+    shown = capsys.readouterr().out
+    assert "(--all shows them)" not in shown
+    assert shown.count("asked 60, told 0") == 2
+    assert shown.count("next: ") == without.count("next: ")
+
+
+def test_ids_do_not_depend_on_what_else_is_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", TOUR, "-f", "ndjson", "--fail-on", "never"]) == 0
+    every = {json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()}
+    assert main(["check", TOUR, "-f", "ndjson", "--fail-on", "never", "--family", "capture", "--rule", "stream-refused"]) == 0
+    few = {json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()}
+    assert few < every
+
+
 def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", TOUR, "--rule", "rollback", "--family", "capture", "-f", "ndjson"]) == 0
     assert {json.loads(line)["rule"] for line in capsys.readouterr().out.splitlines()} == {"rollback"}

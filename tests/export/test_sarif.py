@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from dcpinspect.export.sarif import FINGERPRINT, PAGE, sarif_log
-from dcpinspect.findings.checker import ORDINARY, RULES
+from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.reading import Reading
 from tests.peers.truth import SAMPLES
 from tests.streams.told import capture, opened
@@ -55,6 +55,16 @@ def test_the_schema_refuses_what_is_none() -> None:
     broken["runs"][0]["results"][0]["level"] = "fatal"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft4Validator(SCHEMA).validate(broken)
+
+
+def test_an_effect_names_the_result_that_is_its_cause() -> None:
+    found = results([str(SAMPLES / "loop.pcap")])
+    by_id = {one["properties"]["id"]: one for one in found}
+    assert len(by_id) == len(found)
+    effects = [one for one in found if "effectOf" in one["properties"]]
+    assert len(effects) == 9
+    assert {by_id[one["properties"]["effectOf"]]["ruleId"] for one in effects} == {"rollback-loop"}
+    assert [one["message"]["text"] for one in effects if "Next:" in one["message"]["text"]] == []
 
 
 def test_a_result_names_capture_message_and_what_to_do() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dcpinspect.engine import Engine
-from dcpinspect.findings.checker import ORDINARY, RULES, Checker
+from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.lint import Verdict
+from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, Packet, batches
 from tests.streams.told import Told, packets

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.findings.checker import ORDINARY, RULES
-from dcpinspect.findings.closing import CLOSES
+from dcpinspect.findings.explains import CLOSES
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings
 from tests.peers.script import Side
@@ -85,7 +85,8 @@ def test_a_close_by_the_server_points_at_the_fault_that_it_closes_for(rule: str,
     assert one.message == f"{way} by the server with 1 stream open, after {rule}{row}"
     assert (one.severity, one.cause) == ("note", cause)
     assert set(fault.places[:1]) < set(one.places)
-    assert one.next == f"servers close for {rule}: {RULES[rule].next}"
+    assert (one.effect_of, one.next) == (fault.id, "")
+    assert fault.next == RULES[rule].next
 
 
 def test_every_fault_of_the_table_is_tried() -> None:

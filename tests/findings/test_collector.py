@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -164,3 +166,52 @@ def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
     collector.add_batch(batch, found)
     (one,) = collector.findings({})
     assert (one.message, one.count, [place.row for place in one.places]) == ("early 0", 4, [1, 2, 3, 4])
+
+
+OWNS = {"broad": ("narrow",)}
+
+
+def owned(*occurrences: Occurrence, apart: bool = False) -> list[tuple[str, int, bool]]:
+    """Rule, count, and whether it is an effect."""
+    collector = Collector(RULES, OWNS)
+    for one in occurrences:
+        collector.add(one)
+    return [(one.rule, one.count, one.effect_of is not None) for one in collector.findings({}, apart=apart)]
+
+
+def of_stream(rule: str, row: int, vbucket: int = 7, severity: Severity = "warning", **more: Any) -> Occurrence:
+    return Occurrence(rule, severity, "x", 1, (Place(row, 1, "c2s", row, 0, row, row),), vbucket, **more)
+
+
+def test_what_a_cause_explains_is_its_effect_and_no_more_than_that() -> None:
+    cause = of_stream("broad", 1, explains=(3, 4))
+    effects = [of_stream("narrow", row, stream=stream) for row, stream in ((2, 3), (3, 4), (4, 5))]
+    assert owned(cause, *effects) == [("broad", 1, False), ("narrow", 2, True), ("narrow", 1, False)]
+
+
+def test_what_is_not_in_the_table_is_no_effect() -> None:
+    assert owned(of_stream("narrow", 1, explains=(3,)), of_stream("broad", 2, stream=3)) == [("narrow", 1, False), ("broad", 1, False)]
+    cause = of_stream("narrow", 1)
+    assert owned(cause, of_stream("broad", 2, effect_of=cause.key)) == [("narrow", 1, False), ("broad", 1, False)]
+
+
+def test_what_is_worse_is_no_effect() -> None:
+    cause = of_stream("broad", 1, explains=(3,))
+    assert owned(cause, of_stream("narrow", 2, stream=3, severity="error")) == [("narrow", 1, False), ("broad", 1, False)]
+    assert owned(cause, of_stream("narrow", 2, stream=3, severity="note")) == [("broad", 1, False), ("narrow", 1, True)]
+
+
+def test_effects_of_one_finding_are_one_finding_and_those_of_two_are_two() -> None:
+    causes = [of_stream("broad", 1 + vbucket, vbucket, explains=(vbucket,)) for vbucket in range(5)]
+    effects = [of_stream("narrow", 10 + vbucket, vbucket, stream=vbucket) for vbucket in range(5)]
+    assert owned(*causes, *effects) == [("broad", 5, False), ("narrow", 5, True)]
+    assert owned(*causes[:3], *effects[:3]) == [*[("broad", 1, False)] * 3, *[("narrow", 1, True)] * 3]
+    assert len(owned(*causes, *effects, apart=True)) == 10
+
+
+def test_an_effect_of_what_was_silenced_stands_for_itself() -> None:
+    cause = of_stream("broad", 1)
+    collector = Collector(RULES, OWNS)
+    for one in (cause, of_stream("narrow", 1), of_stream("narrow", 2, effect_of=cause.key)):
+        collector.add(one)
+    assert [(one.rule, one.effect_of) for one in collector.findings({"narrow": ("broad",)})] == [("narrow", None), ("narrow", None)]

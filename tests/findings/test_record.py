@@ -8,8 +8,8 @@ import jsonschema
 import pytest
 
 from dcpinspect.export.table_schema import table_schema
-from dcpinspect.findings.checker import RULES
 from dcpinspect.findings.record import FINDINGS, finding_records, with_counts
+from dcpinspect.findings.registry import RULES
 from dcpinspect.streams.contracts import VBUCKETS
 from dcpinspect.tables.records import Records
 from tests.findings.checked import findings

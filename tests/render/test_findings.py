@@ -98,3 +98,43 @@ def test_packets_of_several_files_are_told_apart() -> None:
 
 def test_nothing_of_the_wire_steers_the_terminal() -> None:
     assert not any("\x1b" in line for line in lines(finding(message="a\x1b[31m", next="b\x1b]0;x\x07"), files=("\x1b.pcap",)))
+
+
+def with_effects(count: int = 3) -> list[Finding]:
+    cause = finding(rule="rollback-loop", severity="warning", message="rolled back 3 times", next="stop")
+    effect = finding(rule="rollback", severity="warning", message="asked 9", next="", count=count, effect_of=cause.id)
+    return [cause, effect, finding(rule="stream-refused", severity="note", message="refused", next="", places=(), effect_of=cause.id)]
+
+
+def test_effects_are_counted_under_their_cause() -> None:
+    assert lines(*with_effects())[:7] == [
+        "0 errors, 1 warning, 0 notes, and 4 effects of these",
+        "",
+        "! rollback-loop",
+        "    vb 417, connection 1: rolled back 3 times",
+        "      rows 1047, 1046; Wireshark: frame.number in {990, 991}",
+        "      and 4 effects: 3 rollback, 1 stream-refused (--all shows them)",
+        "    next: stop",
+    ]
+
+
+def test_effects_are_told_under_their_cause_where_that_is_asked_for() -> None:
+    shown = list(report_lines(with_effects(), ["a.pcap"], lambda text, _: text, with_effects=True))
+    assert shown[5:9] == [
+        "      effect, rollback, vb 417, connection 1: asked 9 (3 times)",
+        "        rows 1047, 1046; Wireshark: frame.number in {990, 991}",
+        "      effect, stream-refused, vb 417, connection 1: refused",
+        "    next: stop",
+    ]
+
+
+def test_effects_whose_cause_is_not_among_the_findings_stand_for_themselves() -> None:
+    shown = lines(*with_effects()[1:2])
+    assert shown[0] == "0 errors, 1 warning, 0 notes"
+    assert "! rollback" in shown
+
+
+def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:
+    cause, effect, _ = with_effects()
+    effect.message = "a\x1b[31m"
+    assert not any("\x1b" in line for line in report_lines([cause, effect], ["a"], lambda text, _: text, with_effects=True))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dcpinspect.findings.checker import RULES
+from dcpinspect.findings.registry import RULES
 from dcpinspect.render.rules_page import rule_lines, rules_page
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "rules.md"

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from dcpinspect.findings.checker import ORDINARY, RULES
+from dcpinspect.findings.registry import ORDINARY, RULES
 from tests.model import planted_connections, planted_events, planted_requests
 from tests.model.blame import unfounded
 from tests.model.dice import Dice
@@ -24,9 +24,9 @@ SEEDS = range(400)
 NOT_PLANTED = {
     *("oversized-body", "cache-transfer-record", "refused-payload", "value-length", "undeclared-stream-id", "legacy-layout"),
     *("rollback-layout", "ack-early", "gap-unexplained", "capture-hole", "capture-cut", "mid-stream-start", "undecoded-bytes"),
-    *("connection-reuse-inferred", "tls-without-key"),
+    *("connection-reuse-inferred", "tls-without-key", "failover"),
 }
-"""What captures lack, what older generations do, and what only the tests of the rules themselves show."""
+"""What captures lack, what older generations do, what is no fault, and what only the tests of the rules themselves show."""
 
 
 BESIDE = {"json-bit-not-json": "diverging-history"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dcpinspect.findings.checker import RULES
+from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.findings import FIELDS, about
@@ -33,13 +33,47 @@ def test_all_there_is_to_say_is_said() -> None:
     play("rollback.pcap", scene)
 
 
+def test_effects_stand_under_their_cause() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "down")
+        found = app.finding_list
+        cause = found.shown
+        assert cause is not None
+        assert cause.rule == "rollback-loop"
+        assert "! 2 warnings" in screen(app)
+        assert "Explains 4 effects: 4 rollback." in about(cause, UNICODE, 0, found.findings).plain
+        await press(app, pilot, "down")
+        effect = found.shown
+        assert effect is not None
+        assert effect.effect_of == cause.id
+        text = about(effect, UNICODE, 0, found.findings).plain
+        assert "Effect of rollback-loop, vb 30, connection 5, which says what to do." in text
+        assert "Next:" not in text
+        await press(app, pilot, "n")
+        assert found.shown is not None
+        assert (found.shown.rule, found.shown.vbuckets) == ("rollback-loop", (31,))
+
+    play("loop.pcap", scene)
+
+
+def test_an_effect_is_reached_although_the_heading_of_its_cause_is_folded() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "home", "down", "left")
+        found = app.finding_list
+        number = next(number for number, one in enumerate(found.findings) if one.rule == "rollback")
+        found.select(number)
+        assert found.finding == number
+
+    play("loop.pcap", scene)
+
+
 def test_a_rule_is_hidden_and_shown_again() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "4", "home", "down", "exclamation_mark")
-        assert "5 findings of rollback are hidden (Esc shows them)" in screen(app)
-        assert "rolled back: tomb" not in screen(app)
+        await press(app, pilot, "4", "home", "down", "down", "exclamation_mark")
+        assert "8 findings of rollback are hidden (Esc shows them)" in screen(app)
+        assert "told 0: tomb" not in screen(app)
         await press(app, pilot, "escape")
-        assert "rolled back: tomb" in screen(app)
+        assert "told 0: tomb" in screen(app)
         assert "are hidden" not in screen(app)
 
     play("loop.pcap", scene)

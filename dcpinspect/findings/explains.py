@@ -1,0 +1,69 @@
+"""Which rule may explain, or silence, which.
+
+The tables differ in what they look at, and in what they do:
+
+- ``SILENCES``: of one message. Where a rule speaks of it, the rules beside it have nothing to add: their cases there are dropped.
+- ``SILENCES_OF_CONNECTION``: of a connection, in the time that a rule speaks of. Findings that fall into it are dropped.
+- ``CLOSES``: of the close of a connection. ``connection-closed`` names the fault for which the server closed it.
+- ``OWNS``: of cause and effect. What a rule finds stays a finding, and becomes an effect of the one that explains it: it is told under
+  that, and the advice is given there. Who finds the cause says which streams it explains; nothing is an effect of what is milder, so that
+  the worst of what is told stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dcpinspect.findings import wire
+
+SILENCES: Mapping[str, Collection[str]] = {
+    **{rule.id: ("stream-refused",) for rule in wire.RULES if rule.severity != "note"},
+    "bad-stream-range": ("stream-refused",),
+    "duplicate-stream-request": ("stream-refused",),
+    "manifest-ahead": ("stream-refused",),
+    "noop-required": ("stream-refused",),
+    "marker-behind": ("marker-overlap", "snapshot-incomplete"),
+    "seqno-not-increasing": ("seqno-outside-snapshot",),
+    "seqno-outside-snapshot": ("duplicate-key-in-snapshot", "gap-unexplained"),
+    "event-before-marker": ("seqno-below-request-start", "seqno-not-increasing", "seqno-outside-snapshot", "gap-unexplained"),
+    "sid-missing": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
+    "sid-unexpected": ("message-without-stream", "message-after-stream-end", "opaque-mismatch"),
+    "message-after-stream-end": ("message-without-stream", "opaque-mismatch"),
+    "message-without-stream": ("opaque-mismatch",),
+    "role-violation": ("missing-response", "bad-stream-range"),
+    "consumer-refused": ("ack-early",),
+    "wrong-failover-entry": ("unknown-vbucket-uuid",),
+    "no-common-history": ("unknown-vbucket-uuid",),
+}
+"""Rules that have nothing to add about a message that a more specific rule speaks of."""
+
+SILENCES_OF_CONNECTION: Mapping[str, Collection[str]] = {
+    "flow-control-stall": ("stream-end-missing", "server-owes-seqno", "silent-connection"),
+}
+"""Rules that have nothing to add about a connection, in the time that a more specific rule speaks of."""
+
+AT_ONCE, UNANSWERED, SILENT = range(3)
+CLOSES: Mapping[str, int] = {
+    "bad-magic": AT_ONCE,
+    "oversized-body": AT_ONCE,
+    "length-mismatch": AT_ONCE,
+    "role-violation": AT_ONCE,
+    "noop-opaque": UNANSWERED,
+    "noop-unanswered": SILENT,
+}
+"""Rules whose faults make a server close the connection: at once; or while it still waits for the right answer to a noop; or once it has
+waited for an answer, and the client said nothing else, for as long as noops are apart."""
+
+OWNS: Mapping[str, Collection[str]] = {
+    "rollback-loop": (
+        *("rollback", "rollback-not-honoured", "stream-refused", "stream-end-reason"),
+        *("wrong-failover-entry", "unknown-vbucket-uuid"),
+    ),
+    "failover": ("rollback", "stream-refused"),
+    **dict.fromkeys(CLOSES, ("connection-closed",)),
+    "bad-magic": ("connection-closed", "undecoded-bytes"),
+    "oversized-body": ("connection-closed", "undecoded-bytes"),
+    "capture-hole": ("undecoded-bytes",),
+    "connection-reuse-inferred": ("mid-stream-start",),
+}
+"""By rule, those whose findings may be its effects. No effect has effects of its own."""

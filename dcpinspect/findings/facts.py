@@ -1,0 +1,154 @@
+"""What rules of several sets go by while messages come: what each connection has negotiated, and where its session was told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.findings.collector import place_of, renumbered_place
+from dcpinspect.findings.finding import Place
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.flags import OPEN_FLAGS
+from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.protocol.statuses import Status
+from dcpinspect.streams.session import News
+from dcpinspect.tables.messages import MessageBatch
+
+EXPIRIES, STREAM_IDS, SYNC_WRITES, OUT_OF_ORDER, MARKER_2_2, V7_STATUSES, DELETE_TIMES, UNORDERED, FACTS = range(9)
+_SETTINGS: Mapping[str, tuple[int, str]] = {
+    "enable_expiry_opcode": (EXPIRIES, "true"),
+    "enable_stream_id": (STREAM_IDS, "true"),
+    "enable_sync_writes": (SYNC_WRITES, "true"),
+    "enable_out_of_order_snapshots": (OUT_OF_ORDER, "true"),
+    "max_marker_version": (MARKER_2_2, "2.2"),
+    "v7_dcp_status_codes": (V7_STATUSES, "true"),
+}
+"""Facts that controls change, and how the value begins that means on."""
+_OFF = ("false", "1.0")
+
+UNKNOWN, OFF, ON = -1, 0, 1
+
+_DELETE_TIMES = next(bit.mask for bit in OPEN_FLAGS if bit.name == "include-delete-times")
+_UNORDERED = "UnorderedExecution"
+
+MOST_PLACES = 1 << 16
+"""Messages of sessions whose places are kept."""
+_SESSION = np.zeros(256, dtype=np.bool_)
+_SESSION[[Opcode.HELLO, Opcode.DCP_OPEN, Opcode.DCP_CONTROL, Opcode.SELECT_BUCKET, Opcode.SASL_AUTH]] = True
+
+Values = npt.NDArray[np.int8]
+
+
+class Facts:
+    """What holds on every connection, carried from batch to batch."""
+
+    def __init__(self) -> None:
+        self._state: Values = np.full((16, FACTS), UNKNOWN, dtype=np.int8)
+        self._is_met = np.zeros(16, dtype=np.bool_)
+        self._asked: dict[tuple[int, int], int] = {}
+        """By connection and fact: what held before a setting that has not been answered yet; meanwhile it is unknown."""
+        self._changes: list[tuple[int, int, int, int]] = []
+        """(row, connection, fact, value) of the batch at hand."""
+        self._before = self._state
+
+    def take(self, batch: MessageBatch, news: list[News], producers: Rows) -> None:
+        """``news``: what the batch says of its connections; ``producers``: the direction of each connection's producer, or -1."""
+        self._meet(batch)
+        self._before, self._changes = self._state.copy(), []
+        losses = batch.losses
+        holes = zip(losses.before.tolist(), losses.connection.tolist(), losses.direction.tolist(), strict=True)
+        events: list[tuple[int, int, News | tuple[int, int]]] = [(row, 0, (connection, way)) for row, connection, way in holes]
+        events += [(one.index, 1, one) for one in news]
+        for row, _, event in sorted(events, key=lambda one: one[:2]):
+            if isinstance(event, News):
+                self._hear(row, event)
+            else:
+                connection, direction = event
+                if direction != producers[connection]:
+                    self._forget(row, connection)
+
+    def at(self, fact: int, batch: MessageBatch, rows: Rows) -> Values:
+        """What holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
+        connection = batch.connection[rows]
+        found: Values = self._before[connection, fact]
+        changes = [(number * len(batch) + row, value) for row, number, of, value in self._changes if of == fact]
+        if not changes:
+            return found
+        changes.sort(key=lambda one: one[0])
+        keys = np.array([key for key, _ in changes], dtype=np.int64)
+        last = np.searchsorted(keys, connection * len(batch) + rows, side="right") - 1
+        is_changed = (last >= 0) & (keys[np.maximum(last, 0)] // len(batch) == connection)
+        found[is_changed] = np.array([value for _, value in changes], dtype=np.int8)[last[is_changed]]
+        return found
+
+    # -- one event -----------------------------------------------------------------------------------------
+
+    def _meet(self, batch: MessageBatch) -> None:
+        highest = int(batch.connection.max(initial=0))
+        if highest >= len(self._state):
+            more = max(highest + 1, 2 * len(self._state)) - len(self._state)
+            self._state = np.concatenate((self._state, np.full((more, FACTS), UNKNOWN, dtype=np.int8)))
+            self._is_met = np.concatenate((self._is_met, np.zeros(more, dtype=np.bool_)))
+        is_new = ~self._is_met[batch.connection]
+        for number in np.unique(batch.connection[is_new]).tolist() if is_new.any() else ():
+            self._is_met[number] = True
+            if batch.endpoints.has_handshake[number - 1]:
+                self._state[number, [fact for fact, _ in _SETTINGS.values()]] = OFF
+
+    def _set(self, row: int, connection: int, fact: int, value: int) -> None:
+        if self._state[connection, fact] != value:
+            self._state[connection, fact] = value
+            self._changes.append((row, connection, fact, value))
+
+    def _forget(self, row: int, connection: int) -> None:
+        """Nobody knows which settings hold."""
+        for fact, _ in _SETTINGS.values():
+            self._asked.pop((connection, fact), None)
+            self._set(row, connection, fact, UNKNOWN)
+
+    def _hear(self, row: int, news: News) -> None:
+        connection = news.connection
+        if news.opcode == Opcode.HELLO:
+            if news.status == Status.SUCCESS and news.asked is not None:
+                self._set(row, connection, UNORDERED, ON if _UNORDERED in news.asked else OFF)
+        elif news.opcode == Opcode.DCP_OPEN:
+            if news.status == Status.SUCCESS and news.asked is not None:
+                self._set(row, connection, DELETE_TIMES, ON if news.asked & _DELETE_TIMES else OFF)
+        elif news.asked is None:
+            if news.status is not None:
+                self._forget(row, connection)
+        elif news.asked[0] in _SETTINGS:
+            fact, on = _SETTINGS[news.asked[0]]
+            value = news.asked[1]
+            if news.status is None:
+                self._asked.setdefault((connection, fact), int(self._state[connection, fact]))
+                self._set(row, connection, fact, UNKNOWN)
+                return
+            before = self._asked.pop((connection, fact), UNKNOWN)
+            if news.status == Status.SUCCESS:
+                before = ON if value.startswith(on) else OFF if value in _OFF else UNKNOWN
+            self._set(row, connection, fact, before)
+
+
+class SessionPlaces:
+    """Where the first messages were in which clients ask for something that holds for the whole connection."""
+
+    def __init__(self, by_row: Mapping[int, Place] | None = None) -> None:
+        self.by_row: dict[int, Place] = dict(by_row or {})
+
+    def take(self, batch: MessageBatch) -> None:
+        """The next messages."""
+        asks = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
+        for index in asks[: max(0, MOST_PLACES - len(self.by_row))].tolist():
+            self.by_row[int(batch.row[index])] = place_of(batch, index)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+        """Those of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        places = [
+            (row, renumbered_place(place, of)) for part, of in zip(parts, connections, strict=True) for row, place in part.by_row.items()
+        ]
+        return cls(dict(sorted(places, key=lambda item: item[0])[:MOST_PLACES]))

@@ -1,0 +1,142 @@
+"""The rule about failovers: a node has a new branch of many vbuckets at once, and the client went on with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dcpinspect.findings.clients import PATIENCE_NS
+from dcpinspect.findings.collector import MANY_VBUCKETS
+from dcpinspect.findings.context import Context, occurrence
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.streams import words as w
+from dcpinspect.streams.logs import KnownLog, told_at
+
+RULES = (
+    Rule(
+        "failover",
+        "stream",
+        "note",
+        f"a client is told by one node, within {PATIENCE_NS // 10**9} s, of a new newest branch of {MANY_VBUCKETS} vbuckets or more, whose"
+        " newest branch it had been told before, and then has a stream on each new branch",
+        "one of these vbuckets is not streamed on the new branch; logs without the old branch: that is another history",
+        "nothing is left to do: the client went on; the cluster's log says whether a node failed over, or came back from a crash",
+        is_told_once=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A client was told that the newest branch of a vbucket is another one."""
+
+    vbucket: int
+    before: KnownLog
+    """The last log with the old one at its head."""
+    log: KnownLog
+    """The first with the new one."""
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences, client by client."""
+    context = finished.context
+    changes: dict[tuple[str, object], list[_Change]] = defaultdict(list)
+    for client, vbucket, logs in _of_clients(context):
+        for change in _changes(vbucket, logs):
+            changes[client, context.logs.origins[change.log.connection]].append(change)
+    streams = _streams(context) if changes else {}
+    for (client, _), mine in changes.items():
+        for several in _at_once(mine):
+            followed = [_followed(context, change, streams.get((client, change.vbucket), ())) for change in several]
+            if len(several) >= MANY_VBUCKETS and None not in followed:
+                for change, number in zip(several, followed, strict=True):
+                    assert number is not None
+                    yield _occurrence(context, change, number, streams[client, change.vbucket])
+
+
+def _of_clients(context: Context) -> Iterator[tuple[str, int, Sequence[KnownLog]]]:
+    """The logs of each vbucket that each client was sent, by bucket, in the order in which they were told."""
+    found: dict[tuple[str, str, int], list[KnownLog]] = defaultdict(list)
+    for vbucket, log in context.logs.everything():
+        if log.connection in context.clients:
+            found[context.clients[log.connection], context.logs.origins[log.connection][1], vbucket].append(log)
+    for (client, _, vbucket), logs in found.items():
+        yield client, vbucket, sorted(logs, key=told_at)
+
+
+def _changes(vbucket: int, logs: Sequence[KnownLog]) -> Iterator[_Change]:
+    before: KnownLog | None = None
+    for log in logs:
+        if not log.entries:
+            before = None  # it may have been the change
+            continue
+        if before is not None and log.entries[0][0] != before.entries[0][0]:
+            if not log.has(before.entries[0][0]):
+                continue  # another history, or a node that has not heard of the new branch
+            yield _Change(vbucket, before, log)
+        before = log
+
+
+def _at_once(changes: Sequence[_Change]) -> Iterator[Sequence[_Change]]:
+    """Changes that were told one soon after the other; each vbucket once."""
+    several: dict[int, _Change] = {}
+    latest = 0
+    for change in sorted(changes, key=lambda one: told_at(one.log)):
+        if several and (change.log.at.time_ns - latest > PATIENCE_NS or change.vbucket in several):
+            yield list(several.values())
+            several = {}
+        several[change.vbucket] = change
+        latest = change.log.at.time_ns
+    if several:
+        yield list(several.values())
+
+
+def _streams(context: Context) -> Mapping[tuple[str, int], Sequence[int]]:
+    """Streams by client and vbucket, in the order of their opening."""
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for (client, vbucket, _), numbers in context.of_client.items():
+        found[client, vbucket] += numbers
+    return {key: sorted(numbers, key=lambda one: int(context.streams.opened.time[one])) for key, numbers in found.items()}
+
+
+def _followed(context: Context, change: _Change, numbers: Sequence[int]) -> int | None:
+    """The first stream on the new branch."""
+    uuid, told = change.log.entries[0][0], told_at(change.log)
+    for number in numbers:
+        row = context.streams[number]
+        is_later = (int(row.answered.time), int(row.answered.row)) >= told
+        if row.request.form and row.answer == w.A_ACCEPTED and is_later and context.logs.newest(number) == uuid:
+            return number
+    return None
+
+
+def _occurrence(context: Context, change: _Change, number: int, numbers: Sequence[int]) -> Occurrence:
+    """``number``: the stream that followed."""
+    uuid, seqno = change.log.entries[0]
+    opened_ns = int(context.streams.opened.time[number])
+    origins, told_ns = context.logs.origins, change.before.at.time_ns
+    between = [
+        one
+        for one in numbers
+        if told_ns < context.streams.opened.time[one] < opened_ns
+        and origins[int(context.streams.connection[one])][1] == origins[change.log.connection][1]
+    ]
+    answer = context.answer(number)
+    message = f"a new branch 0x{uuid:016x} from {seqno}, followed" + (f" in row {answer.row}" if answer is not None else "")
+    return occurrence(
+        context,
+        number,
+        "failover",
+        "note",
+        message,
+        (context.log_place(change.log), context.log_place(change.before), answer),
+        seqnos=(seqno,),
+        shared="new branches, all followed",
+        explains=between,
+    )
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -1,0 +1,77 @@
+"""All rules: the one list that a module of rules is plugged in by."""
+
+from __future__ import annotations
+
+from dcpinspect.findings import (
+    acknowledged,
+    closing,
+    connections,
+    diverging,
+    ends,
+    failovers,
+    flow,
+    gaps,
+    history,
+    lint,
+    markers,
+    negotiation,
+    noops,
+    opens,
+    order,
+    pairing,
+    refusals,
+    reopening,
+    reported_seqnos,
+    requests,
+    unrequested,
+    wire,
+)
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import RuleSet
+
+RULE_SETS: list[RuleSet] = []
+"""All that are plugged in, in the order of the page of rules; a set can see what those before it have found. Those of
+causes stand before those of their effects."""
+RULES: dict[str, Rule] = {}
+"""Every rule by its id."""
+ORDINARY: list[str] = []
+"""Those that are asked unless somebody chooses: a client that leaves recommendations out does nothing wrong."""
+
+
+def plug(rule_set: RuleSet) -> None:
+    """Adds rules to all others. Raises ValueError where one of them is there already."""
+    for rule in rule_set.rules:
+        if rule.id in RULES:
+            msg = f"there are two rules {rule.id}"
+            raise ValueError(msg)
+        RULES[rule.id] = rule
+        if rule.family != "lint":
+            ORDINARY.append(rule.id)
+    RULE_SETS.append(rule_set)
+
+
+for _one in (
+    wire.RULE_SET,
+    negotiation.RULE_SET,
+    pairing.RULE_SET,
+    refusals.RULE_SET,
+    opens.RULE_SET,
+    history.RULE_SET,
+    failovers.RULE_SET,
+    requests.RULE_SET,
+    reopening.RULE_SET,
+    ends.RULE_SET,
+    reported_seqnos.RULE_SET,
+    unrequested.RULE_SET,
+    order.RULE_SET,
+    markers.RULE_SET,
+    acknowledged.RULE_SET,
+    gaps.RULE_SET,
+    diverging.RULE_SET,
+    flow.RULE_SET,
+    noops.RULE_SET,
+    connections.RULE_SET,
+    closing.RULE_SET,
+    lint.RULE_SET,
+):
+    plug(_one)
