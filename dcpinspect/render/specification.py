@@ -231,7 +231,7 @@ ROWS = (
         "D",
         "A stream may switch from memory to disk at any time",
         "legal; slow-stream tells of it",
-        "findings/test_owed.py test_a_stream_that_falls_back_to_disk",
+        "findings/test_reported_seqnos.py test_a_stream_that_falls_back_to_disk",
     ),
     Row(
         "E",
