@@ -123,7 +123,12 @@ class Acknowledged(Watcher):
             stream = context.streams[snapshots.stream[number]]
             link = context.by_number.get(int(stream.connection))
             consumer = 1 - context.producer(int(stream.connection))
-            if link is None or not link.has_handshake or (link.number, consumer) in cut_off or context.known_until_ns(link, consumer) < ALL:
+            if (
+                link is None
+                or not link.has_handshake
+                or (link.number, consumer) in cut_off
+                or context.sight.known_until_ns(link.number, consumer) < ALL
+            ):
                 continue
             answer = self._answers[int(snapshots.place.row[number])]
             if answer is None and earlier is not None and snapshots.state[earlier] == CONTINUED:

@@ -21,8 +21,9 @@ from dcpinspect.streams.rollbacks import Rollbacks
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, LEAST, Loss, Snapshots, Stream, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Session
-from dcpinspect.streams.tracker import COLLECTIONS, Tracker, blind_connections, replica_streams
+from dcpinspect.streams.tracker import COLLECTIONS, Tracker, replica_streams
 from dcpinspect.streams.unread_requests import UnreadRequests
+from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.messages import DIRECTIONS
 
 Table = npt.NDArray[np.int64]
@@ -61,10 +62,14 @@ class Context:
         return {link.number: link for link in self.links}
 
     @cached_property
+    def sight(self) -> Visibility:
+        """What the capture shows of each connection."""
+        return Visibility(self.tracker.state.known, self.by_number)
+
+    @cached_property
     def owners(self) -> Mapping[int, Client]:
         """Who each connection belongs to."""
-        rows = self.tracker.state.connections
-        return {link.number: client_of(link, self.session(link.number), rows[link.number]) for link in self.links}
+        return {link.number: client_of(link, self.session(link.number), self.sight) for link in self.links}
 
     @cached_property
     def clients(self) -> Mapping[int, str]:
@@ -178,12 +183,12 @@ class Context:
     def vague(self) -> UnreadRequests:
         """Stream requests that may be for any stream of their vbucket."""
         sessions = self.tracker.conversation.sessions
-        return UnreadRequests(self.streams, self.tracker.state.connections, self.by_number, sessions, self.clients)
+        return UnreadRequests(self.streams, self.sight, self.by_number, sessions, self.clients)
 
     @cached_property
     def logs(self) -> FailoverLogs:
         """All failover logs."""
-        return FailoverLogs(self.streams, self.tracker.state.connections, self.tracker.conversation, self.links)
+        return FailoverLogs(self.streams, self.sight, self.tracker.conversation, self.links)
 
     @cached_property
     def rollbacks(self) -> Rollbacks:
@@ -193,7 +198,7 @@ class Context:
     def is_starved(self, connection: int) -> bool:
         """Whether the window of a connection is full at the end."""
         row = self.tracker.state.connections[connection]
-        return flow_of(row, self.by_number[connection], self.session(connection)).is_full
+        return flow_of(row, self.by_number[connection], self.session(connection), self.sight).is_full
 
     def log_place(self, log: KnownLog) -> Place:
         """Where a failover log was told."""
@@ -213,44 +218,11 @@ class Context:
     @cached_property
     def blind(self) -> frozenset[int]:
         """Connections of whose consumer something was not captured, what it asked about its vbuckets perhaps."""
-        return frozenset(np.flatnonzero(blind_connections(self.tracker.state.connections, self.by_number)).tolist())
-
-    def known_until_ns(self, link: Link, direction: int) -> int:
-        """Until when everything is known that was said in a direction of a connection: that of the message before its first loss."""
-        begun, _ = self._losses.get((link.number, direction), (None, None))
-        if begun is not None:
-            return int(begun[0])
-        if link.lost_at_end[direction] is not None:
-            return int(self.tracker.state.connections.time[direction][link.number])
-        return ALL
-
-    @cached_property
-    def _losses(self) -> Mapping[tuple[int, int], tuple[Table, Table]]:
-        """By connection and direction: when each loss began at the earliest, in order, and when it and those before were over."""
-        losses = self.tracker.state.known.losses
-        if not len(losses):
-            return {}
-        owner = 2 * losses.connection + losses.direction
-        order = np.argsort(owner, kind="stable")
-        different, starts = np.unique(owner[order], return_index=True)
-        found = {}
-        for number, mine in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
-            found[number >> 1, number & 1] = losses.before_time[mine], np.maximum.accumulate(losses.after_time[mine])
-        return found
+        return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
     def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
         """Whether a side may have said something between two times, or from the first on, that was not captured."""
-        link = self.by_number[connection]
-        if not link.has_handshake and link.first_ns > since_ns:
-            return True
-        spoke_ns = int(self.tracker.state.connections.time[direction][connection])
-        if link.lost_at_end[direction] is not None and (until_ns is None or spoke_ns < until_ns):
-            return True
-        begun, over = self._losses.get((connection, direction), (None, None))
-        if begun is None or over is None:
-            return False
-        count = len(begun) if until_ns is None else int(np.searchsorted(begun, until_ns))
-        return count > 0 and int(over[count - 1]) > since_ns
+        return self.sight.between(connection, direction, since_ns, until_ns) != "complete"
 
     def patience_ns(self, stream: int) -> int:
         """How long a reaction may take before its absence is worth a word: 2 s, or ten times the slowest seen before."""

@@ -164,7 +164,7 @@ class Opens(Watcher):
         """All but name clashes."""
         for early in self._early:
             link = context.by_number.get(early.place.connection)
-            if link is None or not link.has_handshake or early.place.time_ns > context.known_until_ns(link, CLIENT):
+            if link is None or not link.has_handshake or early.place.time_ns > context.sight.known_until_ns(link.number, CLIENT):
                 continue
             before = "DCP_OPEN" if early.refused is None else "a DCP_OPEN that succeeds"
             places = [early.place, *([early.refused.place] if early.refused is not None else [])]

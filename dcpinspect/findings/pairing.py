@@ -249,7 +249,7 @@ class Pairing(Watcher):
             link = context.by_number.get(connection)
             if link is None or not link.has_handshake:
                 continue
-            known_until_ns = context.known_until_ns(link, direction)
+            known_until_ns = context.sight.known_until_ns(link.number, direction)
             for place in places:
                 if place.time_ns <= known_until_ns:
                     message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}: nobody asked"
@@ -261,7 +261,7 @@ class Pairing(Watcher):
         link = context.by_number.get(connection)
         if link is None or not link.has_handshake or (connection, 1 - direction) in cut_off:
             return None
-        if context.known_until_ns(link, 1 - direction) < ALL:
+        if context.sight.known_until_ns(link.number, 1 - direction) < ALL:
             return None
         waited_ns = (link.closed_ns if link.closed else link.last_ns) - asked.place.time_ns
         if link.closed == "replaced":

@@ -418,8 +418,7 @@ def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> b
     old = talk.context.streams[before]
     connection = int(old.connection)
     producer = talk.context.producer(connection)
-    losses = talk.context.tracker.state.connections.losses[producer][connection]
-    is_whole = losses == old.losses and talk.context.by_number[connection].lost_at_end[producer] is None
+    is_whole = not talk.context.sight.has_lost(connection, producer, old.losses)
     return bool(marker.is_tainted) or not is_whole or _may_have_asked_between(talk, before)
 
 

@@ -187,7 +187,7 @@ class Refusals(Watcher):
             link = context.by_number.get(connection)
             if link is None or any(about is not None and about.row in finished.faulty for _, about, _ in one.told):
                 continue
-            if one.needs_v7 and context.known_until_ns(link, 1 - context.producer(connection)) < one.told[0][0].time_ns:
+            if one.needs_v7 and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) < one.told[0][0].time_ns:
                 continue  # what the consumer has set may lie in what was lost
             after_ns = _closed_after_ns(context, link, one) if finished.is_whole and opcode not in _ACKNOWLEDGED else None
             what = f"answered with {status_name(status)}"

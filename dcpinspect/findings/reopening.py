@@ -132,8 +132,7 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     snapshot = context.snapshots[int(old.in_oso)]
     connection = int(old.connection)
     producer = context.producer(connection)
-    losses = context.tracker.state.connections.losses[producer][connection]
-    is_whole = losses == old.losses and context.by_number[connection].lost_at_end[producer] is None
+    is_whole = not context.sight.has_lost(connection, producer, old.losses)
     if snapshot.state == COMPLETE_OSO or snapshot.is_tainted or not snapshot.has_before or not is_whole:
         return
     since = int(old.latest.time)
@@ -154,8 +153,8 @@ def _received_unseen(context: Context, connection: int, since_ns: int, until_ns:
     """Whether a client may have received more on a connection in that time than the capture shows."""
     link = context.by_number[connection]
     producer = context.producer(connection)
-    lost = context.tracker.state.connections.losses[producer][connection] or link.lost_at_end[producer] is not None
-    return bool((lost or not link.has_handshake) and link.first_ns <= until_ns and link.last_ns >= since_ns)
+    is_missing = not context.sight.is_complete(connection, producer)
+    return is_missing and link.first_ns <= until_ns and link.last_ns >= since_ns
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

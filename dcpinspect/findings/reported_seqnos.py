@@ -97,10 +97,10 @@ def _is_owing(context: Context, number: int) -> bool:
     """Whether all that the vbucket has is to come on a stream that waits, and nothing hides that it is not to."""
     row = context.streams[number]
     connection = int(row.connection)
-    of, link = context.tracker.state.connections[connection], context.by_number[connection]
+    link = context.by_number[connection]
     producer = context.producer(connection)
     is_endless = row.request.end == GREATEST and not int(row.request.flags) & TO_AN_END & ~FROM_LATEST
-    is_whole = of.losses[producer] == row.losses and link.lost_at_end == (None, None)
+    is_whole = not context.sight.has_lost(connection, producer, row.losses) and link.lost_at_end[1 - producer] is None
     is_asked = row.answer == w.A_ACCEPTED
     return bool(is_asked and is_endless and is_whole and context.is_filtered(number) is False and not context.is_starved(connection))
 

@@ -77,7 +77,7 @@ def _of_host(context: Context, connections: list[int]) -> list[int]:
 def _is_known(context: Context, connection: int) -> bool:
     """Whether all that was asked for on a connection was captured."""
     link = context.by_number[connection]
-    return link.has_handshake and context.known_until_ns(link, 1 - context.producer(connection)) == ALL
+    return link.has_handshake and context.sight.known_until_ns(link.number, 1 - context.producer(connection)) == ALL
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

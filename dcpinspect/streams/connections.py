@@ -16,6 +16,7 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import Connection, Connections
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.streams.visibility import Visibility
 from dcpinspect.tables.records import Records
 
 Table = npt.NDArray[np.int64]
@@ -41,21 +42,20 @@ class Flow:
         return self.outstanding is not None and bool(self.window) and self.outstanding >= (self.window or 0)
 
 
-def flow_of(row: Connection, link: Link, session: Session) -> Flow:
+def flow_of(row: Connection, link: Link, session: Session, sight: Visibility) -> Flow:
     """``row``: the connection's in the kernel's table."""
     window, counted, acked = row.window, row.counted, row.acked
     is_read = link.lost_at_end == (None, None)
-    consumer = 1 - max(0, int(row.producer))
-    is_lost = bool(row.losses[0] or row.losses[1]) or not is_read or not link.has_handshake
-    if session.waits_for("connection_buffer_size") and is_lost:
+    consumer = sight.consumer(link.number)
+    if session.waits_for("connection_buffer_size") and not sight.is_complete(link.number):
         window = -1  # the answer may have been lost
-    if row.losses[consumer] != row.window_losses[consumer] or link.lost_at_end[consumer] is not None:
+    if sight.has_lost(link.number, consumer, row.window_losses[consumer]):
         window = -1  # another one may have been asked for
     is_based = window > 0 and is_read and bool(row.is_based)
     return Flow(window if window >= 0 else None, counted, acked, counted - acked if is_based else None)
 
 
-def client_of(link: Link, session: Session, row: Connection) -> Client:
+def client_of(link: Link, session: Session, sight: Visibility) -> Client:
     """One consumer over all its connections: its address, and its DCP name up to the first colon; the agent when it has none.
 
     Where the open may be missing, nobody can tell whose connection it is: its number and a question mark stand for the name.
@@ -63,7 +63,7 @@ def client_of(link: Link, session: Session, row: Connection) -> Client:
     host = link.client.rpartition(":")[0]
     if session.name:
         return Client(f"{host} {session.name.partition(':')[0]}", host, is_named=True)
-    if link.has_handshake and not (row.losses[0] or row.losses[1]):
+    if sight.is_complete_so_far(link.number):
         return Client(f"{host} {session.agent or ''}".rstrip(), host, is_named=True)
     return Client(f"{host} connection {link.number}?", host, is_named=False)
 
@@ -82,11 +82,10 @@ def _is_opened(session: Session, row: Connection) -> bool:
     return session.open_status == Status.SUCCESS or (session.open_status is None and (row.streams > 0 or row.counted > 0))
 
 
-def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, stream_verdicts: Sequence[str]) -> str:
+def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, stream_verdicts: Sequence[str], sight: Visibility) -> str:
     """How a connection is: the first that holds."""
     opened = _is_opened(session, row)
-    losses = int(row.losses[0] + row.losses[1])
-    was_seen = link.has_handshake and not losses and link.lost_at_end == (None, None)
+    was_seen = sight.is_complete(link.number)
     if was_seen and not opened and session.open_status is None:
         return "never-opened"
     if session.open_status not in (None, Status.SUCCESS):
@@ -95,8 +94,7 @@ def verdict_of(link: Link, session: Session, row: Connection, flow: Flow, stream
         return "unknown-capture"  # nobody knows whether it was opened or refused
     if link.closed:
         return "closed"
-    producer = int(row.producer)
-    if link.lost_at_end[max(0, producer)] is not None:
+    if link.lost_at_end[sight.producer(link.number)] is not None:
         return "unknown-capture"
     if flow.is_full:
         return "starved-by-flow-control"
@@ -124,6 +122,7 @@ def connection_records(
     table: Connections,
     flows: Mapping[int, Flow],
     stream_verdicts: Mapping[int, Sequence[str]],
+    sight: Visibility,
 ) -> Records:
     """The table; ``stream_verdicts``: of the streams of each connection."""
     rows = []
@@ -131,7 +130,7 @@ def connection_records(
         session = sessions.get(link.number) or Session()
         row, flow = table[link.number], flows[link.number]
         producer = int(row.producer)
-        is_whole = link.has_handshake and not row.losses[0] and not row.losses[1]
+        is_whole = sight.is_complete_so_far(link.number)
         features = session.features if session.features is not None or not is_whole else ()
         rows.append(
             (
@@ -149,7 +148,7 @@ def connection_records(
                 flow.counted,
                 flow.acked,
                 noop_interval(session),
-                verdict_of(link, session, row, flow, stream_verdicts.get(link.number, ())),
+                verdict_of(link, session, row, flow, stream_verdicts.get(link.number, ()), sight),
                 None if link.closed_by < 0 else ("client", "server")[link.closed_by],
                 "handshake" if link.has_handshake else "mid-stream",
                 sum(link.holes),

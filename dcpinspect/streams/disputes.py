@@ -19,8 +19,9 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, EventQuery, FoundEvents, Interval
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
-from dcpinspect.streams.rows import GREATEST, LEAST, Gaps, Snapshot, Snapshots, Streams
+from dcpinspect.streams.rows import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.state import Known
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 
 Table = npt.NDArray[np.int64]
@@ -102,8 +103,7 @@ class Disputes:
         self,
         gaps: tuple[Gaps, Gaps],
         cause: Table,
-        streams: Streams,
-        snapshots: Snapshots,
+        known: Known,
         branches: Table,
         *,
         first_row: int = 0,
@@ -112,14 +112,14 @@ class Disputes:
         """``gaps``: those of the kernel, whose causes are ``cause``, and those inside out-of-order snapshots; ``branches``: newest uuid of
         the failover log of every stream, 0 where none is known; ``first_row``: of messages that end gaps, from which on, as ``vbucket``."""
         of_kernel, unordered = gaps
-        self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), streams, snapshots
+        self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), known.streams, known.snapshots
         cause = np.concatenate((cause, np.where(unordered.loss >= 0, w.LOSS, w.OUT_OF_ORDER)))
         self._numbers = np.concatenate((np.arange(len(of_kernel)), -1 - np.arange(len(unordered))))
-        self._snapshots_of = Grouped(snapshots.stream, len(streams))
+        self._snapshots_of = Grouped(known.snapshots.stream, len(known.streams))
         lost = self._gaps[cause == w.LOSS]
-        self._lost, self._lost_of = lost, Grouped(lost.stream, len(streams))
+        self._lost, self._lost_of = lost, Grouped(lost.stream, len(known.streams))
         late = np.flatnonzero(self._gaps.ends.row >= first_row)
-        pairs = _disputed(self._gaps[late], cause[late], streams, np.where(streams.vbucket >= vbucket, branches, 0))
+        pairs = _disputed(self._gaps[late], cause[late], known.streams, np.where(known.streams.vbucket >= vbucket, branches, 0))
         self.pairs = [(int(late[gap]), other) for gap, other in pairs]
         """(gap, stream that shows some of it)."""
 

@@ -30,8 +30,8 @@ from dcpinspect.streams.kinds import (
     OSO_LAYOUT,
     UPR_LAYOUT,
 )
-from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Losses, Snapshots, Streams
-from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Gap, Gaps, Snapshots
+from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import Made, Records, Values, Worded
 
@@ -133,24 +133,19 @@ class ExplainedGaps:
 
     def __init__(
         self,
-        gaps: Gaps,
+        known: Known,
         extras: Sequence[Extra],
         cause: Table,
-        streams: Streams,
-        snapshots: Snapshots,
-        losses: Losses,
         told: Mapping[int, Comparison],
         facts: StreamFacts,
     ) -> None:
         """``extras``: those inside out-of-order snapshots first; ``told``: by number of the gap, as ``disputes`` has it, what another
         stream says of it."""
         self._facts = facts
-        self.table = gaps
+        self.table = gaps = known.gaps
         """As the kernel wrote them."""
         self._extras = extras
-        self._streams = streams
-        self._snapshots = snapshots
-        self._losses = losses
+        self._streams, self._snapshots, self._losses = known.streams, known.snapshots, known.losses
         self._told = {number if number >= 0 else len(gaps) - 1 - number: tale for number, tale in told.items()}
         cause = np.concatenate((cause, np.array([gap.cause for gap in extras], dtype=np.int64)))
         for number, tale in self._told.items():

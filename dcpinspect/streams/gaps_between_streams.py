@@ -16,6 +16,7 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import GREATEST, Connections, Stream, Streams
 from dcpinspect.streams.transitions import DRAINING, ENDED
 from dcpinspect.streams.unread_requests import UnreadRequests
+from dcpinspect.streams.visibility import Visibility
 
 Table = npt.NDArray[np.int64]
 
@@ -44,14 +45,19 @@ class Client:
 
 
 def resumed_gaps(
-    streams: Streams, connections: Connections, clients: Mapping[int, Client], links: Mapping[int, Link], vague: UnreadRequests
+    streams: Streams,
+    connections: Connections,
+    clients: Mapping[int, Client],
+    links: Mapping[int, Link],
+    vague: UnreadRequests,
+    sight: Visibility,
 ) -> list[Extra]:
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
     found = []
     last: dict[tuple[str, int, int], int] = {}
     earlier: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     last_of_host: dict[tuple[str, int, int], int] = {}
-    blind = _blind(connections, clients, links)
+    incomplete = _incomplete(sight, clients, links)
     taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~vague.streams
     order = np.argsort(streams.opened.time, kind="stable")
     for number in order[taken[order]].tolist():
@@ -78,14 +84,14 @@ def resumed_gaps(
             continue
         if _received_meanwhile(streams, earlier[key][:-1], old):
             continue
-        if not _is_whole(old, connections, links) or not _is_over(old, time_ns, links):
+        if sight.has_lost(old.connection, connections.producer[old.connection], old.position_losses) or not _is_over(old, time_ns, links):
             continue
-        if _may_have_asked_again(old, connections, links):
-            continue
+        if sight.has_lost(old.connection, 1 - connections.producer[old.connection]):
+            continue  # the client may have asked again for more of the vbucket
         if old.suspended and connections.oso[int(old.connection)] != 0:
             continue  # what was not captured of it may have begun an out-of-order snapshot
         # between the two the client may have received more on a connection of which something is missing
-        spans = [link for link in (*blind[client.name], *blind[client.host]) if link.number != old.connection]
+        spans = [link for link in (*incomplete[client.name], *incomplete[client.host]) if link.number != old.connection]
         if any(link.first_ns <= time_ns and link.last_ns >= old.at.time for link in spans):
             continue
         rows = (int(old.at.row), int(stream.opened.row))
@@ -94,13 +100,12 @@ def resumed_gaps(
     return found
 
 
-def _blind(connections: Connections, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:
+def _incomplete(sight: Visibility, clients: Mapping[int, Client], links: Mapping[int, Link]) -> dict[str, list[Link]]:
     """Connections of which something is missing: of a client, and by host those of any client."""
     found: dict[str, list[Link]] = defaultdict(list)
     for number, client in clients.items():
         link = links[number]
-        lost = connections.losses.array[number].any() or link.lost_at_end != (None, None)
-        if lost or not link.has_handshake:
+        if not sight.is_complete(number):
             found[client.name if client.is_named else client.host].append(link)
     return found
 
@@ -108,20 +113,6 @@ def _blind(connections: Connections, clients: Mapping[int, Client], links: Mappi
 def _received_meanwhile(streams: Streams, others: list[int], old: Stream) -> bool:
     """Whether one of the streams that began before ``old`` went on beside it, as they may to another node."""
     return bool((streams.latest.time[others] > old.opened.time).any()) if others else False
-
-
-def _is_whole(stream: Stream, connections: Connections, links: Mapping[int, Link]) -> bool:
-    """Whether nothing is missing of the producer's direction since the message that gave the position of a stream."""
-    number = int(stream.connection)
-    producer = int(connections.producer[number])
-    return bool(stream.position_losses == connections.losses[producer][number] and links[number].lost_at_end[producer] is None)
-
-
-def _may_have_asked_again(stream: Stream, connections: Connections, links: Mapping[int, Link]) -> bool:
-    """Whether something that the consumer said on a stream's connection was not captured: it may have had more of the vbucket on it."""
-    number = int(stream.connection)
-    consumer = 1 - int(connections.producer[number])
-    return bool(connections.losses[consumer][number] > 0 or links[number].lost_at_end[consumer] is not None)
 
 
 def _is_over(stream: Stream, time_ns: int, links: Mapping[int, Link]) -> bool:

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import Connections, Streams
+from dcpinspect.streams.rows import Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
+from dcpinspect.streams.visibility import Visibility
 
 Table = npt.NDArray[np.int64]
 
@@ -46,22 +47,19 @@ def told_at(log: KnownLog) -> tuple[int, int]:
     return log.at.time_ns, log.at.row
 
 
-def origin_of(link: Link, session: Session, connections: Connections) -> Origin:
+def origin_of(link: Link, session: Session, sight: Visibility) -> Origin:
     """Connections of one origin speak of the same vbuckets. Where the bucket may have been selected unseen, an origin is its own."""
     if session.bucket is not None:
         return link.server, f"bucket {session.bucket}"
-    is_whole = link.has_handshake and not connections.losses.array[link.number].any()
-    return link.server, "" if is_whole else f"connection {link.number}"
+    return link.server, "" if sight.is_complete_so_far(link.number) else f"connection {link.number}"
 
 
 class FailoverLogs:
     """All failover logs of a reading."""
 
-    def __init__(self, streams: Streams, connections: Connections, conversation: Conversation, links: Sequence[Link]) -> None:
+    def __init__(self, streams: Streams, sight: Visibility, conversation: Conversation, links: Sequence[Link]) -> None:
         sessions = conversation.sessions
-        self.origins: Mapping[int, Origin] = {
-            link.number: origin_of(link, sessions.get(link.number) or Session(), connections) for link in links
-        }
+        self.origins: Mapping[int, Origin] = {link.number: origin_of(link, sessions.get(link.number) or Session(), sight) for link in links}
         """By connection."""
         self._streams = streams
         self._known: dict[tuple[Origin, int], list[KnownLog]] = defaultdict(list)

@@ -75,11 +75,12 @@ def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Vbucket
         high = low
     place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
     upper = None if not place else log[place - 1][1]
-    cause, text = _cause(asked, rollback, low, high, place, upper, seen)
+    cause, text = _cause(asked, rollback, (low, high), place, upper, seen)
     return Explanation(cause, text, resume)
 
 
-def _cause(asked: Asked, rollback: int, low: int, high: int, place: int | None, upper: int | None, seen: VbucketFacts) -> tuple[str, str]:
+def _cause(asked: Asked, rollback: int, span: tuple[int, int], place: int | None, upper: int | None, seen: VbucketFacts) -> tuple[str, str]:
+    low, high = span
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
         return "strict-uuid", _SHARED["strict-uuid"]
     if rollback == 0 and place is None:

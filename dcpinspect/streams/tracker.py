@@ -33,7 +33,7 @@ from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.rows import CUT_VALUE, Connections, Losses, Streams
+from dcpinspect.streams.rows import CUT_VALUE, Connections, Streams
 from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
@@ -41,6 +41,7 @@ from dcpinspect.streams.state import Numbers, State
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
+from dcpinspect.streams.visibility import Visibility
 from dcpinspect.streams.waits import Waits
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
@@ -161,26 +162,33 @@ class Tracker:
             self._meet_one(number, known=handshakes[number])
         by_number = {link.number: link for link in links}
         sessions, state = self.conversation.sessions, self.state
-        _, streams, snapshots, _, losses = state.known
+        known = state.known
+        _, streams, snapshots, kernel_gaps, _ = known
         in_order = number_streams(streams)
-        flows = {link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session()) for link in links}
-        owners = {link.number: client_of(link, sessions.get(link.number) or Session(), state.connections[link.number]) for link in links}
+        sight = Visibility(known, by_number)
+        flows = {
+            link.number: flow_of(state.connections[link.number], link, sessions.get(link.number) or Session(), sight) for link in links
+        }
+        owners = {link.number: client_of(link, sessions.get(link.number) or Session(), sight) for link in links}
         clients = {number: owner.name for number, owner in owners.items()}
         starved = {number: flow.is_full for number, flow in flows.items()}
         high_seqnos = _high_seqnos(sessions, clients)
         ends = Ends.of(streams, state.connections, by_number, starved)
         branches = self._branches(streams)
-        waits = Waits(state.known, branches, sessions, by_number, clients)
-        vague = UnreadRequests(streams, state.connections, by_number, sessions, clients)
-        extras = [*self._out_of_order.gaps, *rollback_gaps(streams), *resumed_gaps(streams, state.connections, owners, by_number, vague)]
-        kernel_gaps = state.known.gaps
+        waits = Waits(known, branches, sessions, by_number, clients, sight)
+        vague = UnreadRequests(streams, sight, by_number, sessions, clients)
+        extras = [
+            *self._out_of_order.gaps,
+            *rollback_gaps(streams),
+            *resumed_gaps(streams, state.connections, owners, by_number, vague, sight),
+        ]
         facts = self._facts(streams)
         cause = causes(kernel_gaps, snapshots, facts)
         all_gaps = kernel_gaps, self._out_of_order.rows(snapshots)
-        disputes = Disputes(all_gaps, cause, streams, snapshots, branches, vbucket=self._compared)
+        disputes = Disputes(all_gaps, cause, known, branches, vbucket=self._compared)
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
-        found = ExplainedGaps(kernel_gaps, extras, cause, streams, snapshots, losses, told, facts)
+        found = ExplainedGaps(known, extras, cause, told, facts)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
         texts = Texts(self.conversation.filters, self.conversation.logs)
@@ -190,23 +198,22 @@ class Tracker:
         for connection, verdict in zip(streams.connection.tolist(), verdicts, strict=True):
             of_connection.setdefault(connection, []).append(verdict)
         replicas = replica_streams(streams, state.connections, sessions, by_number)
-        blind = blind_connections(state.connections, by_number)
-        may_ask = deaf_connections(state.connections, by_number, losses)
-        known = (state.connections.losses.array.sum(axis=1) == 0) & ~blind
+        may_ask = sight.may_have_asked(_SHORTEST_REQUEST)
+        is_known = (state.connections.losses.array.sum(axis=1) == 0) & ~sight.incomplete_consumers
         snapshot_states = states(
             snapshots,
             is_over=is_over(streams, ends),
             is_lost=ends.is_lost,
             is_replica=replicas,
-            is_known=known[streams.connection],
+            is_known=is_known[streams.connection],
         )
         return Tables(
-            connections=connection_records(links, sessions, state.connections, flows, of_connection),
+            connections=connection_records(links, sessions, state.connections, flows, of_connection, sight),
             streams=stream_table if in_order is None else stream_table.take(in_order),
             snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
             gaps=found.records(),
-            rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, state.connections, self.conversation, links), clients).records(),
-            vbuckets=vbucket_records(streams, verdicts, snapshots, by_cause, clients, high_seqnos, waits),
+            rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, sight, self.conversation, links), clients).records(),
+            vbuckets=vbucket_records(known, verdicts, by_cause, clients, high_seqnos, waits),
             all_gaps=found,
             waits=waits,
         )
@@ -246,7 +253,7 @@ class Tracker:
         _, streams, snapshots, gaps, _ = self.state.known
         cause = causes(gaps, snapshots, self._facts(streams))
         all_gaps = gaps, self._out_of_order.rows(snapshots)
-        disputes = Disputes(all_gaps, cause, streams, snapshots, self._branches(streams), first_row=first_row, vbucket=vbucket)
+        disputes = Disputes(all_gaps, cause, self.state.known, self._branches(streams), first_row=first_row, vbucket=vbucket)
         if not disputes.pairs:
             return None
         shown = look(disputes.wanted())
@@ -333,28 +340,6 @@ def number_streams(streams: Streams) -> npt.NDArray[np.int64] | None:
     begins = np.maximum.accumulate(np.where(np.append(False, same), 0, place))
     streams.ordinal[by_key] = place - begins + 1
     return np.argsort(opened, kind="stable")
-
-
-def blind_connections(connections: Connections, links: Mapping[int, Link]) -> npt.NDArray[np.bool_]:
-    """Connections, by number, of whose consumer something was not captured."""
-    found = np.zeros(len(connections), dtype=np.bool_)
-    for link in links.values():
-        consumer = 1 - max(0, int(connections.producer[link.number]))
-        lost = connections.losses[consumer][link.number] > 0 or link.lost_at_end[consumer] is not None
-        found[link.number] = lost or not link.has_handshake
-    return found
-
-
-def deaf_connections(connections: Connections, links: Mapping[int, Link], losses: Losses) -> npt.NDArray[np.bool_]:
-    """Connections, by number, of whose consumer so much was not captured in one place that it may have asked for a stream."""
-    found = np.zeros(len(connections), dtype=np.bool_)
-    for link in links.values():
-        consumer = 1 - max(0, int(connections.producer[link.number]))
-        found[link.number] = link.lost_at_end[consumer] is not None or not link.has_handshake
-    is_long = losses.end - losses.start >= _SHORTEST_REQUEST
-    producer = connections.producer[losses.connection]
-    found[losses.connection[is_long & (losses.direction != producer)]] = True
-    return found
 
 
 def replica_streams(

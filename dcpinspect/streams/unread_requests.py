@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.rows import CUT_VALUE, Connection, Connections, Streams
+from dcpinspect.streams.rows import CUT_VALUE, Streams
 from dcpinspect.streams.session import Session
+from dcpinspect.streams.visibility import Visibility
 
 Table = npt.NDArray[np.int64]
 
@@ -24,7 +25,7 @@ class UnreadRequests:
     def __init__(
         self,
         streams: Streams,
-        connections: Connections,
+        sight: Visibility,
         links: Mapping[int, Link],
         sessions: Mapping[int, Session],
         clients: Mapping[int, str],
@@ -33,7 +34,7 @@ class UnreadRequests:
         self.streams: Mask = (streams.request.filter == CUT_VALUE) & (streams.markers == 0) & (streams.seen == 0)
         """Streams whose stream-id may be in what is missing of their request, and of which nothing came that has it."""
         for number in np.unique(streams.connection[self.streams]).tolist():
-            if number in links and _has_no_ids(connections[number], links[number], sessions[number]):
+            if number in links and _has_no_ids(sight, number, sessions[number]):
                 self.streams &= streams.connection != number
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for connection, vbucket, time_ns in _times_asked(streams[self.streams]):
@@ -57,8 +58,7 @@ def _times_asked(streams: Streams) -> Iterator[tuple[int, int, int]]:
     return zip(streams.connection.tolist(), streams.vbucket.tolist(), streams.opened.time.tolist(), strict=True)
 
 
-def _has_no_ids(connection: Connection, link: Link, session: Session) -> bool:
+def _has_no_ids(sight: Visibility, connection: int, session: Session) -> bool:
     """Whether it is certain that stream-ids are not in use."""
-    consumer = 1 - max(0, int(connection.producer))
-    is_told = link.has_handshake and not session.is_cut and not connection.losses[consumer] and link.lost_at_end[consumer] is None
+    is_told = not session.is_cut and sight.is_complete(connection, sight.consumer(connection))
     return is_told and session.control(_STREAM_IDS) is None

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
-from dcpinspect.streams.rows import FILE_SHIFT, Snapshots, Streams
+from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import HighSeqno
-from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.state import Known, unbiased
 from dcpinspect.streams.waits import Wait, Waits
 from dcpinspect.tables.records import Records, Values
 
@@ -20,15 +20,15 @@ Table = npt.NDArray[np.int64]
 
 
 def vbucket_records(
-    streams: Streams,
+    known: Known,
     verdicts: Sequence[str],
-    snapshots: Snapshots,
     gaps: Table,
     clients: Mapping[int, str],
     high_seqnos: Mapping[tuple[str, int], HighSeqno],
     waits: Waits,
 ) -> Records:
     """The table; ``gaps``: number of gaps by stream and cause."""
+    streams, snapshots = known.streams, known.snapshots
     found: dict[tuple[str, int], list[int]] = {}
     for number, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
         if connection in clients:

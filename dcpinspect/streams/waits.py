@@ -26,6 +26,7 @@ from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import Known
 from dcpinspect.streams.transitions import ACCEPTED, OPEN, STREAMING
 from dcpinspect.streams.verdicts import PATIENCE_NS
+from dcpinspect.streams.visibility import Visibility
 
 Table = npt.NDArray[np.int64]
 
@@ -70,6 +71,7 @@ class Waits:
         sessions: Mapping[int, Session],
         links: Mapping[int, Link],
         clients: Mapping[int, str],
+        sight: Visibility,
     ) -> None:
         """``branches``: newest uuid of each stream's failover log, 0 for none; ``clients``: by connection."""
         self._connections, self._streams, self._snapshots, _, losses = known
@@ -79,7 +81,7 @@ class Waits:
         if not highs:
             return
         self._deaf = _deaf_since(clients, self._connections, losses, links)
-        listeners = _listeners(sessions, links, clients, self._connections)
+        listeners = _listeners(sessions, links, clients, sight)
         said = _said(self._streams, branches, sessions, highs)
         for number in np.flatnonzero(self._may_wait()).tolist():
             connection, vbucket = self._streams[number].connection, self._streams[number].vbucket
@@ -169,12 +171,12 @@ def _changes(streams: Streams, branches: Table) -> Iterator[tuple[int, int, int]
 
 
 def _listeners(
-    sessions: Mapping[int, Session], links: Mapping[int, Link], clients: Mapping[int, str], connections: Connections
+    sessions: Mapping[int, Session], links: Mapping[int, Link], clients: Mapping[int, str], sight: Visibility
 ) -> Mapping[int, Collection[int]]:
     """By connection: those on which its server tells of the same vbuckets, of the same bucket or to the same client."""
     groups: dict[object, set[int]] = defaultdict(set)
     names = {
-        number: (origin_of(link, sessions.get(number) or Session(), connections), (clients.get(number), link.server))
+        number: (origin_of(link, sessions.get(number) or Session(), sight), (clients.get(number), link.server))
         for number, link in links.items()
     }
     for number, own in names.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.streams.logs import FailoverLogs
+from dcpinspect.streams.visibility import Visibility
 from tests.streams.told import Seen, Told, opened, packets
 
 NEW, OLD = 0xB, 0xA
@@ -11,7 +12,8 @@ NEW, OLD = 0xB, 0xA
 def logs(*talks: Told) -> FailoverLogs:
     seen = Seen(packets(*talks))
     state = seen.tracker.state
-    return FailoverLogs(state.known.streams, state.connections, seen.tracker.conversation, seen.links)
+    sight = Visibility(state.known, {link.number: link for link in seen.links})
+    return FailoverLogs(state.known.streams, sight, seen.tracker.conversation, seen.links)
 
 
 def first(bucket: str, *, port: int = 50_001, log: tuple[tuple[int, int], ...] = ((OLD, 0),)) -> Told:

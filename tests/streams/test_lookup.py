@@ -187,36 +187,6 @@ def test_what_was_sent_before_a_request_is_not_of_its_stream_although_it_was_rea
     assert seen.anomalies == []
 
 
-def late(talk: Told) -> list[tuple[object, ...]]:
-    """What the streams are where the client's side can be read only at the end of the capture."""
-    return [(one["requested_start"], one["answer"], one["items"], one["verdict"]) for one in tables(talk).streams]
-
-
-def test_a_request_that_is_read_late_is_that_of_the_stream_that_has_begun() -> None:
-    talk = opened()
-    talk.begin()
-    stream = talk.stream(7, start=4)
-    stream.snapshot(4, 6, "memory")
-    for seqno in (5, 6):
-        stream.mutation(seqno, "k")
-    for _ in range(4):
-        talk.noop()
-    assert late(talk) == [(4, "accepted", 2, "caught-up")]
-
-
-def test_a_refusal_is_of_no_stream_that_has_begun() -> None:
-    talk = opened()
-    stream = talk.stream(7, opaque=9)
-    stream.snapshot(0, 6, "memory")
-    talk.begin()
-    for seqno in (1, 2, 3, 4):
-        stream.mutation(seqno, "k")
-    talk.stream(7, opaque=9, status=2)
-    stream.mutation(5, "k")
-    talk.stream(8)
-    assert late(talk)[:2] == [(None, "unknown", 5, "unknown-capture"), (0, "refused", 0, "refused")]
-
-
 def test_an_accepted_request_that_was_not_captured_ends_the_stream_with_its_opaque() -> None:
     talk = opened()
     stream = talk.stream(7, opaque=9)
@@ -280,23 +250,6 @@ def test_of_two_answers_to_one_request_the_second_is_to_another_that_was_lost() 
     assert found == [(0, 0), (19, 0), (None, 1)]
 
 
-def test_requests_that_are_read_late_are_those_of_the_streams_that_followed_them() -> None:
-    talk = opened()
-    with talk.lost():
-        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
-    talk.stream(7, start=3, opaque=9).end("too-slow")
-    talk.stream(7, start=4, opaque=9).close()
-    stream = talk.stream(7, start=5, opaque=9)
-    stream.snapshot(5, 8, "memory")
-    for seqno in (6, 7, 8):
-        stream.mutation(seqno, "k")
-    for _ in range(4):
-        talk.noop()
-    found = sorted(late(talk), key=lambda one: str(one[0]))
-    assert [(start, answer, items) for start, answer, items, _ in found] == [(3, "accepted", 0), (4, "accepted", 0), (5, "accepted", 3)]
-    assert found[2][3] == "caught-up"
-
-
 def test_streams_whose_ids_a_snaplen_cut_off_accuse_nobody() -> None:
     talk = opened(enable_stream_id="true")
     for sid in (1, 2):
@@ -344,21 +297,6 @@ def test_an_accepted_request_that_was_lost_begins_another_stream_wherever_it_sta
 
 def test_where_streams_share_an_opaque_it_may_have_been_for_any_of_them() -> None:
     assert reopened(7, 70, others=2) == [(0, 2)]
-
-
-def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() -> None:
-    talk = opened()
-    with talk.lost():
-        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
-    asked = talk.stream_request(7, 9, start=2)
-    with talk.lost():
-        talk.stream_answer(asked)
-    stream = talk.stream(7, start=5, opaque=9)
-    stream.snapshot(5, 6, "memory")
-    stream.mutation(6, "k")
-    for _ in range(4):
-        talk.noop()
-    assert sorted(late(talk), key=str) == [(2, "unknown", 0, "unknown-capture"), (5, "accepted", 1, "caught-up")]
 
 
 def test_a_refusal_that_may_be_its_own_gives_a_request_no_stream() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.streams.unread_requests import UnreadRequests
+from dcpinspect.streams.visibility import Visibility
 from tests.streams.told import Seen, Told, opened, packets
 
 CLIENT = {1: "c"}
@@ -14,7 +15,7 @@ def vague(talk: Told, snaplen: int) -> tuple[Seen, UnreadRequests]:
     seen = Seen([packet.cut(snaplen) for packet in packets(talk)])
     state = seen.tracker.state
     links = {link.number: link for link in seen.links}
-    found = UnreadRequests(state.known.streams, state.connections, links, seen.tracker.conversation.sessions, CLIENT)
+    found = UnreadRequests(state.known.streams, Visibility(state.known, links), links, seen.tracker.conversation.sessions, CLIENT)
     return seen, found
 
 

@@ -1,0 +1,67 @@
+"""Requests that are read after their answers: held back behind a hole, or swapped by two taps."""
+
+from __future__ import annotations
+
+from tests.streams.told import Told, opened, tables
+
+
+def late(talk: Told) -> list[tuple[object, ...]]:
+    """What the streams are where the client's side can be read only at the end of the capture."""
+    return [(one["requested_start"], one["answer"], one["items"], one["verdict"]) for one in tables(talk).streams]
+
+
+def test_a_request_that_is_read_late_is_that_of_the_stream_that_has_begun() -> None:
+    talk = opened()
+    talk.begin()
+    stream = talk.stream(7, start=4)
+    stream.snapshot(4, 6, "memory")
+    for seqno in (5, 6):
+        stream.mutation(seqno, "k")
+    for _ in range(4):
+        talk.noop()
+    assert late(talk) == [(4, "accepted", 2, "caught-up")]
+
+
+def test_a_refusal_is_of_no_stream_that_has_begun() -> None:
+    talk = opened()
+    stream = talk.stream(7, opaque=9)
+    stream.snapshot(0, 6, "memory")
+    talk.begin()
+    for seqno in (1, 2, 3, 4):
+        stream.mutation(seqno, "k")
+    talk.stream(7, opaque=9, status=2)
+    stream.mutation(5, "k")
+    talk.stream(8)
+    assert late(talk)[:2] == [(None, "unknown", 5, "unknown-capture"), (0, "refused", 0, "refused")]
+
+
+def test_requests_that_are_read_late_are_those_of_the_streams_that_followed_them() -> None:
+    talk = opened()
+    with talk.lost():
+        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
+    talk.stream(7, start=3, opaque=9).end("too-slow")
+    talk.stream(7, start=4, opaque=9).close()
+    stream = talk.stream(7, start=5, opaque=9)
+    stream.snapshot(5, 8, "memory")
+    for seqno in (6, 7, 8):
+        stream.mutation(seqno, "k")
+    for _ in range(4):
+        talk.noop()
+    found = sorted(late(talk), key=lambda one: str(one[0]))
+    assert [(start, answer, items) for start, answer, items, _ in found] == [(3, "accepted", 0), (4, "accepted", 0), (5, "accepted", 3)]
+    assert found[2][3] == "caught-up"
+
+
+def test_the_answer_after_two_requests_that_were_read_late_is_to_the_second() -> None:
+    talk = opened()
+    with talk.lost():
+        talk.acknowledge()  # what the client says after it waits for what may still fill the hole
+    asked = talk.stream_request(7, 9, start=2)
+    with talk.lost():
+        talk.stream_answer(asked)
+    stream = talk.stream(7, start=5, opaque=9)
+    stream.snapshot(5, 6, "memory")
+    stream.mutation(6, "k")
+    for _ in range(4):
+        talk.noop()
+    assert sorted(late(talk), key=str) == [(2, "unknown", 0, "unknown-capture"), (5, "accepted", 1, "caught-up")]
