@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "open"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(  # noqa: A001 - as in gzip.open: it is called with the name of the package

@@ -1,0 +1,56 @@
+"""``docs/state.md``: the records of streams, field by field, and the states that follow each other, from their declarations.
+
+``python -m dcpinspect.render.state_page > docs/state.md`` writes the page.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from dcpinspect.streams import rows
+from dcpinspect.streams import transitions as t
+from dcpinspect.structs import Field, Rows, Struct
+
+
+def state_page() -> Iterator[str]:
+    """The lines of docs/state.md."""
+    yield "# What is remembered of streams"
+    yield ""
+    yield "For who changes `dcpinspect/streams/`. Made from `streams/rows.py` and `streams/transitions.py` by"
+    yield "`python -m dcpinspect.render.state_page > docs/state.md`. [design.md](design.md) says how the records are used."
+    yield ""
+    yield "Every field is an integer of 64 bits. Seqnos are biased: 2^63 less than they are, so that signed integers compare as seqnos do."
+    yield from ("", "## States of a stream", "")
+    yield from _transitions(t.STREAM_STATES, t.STREAM_TRANSITIONS)
+    yield from ("", "## States of a snapshot", "")
+    yield from _transitions(t.SNAPSHOT_STATES, t.SNAPSHOT_TRANSITIONS)
+    for struct in _structs():
+        yield from ("", f"## {struct.__name__}", "", (struct.__doc__ or "").strip(), "", "| field | meaning | new |", "| --- | --- | --- |")
+        yield from map(_line, struct.fields.values())
+
+
+def _structs() -> Iterator[type[Struct[Any]]]:
+    for value in vars(rows).values():
+        if isinstance(value, type) and issubclass(value, Struct) and value is not Struct and not issubclass(value, Rows):
+            yield value
+
+
+def _transitions(words: Sequence[str], table: Mapping[int, Collection[int]]) -> Iterator[str]:
+    yield from ("| state | may become |", "| --- | --- |")
+    for state, after in table.items():
+        yield f"| {words[state]} | {', '.join(words[one] for one in after) or 'nothing: it is the last'} |"
+
+
+def _line(field: Field) -> str:
+    name = f"`{field.name}`" + (" by direction" if field.is_pair else "")
+    meaning = field.meaning.replace("|", "\\|").replace("``", "`")
+    if field.struct is not None:
+        return f"| {name} | {meaning} A {field.struct.__name__}. | |"
+    of = f" Number of one of the {field.of.replace('_', ' ')}." if field.of else ""
+    return f"| {name} | {meaning}{of} | {'least seqno' if field.reset == rows.LEAST else field.reset} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{line}\n" for line in state_page())
