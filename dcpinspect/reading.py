@@ -98,6 +98,10 @@ class Reading:
         self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
+        self.last_time_ns: int | None = None
+        """The latest capture time of a packet so far."""
+        self.truncated = 0
+        """Packets so far of which the capture has less than was sent."""
         self.messages = 0
         """Messages delivered so far."""
         self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
@@ -231,8 +235,11 @@ class Reading:
 
     def _framed(self) -> Generator[Frames, None, None]:
         for packets in self.capture:
-            if self.first_time_ns is None and len(packets):
-                self.first_time_ns = int(packets.time_ns[0])
+            if len(packets):
+                latest = int(packets.time_ns.max())
+                self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
+                self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
+                self.truncated += int((packets.captured < packets.wire).sum())
             yield self.engine.frame(packets)
             if packets.clock_ns is not None:
                 yield self.engine.frame_overdue(packets.clock_ns)

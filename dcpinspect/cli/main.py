@@ -32,6 +32,7 @@ COMMANDS = {
     "live": "Print the messages on network interfaces as they come.",
     "tui": "Look through captures in the terminal.",
     "export": "Write the messages of captures to a file.",
+    "info": "Say what is in captures: who, when, which buckets, how complete.",
     "check": "Say what is wrong, whose fault it is, and what to do.",
     "streams": "Print what was asked of every stream, and what came of it.",
     "vbuckets": "Print how every vbucket is, client by client.",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dcpinspect.findings.record import FINDINGS
-from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, SNAPSHOTS, STREAMS
+from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
@@ -30,6 +30,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "words": {"type": "array", "items": _TEXT},
     "numbers": {"type": "array", "items": {"type": "integer"}},
     "object": {"type": "object"},
+    "objects": {"type": "array", "items": {"type": "object"}},
     "controls": {
         "type": "object",
         "additionalProperties": {
@@ -124,7 +125,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
-SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, STATS)}, "timeline": timeline_schema()}
+SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, INFO, STATS)}, "timeline": timeline_schema()}
 """By the names of their files."""
 
 

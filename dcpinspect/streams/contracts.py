@@ -168,6 +168,38 @@ VBUCKETS = RecordTable(
     ),
 )
 
+INFO = RecordTable(
+    "info",
+    (
+        _C("files", "objects", "captures: name, format, packets"),
+        _C("first_time", "time", "time of the first packet"),
+        _C("last_time", "time", "latest time of a packet"),
+        _C("packets", "number", "packets read"),
+        _C("packet_classes", "counts", "packets by what became of them"),
+        _C("dropped_packets", "number", "packets that were lost before they were captured, as the captures themselves say"),
+        _C("truncated_packets", "number", "packets that the snapshot length cut"),
+        _C("messages", "number", "messages"),
+        _C("connections", "number", "connections that carry messages or stand on a port looked at"),
+        _C("mid_stream", "numbers", "connections whose TCP handshake is not in the capture"),
+        _C("streams", "number", "streams"),
+        _C("answers", "counts", "streams by answer", w.ANSWERS),
+        _C("clients", "objects", "who asks: address, DCP name up to its first colon, agent, connections, vbuckets asked for"),
+        _C("servers", "objects", "who answers: address, version where an answer to the command version told it, connections"),
+        _C("buckets", "words", "buckets that were selected"),
+        _C("vbuckets", "numbers", "vbuckets that a stream was asked for, or came, of"),
+        _C("captured_bytes", "number", "bytes of TCP payload that were not captured before"),
+        _C("decoded_bytes", "number", "those in messages"),
+        _C("skipped_bytes", "number", "those in no message, nor of another protocol"),
+        _C("missing_bytes", "number", "bytes that are not in the capture, beside those"),
+        _C("holes", "number", "stretches of missing bytes"),
+        _C("tls_bytes", "number", "bytes of TLS, which is not decrypted"),
+        _C("tls_connections", "numbers", "connections that carry TLS"),
+        _C("problems", "number", "damaged places of the files"),
+        _C("next", "text", "the command to run next"),
+    ),
+)
+"""What is in a reading: one record. It is no table of SQL."""
+
 ALL = (CONNECTIONS, STREAMS, SNAPSHOTS, GAPS, ROLLBACKS, VBUCKETS)
 
 BY_TABLE = {f"{table.name}s": table for table in ALL}

@@ -37,6 +37,7 @@ _SESSION = np.zeros(256, dtype=np.bool_)
 _SESSION[
     [
         Opcode.HELLO,
+        Opcode.VERSION,
         Opcode.SELECT_BUCKET,
         Opcode.DCP_OPEN,
         Opcode.DCP_CONTROL,
@@ -76,6 +77,8 @@ class Session:
     is_known: bool = False
     """Seen from its handshake on."""
     agent: str | None = None
+    server_version: str | None = None
+    """As the server told it to who asked; None: nobody did."""
     features: tuple[str, ...] | None = None
     """Granted by HELLO; None: not known."""
     hello_row: int = 0
@@ -295,6 +298,8 @@ class Conversation:
             value = _value(batch, row) if batch.decoded.fits[row] else b""
             granted = np.frombuffer(value[: len(value) // 2 * 2], ">u2").tolist()
             session.features, session.hello_row = tuple(feature_name(code) for code in granted), int(batch.row[row])
+        elif opcode == Opcode.VERSION and good:
+            session.server_version = text(_value(batch, row))
         elif opcode == Opcode.DCP_OPEN and session.open_status != Status.SUCCESS:
             session.open_status = status
         elif opcode == Opcode.SELECT_BUCKET and good and asked is not None:

@@ -1,0 +1,53 @@
+"""``dcpinspect info``: what is in captures, at a first look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.export.formats import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dcpinspect.export.formats import Paint
+
+
+def info(
+    context: typer.Context,
+    captures: options.Captures,
+    format_name: options.OutputFormat = None,
+    output: options.OutputFile = None,
+    csv_guard: options.CsvGuard = True,
+    port: options.Port = None,
+    stats: options.Stats = False,
+) -> int:
+    """Say what is in captures: how long, who talks to whom, which buckets and vbuckets, whether it is complete, what to run next."""
+    # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.overview import overview, overview_records
+    from dcpinspect.reading import Reading
+    from dcpinspect.render.info import info_lines
+
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
+    extra_ports, find_ports = options.ports(port)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
+        with opened(output, format_, captures) as out:
+            try:
+                for _ in interrupts.between(reading):
+                    pass
+            finally:  # Ctrl-C: what was read until then
+                if interrupts.settled():
+                    complain(INTERRUPTED)
+                found = overview(reading)
+
+                def lines(paint: Paint) -> Iterator[str]:
+                    return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
+
+                format_.report(out, Report(lines, lambda: overview_records(found)), guard=csv_guard)
+        return report(reading, stats=stats)

@@ -1,0 +1,106 @@
+"""What is in a reading, at a first look: how long, who, which buckets and vbuckets, how complete, and what to run next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import Any
+
+from dcpinspect.coverage import OTHER
+from dcpinspect.protocol.foreign import TLS
+from dcpinspect.reading import Reading
+from dcpinspect.streams.connections import client_of
+from dcpinspect.streams.contracts import INFO
+from dcpinspect.streams.session import Session
+from dcpinspect.tables.records import Records
+
+Overview = dict[str, Any]
+"""A record of ``INFO``: its columns by their names."""
+
+
+def overview(reading: Reading) -> Overview:
+    """What was found by now. The reading tracks streams."""
+    assert reading.tracker is not None
+    # no comparison of streams, which would read the captures again: only gaps need it
+    tables = reading.tracker.tables(reading.engine.links)
+    others = {one.connection for one in reading.coverage.directions if one.protocol == OTHER}
+    own = [one for one in reading.coverage.directions if one.connection not in others]
+    tls = [one for one in own if one.protocol == TLS]
+    links = [link for link in reading.engine.links if link.number not in others]
+    streams = list(zip(*(tables.streams.values(name) for name in ("connection", "vbucket", "answer")), strict=True))
+    vbuckets: dict[int, set[int]] = {}
+    for connection, vbucket, _ in streams:
+        vbuckets.setdefault(connection, set()).add(vbucket)
+    sessions, state = reading.tracker.conversation.sessions, reading.tracker.state.connections
+    clients: dict[tuple[str, str, str], list[int]] = {}
+    servers: dict[str, list[int]] = {}
+    for link in links:
+        session = sessions.get(link.number) or Session()
+        host = link.client.rpartition(":")[0]
+        name = client_of(link, session, state[link.number]).name.removeprefix(host).strip() if session.name else ""
+        clients.setdefault((host, name, session.agent or ""), []).append(link.number)
+        servers.setdefault(link.server, []).append(link.number)
+    return {
+        "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in reading.capture.files],
+        "first_time": reading.first_time_ns,
+        "last_time": reading.last_time_ns,
+        "packets": reading.coverage.packets_read,
+        "packet_classes": {name: count for name, count in reading.coverage.packets.items() if count},
+        "dropped_packets": sum(counts.lost for file in reading.capture.files for counts in file.counts),
+        "truncated_packets": reading.truncated,
+        "messages": reading.messages,
+        "connections": len(links),
+        "mid_stream": [link.number for link in links if not link.has_handshake],
+        "streams": len(streams),
+        "answers": dict(Counter(answer for _, _, answer in streams)),
+        "clients": [
+            {
+                "address": host,
+                "name": name or None,
+                "agent": agent or None,
+                "connections": numbers,
+                "vbuckets": len(set[int]().union(*(vbuckets.get(number, ()) for number in numbers))),
+            }
+            for (host, name, agent), numbers in clients.items()
+        ],
+        "servers": [
+            {
+                "address": address,
+                "version": next((version for one in reversed(numbers) if (version := _version(sessions.get(one)))), None),
+                "connections": numbers,
+            }
+            for address, numbers in servers.items()
+        ],
+        "buckets": sorted({session.bucket for session in sessions.values() if session.bucket}),
+        "vbuckets": sorted({vbucket for _, vbucket, _ in streams}),
+        "captured_bytes": sum(one.unique for one in own),
+        "decoded_bytes": sum(one.decoded for one in own),
+        "skipped_bytes": sum(sum(one.skipped.values()) + one.unfinished for one in own),
+        "missing_bytes": sum(one.missing for one in own),
+        "holes": sum(one.holes for one in own),
+        "tls_bytes": sum(one.not_decodable for one in tls),
+        "tls_connections": sorted({one.connection for one in tls}),
+        "problems": len(reading.capture.problems),
+        "next": _next(reading),
+    }
+
+
+def _version(session: Session | None) -> str | None:
+    return session.server_version if session is not None else None
+
+
+def _next(reading: Reading) -> str | None:
+    """The command to run next; None where no command of ours finds more."""
+    options = [f"--port {port}" for port in reading.options["extra_ports"]] + ["--port auto"] * bool(reading.options["find_ports"])
+    if reading.messages:
+        command = "check"
+    elif not reading.options["find_ports"] and reading.engine.transport.headers.other_ports.any():
+        command, options = "info", [*options, "--port auto"]
+    else:
+        return None
+    return " ".join(["dcpinspect", command, *(shlex.quote(file.name) for file in reading.capture.files), *options])
+
+
+def overview_records(found: Overview) -> Records:
+    """The same as a table of one row."""
+    return Records(INFO, {column.name: [found[column.name]] for column in INFO.columns}, 1)

@@ -1,0 +1,157 @@
+"""What is in a reading, for people: about ten lines, what matters of each in the first 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from dcpinspect.escape import cells, escape
+from dcpinspect.findings.finding import ranges
+
+MOST = 3
+"""Files, clients and servers that have a line each."""
+_WIDE = 80
+_LABEL = 10
+
+
+def info_lines(found: dict[str, Any]) -> Iterator[str]:
+    """The lines, from a record of ``INFO``."""
+    for label, texts in (
+        ("files", _files(found)),
+        ("time", _time(found)),
+        ("traffic", [_traffic(found)]),
+        ("clients", _clients(found)),
+        ("servers", _servers(found)),
+        ("buckets", [", ".join(map(escape, found["buckets"])) or "none was selected in the capture"]),
+        ("vbuckets", [_vbuckets(found)]),
+        ("complete", [_complete(found)]),
+        ("TLS", [_tls(found)]),
+        ("next", [escape(found["next"])] if found["next"] else []),
+    ):
+        for number, text in enumerate(texts):
+            for place, line in enumerate(_wrapped(text) if label != "next" else [text]):
+                yield f"{'' if number or place else label:<{_LABEL}}{line}"
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    """Lines of a text, broken between words."""
+    line = ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) > _WIDE - _LABEL:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield line
+
+
+def _some(lines: Sequence[str], noun: str) -> Iterator[str]:
+    shown = lines if len(lines) <= MOST + 1 else lines[:MOST]
+    yield from shown
+    if len(shown) < len(lines):
+        yield f"and {len(lines) - len(shown):,} more {noun}; --format json has all"
+
+
+def _files(found: dict[str, Any]) -> Iterator[str]:
+    return _some([f"{escape(one['name'])} ({one['format']}, {counted(one['packets'], 'packet')})" for one in found["files"]], "files")
+
+
+def _time(found: dict[str, Any]) -> Iterator[str]:
+    if found["first_time"] is None:
+        return
+    first, last = (datetime.fromtimestamp(found[name] // 10**9, UTC) for name in ("first_time", "last_time"))
+    until = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    span = f"{first:%Y-%m-%d %H:%M:%S} to {until} UTC" if first != last else f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    yield f"{span}, {_duration(found['last_time'] - found['first_time'])} long"
+    local = first.astimezone()
+    if local.utcoffset():
+        yield f"{local:%Y-%m-%d %H:%M:%S} {escape(local.tzname() or '')} where this runs (UTC{local:%z})"
+
+
+def _duration(nanoseconds: int) -> str:
+    seconds = nanoseconds / 1e9
+    if seconds < 60:
+        return f"{seconds:.3f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min {rest} s" if hours else f"{minutes} min {rest} s"
+
+
+def _traffic(found: dict[str, Any]) -> str:
+    parts = (("packets", "packet"), ("connections", "connection"), ("messages", "message"), ("streams", "stream"))
+    answers = [f"{count:,} {answer}" for answer, count in found["answers"].items()]
+    return ", ".join(counted(found[name], noun) for name, noun in parts) + (f" ({', '.join(answers)})" if answers else "")
+
+
+def _clients(found: dict[str, Any]) -> Iterator[str]:
+    return _some(
+        [
+            f"{escape(one['address'])}  {escape(one['name']) if one['name'] else 'no DCP open in the capture'}"
+            + (f", agent {escape(one['agent'])}" if one["agent"] else "")
+            + f": {_numbers('connection', one['connections'])}"
+            + (f", {counted(one['vbuckets'], 'vbucket')}" if one["vbuckets"] else "")
+            for one in sorted(found["clients"], key=lambda one: -one["vbuckets"])
+        ],
+        "clients",
+    )
+
+
+def _servers(found: dict[str, Any]) -> Iterator[str]:
+    return _some(
+        [
+            f"{escape(one['address'])}  {'version ' + escape(one['version']) if one['version'] else 'version not in the capture'}"
+            f": {_numbers('connection', one['connections'])}"
+            for one in found["servers"]
+        ],
+        "servers",
+    )
+
+
+def _vbuckets(found: dict[str, Any]) -> str:
+    numbers = found["vbuckets"]
+    return f"{len(numbers):,}: {ranges(numbers)}" if numbers else "none"
+
+
+def _complete(found: dict[str, Any]) -> str:
+    lacks = []
+    for name, noun, what in (
+        ("problems", "damaged place", "of a file"),
+        ("dropped_packets", "packet", "dropped before they were captured"),
+        ("truncated_packets", "packet", "cut by the snapshot length"),
+    ):
+        if found[name]:
+            lacks.append(f"{counted(found[name], noun)} {what}")
+    if found["holes"]:
+        lacks.append(f"{counted(found['missing_bytes'], 'byte')} lost ({counted(found['holes'], 'hole')})")
+    if found["skipped_bytes"]:
+        lacks.append(f"{counted(found['skipped_bytes'], 'byte')} in no message")
+    if found["mid_stream"]:
+        lacks.append(f"no handshake of {_numbers('connection', found['mid_stream'])}")
+    if not found["captured_bytes"]:
+        return "; ".join(["nothing to decode", *lacks])
+    share = f"{_percent(found['decoded_bytes'], found['captured_bytes'])} of {counted(found['captured_bytes'], 'byte')} decoded"
+    return f"no: {share}; {'; '.join(lacks)}" if lacks or found["tls_bytes"] else f"yes: {share}, no handshake is missing"
+
+
+def _percent(part: int, whole: int) -> str:
+    """Whole only where nothing is left out."""
+    return "100 %" if part == whole else f"{min(99.9, 100 * part / whole):.1f} %"
+
+
+def _tls(found: dict[str, Any]) -> str:
+    if not found["tls_connections"]:
+        return "none seen"
+    numbers = _numbers("connection", found["tls_connections"])
+    return f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: record the plain port (11210) instead"
+
+
+def _numbers(noun: str, numbers: Sequence[int]) -> str:
+    if len(numbers) > MOST and numbers[-1] - numbers[0] >= len(numbers):
+        return counted(len(numbers), noun)
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {ranges(numbers)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``3 packets``, ``1 packet``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,115 @@
+"""``dcpinspect info``: ten lines that say what is in a capture, and the same as a record."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.export.table_schema import table_schema
+from dcpinspect.protocol.encode import encode
+from dcpinspect.streams.contracts import INFO
+from tests import builders
+from tests.peers.truth import SAMPLES
+
+ALL_SAMPLES = sorted(path.name for path in SAMPLES.glob("*.pcap*"))
+
+
+def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, str]:
+    assert main(["info", *arguments]) == 0
+    found: dict[str, str] = {}
+    label = ""
+    for line in capsys.readouterr().out.splitlines():
+        label = line[:10].strip() or label
+        found[label] = f"{found[label]} {line[10:]}" if label in found else line[10:]
+    return found
+
+
+@pytest.mark.parametrize("sample", ALL_SAMPLES)
+def test_a_sample_is_told_in_about_ten_lines_of_80_columns_and_fits_the_schema(sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(SAMPLES / sample)
+    assert main(["info", path]) == 0
+    told = capsys.readouterr().out.replace(str(SAMPLES), "samples").splitlines()
+    assert len(told) <= 16
+    assert max(map(len, told)) <= 80
+    assert main(["info", path, "--format", "ndjson"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    jsonschema.validate(record, table_schema(INFO))
+    assert record["next"] == f"dcpinspect check {path}"
+
+
+def test_who_when_what_and_the_next_command_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(SAMPLES / "rollback.pcap")
+    assert lines(capsys, path) == {
+        "files": f"{path} (pcap, 147 packets)",
+        "time": "2024-04-06 12:01:00 UTC, 0.015 s long",
+        "traffic": "147 packets, 2 connections, 161 messages, 11 streams (8 accepted, 3 rollback)",
+        "clients": "10.11.0.1  mirror, agent mirror/7.6: connections 1–2, 4 vbuckets",
+        "servers": "10.11.0.2:11210  version not in the capture: connection 1 10.11.0.3:11210  version not in the capture: connection 2",
+        "buckets": "travel",
+        "vbuckets": "4: 7–10",
+        "complete": "yes: 100 % of 24,384 bytes decoded, no handshake is missing",
+        "TLS": "none seen",
+        "next": f"dcpinspect check {path}",
+    }
+
+
+def test_the_version_that_a_server_told_is_beside_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "10.11.0.2:11210  version 8.0.0-3777-enterprise: 6 connections" in lines(capsys, str(SAMPLES / "tour.pcapng"))["servers"]
+
+
+@pytest.mark.parametrize(
+    ("sample", "complete"),
+    [
+        ("capture-loss.pcap", "no: 99.7 % of 46,457 bytes decoded; 3,067 bytes lost (5 holes); 117 bytes in no message"),
+        ("midstream.pcap", "no: 96.3 % of 21,346 bytes decoded; 794 bytes in no message; no handshake of connection 1"),
+    ],
+)
+def test_what_a_capture_lacks_is_told(sample: str, complete: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, str(SAMPLES / sample))["complete"] == complete
+
+
+def test_packets_cut_by_the_snapshot_length_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = builders.capture(tmp_path / "x.pcap", server=builders.mutation(value=b"x" * 500) * 3, sizes=(560, 560, 560), snaplen=200)
+    assert "3 packets cut by the snapshot length" in lines(capsys, str(path))["complete"]
+
+
+def test_tls_is_named_with_what_to_record_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hello = bytes.fromhex("160301002f0100002b0303") + bytes(41)
+    path = builders.capture(tmp_path / "tls.pcap", client=hello, server=bytes.fromhex("16030300310200002d0303") + bytes(43))
+    told = lines(capsys, str(path))
+    assert told["TLS"].endswith("on connection 1, not decrypted: record the plain port (11210) instead")
+    assert "next" not in told, "no command of ours finds more in it"
+
+
+def test_traffic_of_other_ports_alone_asks_to_look_at_all_ports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segments = builders.Conversation(server=("10.0.0.2", 12_000))
+    segments.handshake()
+    segments.stream(True, encode("dcp_open", key=b"x", flags=["producer"], opaque=1) + encode("dcp_noop", side="response", opaque=2))
+    segments.stream(False, encode("dcp_open", side="response", opaque=1) + encode("dcp_noop", opaque=2) + builders.mutation() * 9)
+    path = tmp_path / "a b.pcap"
+    path.write_bytes(builders.pcap(builders.recorded(segments.segments)))
+    assert lines(capsys, str(path))["next"] == f"dcpinspect info '{path}' --port auto"
+    assert lines(capsys, str(path), "--port", "auto")["next"] == f"dcpinspect check '{path}' --port auto"
+
+
+def test_the_local_time_stands_below_utc_where_the_two_differ(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Kolkata")
+    time.tzset()
+    try:
+        told = lines(capsys, str(SAMPLES / "rollback.pcap"))["time"]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert told == "2024-04-06 12:01:00 UTC, 0.015 s long 2024-04-06 17:31:00 IST where this runs (UTC+0530)"
+
+
+def test_names_from_the_wire_cannot_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    client = encode("hello", key=b'{"a":"\\u001b[31mred"}') + encode("dcp_open", key=b"x\x1b[2J", flags=["producer"])
+    path = str(builders.capture(tmp_path / "x.pcap", client=client, server=encode("dcp_open", side="response")))
+    assert main(["info", path]) == 0
+    assert "\x1b" not in capsys.readouterr().out

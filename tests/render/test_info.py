@@ -1,0 +1,38 @@
+"""The lines of an overview, from records made to order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dcpinspect.overview import overview
+from dcpinspect.reading import Reading
+from dcpinspect.render.info import MOST, info_lines
+from tests.peers.truth import SAMPLES
+
+
+@pytest.fixture
+def found() -> dict[str, Any]:
+    with Reading([str(SAMPLES / "rollback.pcap")], track=True) as reading:
+        list(reading)
+        return overview(reading)
+
+
+def test_many_clients_are_a_few_lines_and_a_number(found: dict[str, Any]) -> None:
+    client = found["clients"][0]
+    found["clients"] = [{**client, "address": f"10.0.0.{number}"} for number in range(64)]
+    lines = list(info_lines(found))
+    assert len([line for line in lines if "mirror" in line]) == MOST
+    assert any(line.strip() == f"and {64 - MOST} more clients; --format json has all" for line in lines)
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(59.9, "59.900 s long"), (61, "1 min 1 s long"), (3 * 3600 + 125, "3 h 2 min 5 s long")])
+def test_lengths_of_time_are_told_in_the_units_of_a_clock(seconds: float, told: str, found: dict[str, Any]) -> None:
+    found["last_time"] = found["first_time"] + int(seconds * 1e9)
+    assert next(line for line in info_lines(found) if line.startswith("time")).endswith(told)
+
+
+def test_a_share_is_100_percent_only_where_nothing_is_left_out(found: dict[str, Any]) -> None:
+    found["captured_bytes"], found["decoded_bytes"], found["skipped_bytes"] = 10**9, 10**9 - 1, 1
+    assert any("no: 99.9 % of 1,000,000,000 bytes decoded; 1 byte in no message" in line for line in info_lines(found))
