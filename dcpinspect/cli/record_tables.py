@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,8 +18,9 @@ from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
+    from dcpinspect.cli.output import Output
     from dcpinspect.tables.record_rows import RecordSelection
-    from dcpinspect.tables.records import RecordTable
+    from dcpinspect.tables.records import Records, RecordTable
 
 READABLE = {
     "connections": (
@@ -27,29 +29,47 @@ READABLE = {
     ),
     "streams": (
         *("connection", "vbucket", "sid", "stream", "requested_start", "requested_end", "answer", "verdict", "end_reason"),
-        *("items", "first_seqno", "last_seqno", "snapshots", "gaps", "open_row", "end_row"),
+        *("items", "first_seqno", "last_seqno", "snapshots", "gap_seqnos", "open_row", "end_row"),
     ),
     "snapshots": (
         *("connection", "vbucket", "sid", "stream", "index", "start_seqno", "end_seqno", "type", "layout", "convention"),
         *("items", "first_seqno", "last_seqno", "state", "row"),
     ),
-    "gaps": ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "width", "cause", "evidence"),
+    "gaps": ("connection", "vbucket", "sid", "stream", "cause", "width", "after_seqno", "before_seqno", "evidence"),
     "rollbacks": (
-        *("connection", "vbucket", "sid", "requested_start", "snapshot_start", "snapshot_end", "vbucket_uuid", "rollback_seqno"),
-        *("cause", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end"),
+        *("connection", "vbucket", "sid", "cause", "requested_start", "rollback_seqno", "resume_start"),
+        *("resume_snapshot_start", "resume_snapshot_end", "resume_uuid", "snapshot_start", "snapshot_end", "vbucket_uuid"),
         *("request_row", "log_row", "failover_log", "explanation"),
     ),
     "vbuckets": (
-        *("client", "vbucket", "verdict", "connections", "streams", "first_seqno", "last_seqno", "high_seqno", "items", "bytes"),
-        *("gaps", "snapshots", "rollbacks", "findings"),
+        *("client", "vbucket", "verdict", "findings", "connections", "streams", "first_seqno", "last_seqno", "high_seqno"),
+        *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
     ),
 }
-"""The columns that fit a line, left out where they have no value at all; other formats have all columns."""
+"""The columns of lines in their order, left out where they have no value at all; other formats have all columns."""
+FIRST = {
+    "connections": ("connection", "client", "name", "verdict", "server", "streams"),
+    "streams": ("connection", "vbucket", "verdict", "end_reason", "last_seqno", "items", "answer", "requested_start", "requested_end"),
+    "snapshots": ("connection", "vbucket", "state", "start_seqno", "end_seqno", "type", "items", "index"),
+    "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
+    "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "resume_start", "rollback_seqno", "explanation"),
+    "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "gap_seqnos", "rollbacks"),
+}
+"""What matters most of them, which the others make room for where not all fit the width."""
 
 Redact = Annotated[
     bool, typer.Option("--redact", help="As in read: tables have no keys, values and names of users, so there is nothing to replace.")
 ]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
+Sort = Annotated[
+    str | None, typer.Option("--sort", metavar="LIST", help="Put rows in order by these columns, as in findings.error,last_seqno.")
+]
+Reverse = Annotated[bool, typer.Option("--reverse", help="Put the greatest first; without --sort, the last row.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Text: what does not fit the width of the terminal below each row.")]
+Width = Annotated[
+    int | None,
+    typer.Option("--width", metavar="COLUMNS", min=20, max=1000, help="Text: lines of this width; without, as the terminal has."),
+]
 Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Only these columns, in this order, as in vbucket,verdict.")]
 Filter = Annotated[
     str | None,
@@ -69,7 +89,11 @@ def command(name: str, doc: str) -> Callable[..., int]:
         connection: options.Connections = None,
         filter_: Filter = None,
         columns: Columns = None,
+        sort: Sort = None,
+        reverse: Reverse = False,
         limit: Limit = None,
+        verbose: Verbose = False,
+        width: Width = None,
         format_name: options.OutputFormat = None,
         output: options.OutputFile = None,
         csv_guard: options.CsvGuard = True,
@@ -86,6 +110,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
         format_ = choose_format(format_name, output)
         options.refuse_unused(context, format_)
         selection = _selection(table, vbucket, connection, filter_, context.obj)
+        selection = replace(selection, sort=_sort(sort, name, table), is_reversed=reverse)
         options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
         chosen = _columns(columns, name, table)
         extra_ports, find_ports = options.ports(port)
@@ -102,14 +127,37 @@ def command(name: str, doc: str) -> Callable[..., int]:
                         complain(INTERRUPTED)
                     records = selection.of(reading.by_name(is_whole=is_whole)[name])
                     shown = records if limit is None else records.head(limit)
-                    if chosen is None and format_.is_text:
-                        readable = [column for column in (*READABLE[name], "file") if column in shown.columns]
-                        chosen = [column for column in readable if shown.has_values(column)] or readable
-                    format_.records(out, shown, chosen, guard=csv_guard)
+                    if format_.is_text:
+                        _write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
+                    else:
+                        format_.records(out, shown, chosen, guard=csv_guard)
             return report(reading, stats=stats)
 
     run.__doc__ = doc
     return run
+
+
+def _write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
+    """Lines for people."""
+    from dcpinspect.render.record_lines import record_lines
+
+    if chosen is None:
+        readable = [column for column in (*READABLE[name], "file") if column in shown.columns]
+        chosen = [column for column in readable if shown.has_values(column)] or readable
+        first = FIRST[name]
+    else:
+        first = tuple(chosen)
+    lines = record_lines(shown.arrow(chosen), first, width=width, is_folded=verbose)
+    paint = out.painter()
+    out.put("".join(paint(line, style) + "\n" for line, style in lines))
+    out.is_complete = True
+
+
+def _sort(text: str | None, name: str, table: RecordTable) -> list[str]:
+    """The columns that rows are to be put in order by."""
+    from dcpinspect.tables.record_rows import sort_columns
+
+    return [] if text is None else _names(text, "--sort", name, sort_columns(table))
 
 
 def _selection(
@@ -130,14 +178,15 @@ def _selection(
 
 def _columns(text: str | None, name: str, table: RecordTable) -> list[str] | None:
     """The columns that were asked for."""
-    if text is None:
-        return None
-    known = [column.name for column in table.columns]
+    return None if text is None else _names(text, "--columns", name, [column.name for column in table.columns])
+
+
+def _names(text: str, option: str, name: str, known: Sequence[str]) -> list[str]:
     names = [word.strip() for word in text.split(",") if word.strip()]
     for word in names:
         if word not in known:
             close = did_you_mean(word, known) or f"; there are {', '.join(known)}"
-            raise UsageError(f"--columns {escape(word)}: {name} have no such column{close}")
+            raise UsageError(f"{option} {escape(word)}: {name} have no such column{'' if option == '--columns' else ' to sort by'}{close}")
     if not names:
-        raise UsageError(f"--columns: name at least one column; there are {', '.join(known)}")
+        raise UsageError(f"{option}: name at least one column; there are {', '.join(known)}")
     return list(dict.fromkeys(names))

@@ -43,6 +43,8 @@ FINDINGS = RecordTable(
 
 CONTRACTS = {**BY_TABLE, "findings": FINDINGS}
 """What every table that is made of messages is like, by its name in SQL."""
+ORPHANED = "orphaned-vbucket"
+"""The rule that tells an orphaned vbucket from one that ended as it should."""
 CHECKED = ("findings", "vbuckets")
 """Those of them that rules have to be asked for."""
 
@@ -82,18 +84,24 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
 
 
 def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping[int, str]) -> Records:
-    """The table of vbuckets with the findings that speak of each; those of a whole connection count for none.
+    """The table of vbuckets with the findings that speak of each; those of a whole connection count for none. An ended vbucket that the
+    client forgot is ``orphaned``.
 
     ``clients``: whose each connection is, in the words of the table.
     """
     counts: dict[tuple[str, int], Counter[str]] = {}
+    orphaned: set[tuple[str, int]] = set()
     for one in findings:
         for client in {clients[connection] for connection in one.connections if connection in clients}:
             for vbucket in one.vbuckets:
                 counts.setdefault((client, vbucket), Counter())[one.severity] += 1
-    pairs = zip(vbuckets.values("client"), vbuckets.values("vbucket"), strict=True)
+                if one.rule == ORPHANED:
+                    orphaned.add((client, vbucket))
+    pairs = list(zip(vbuckets.values("client"), vbuckets.values("vbucket"), strict=True))
+    verdicts = zip(pairs, vbuckets.values("verdict"), strict=True)
     found = [{severity: counts.get(pair, Counter())[severity] for severity in SEVERITIES} for pair in pairs]
-    return vbuckets.with_column("findings", found)
+    told = ["orphaned" if verdict == "ended" and pair in orphaned else verdict for pair, verdict in verdicts]
+    return vbuckets.with_column("findings", found).with_column("verdict", told)
 
 
 def with_findings(

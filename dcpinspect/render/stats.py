@@ -35,7 +35,7 @@ def stats_text(rows: Sequence[Row], *, width: int | None) -> Iterator[Line]:
 
 def _commands(rows: Sequence[Row]) -> Iterator[str]:
     yield from _table(
-        ("command", "", "messages", "bytes", "share", "least", "half", "95 %", "greatest"),
+        ("command", "", "messages", "bytes", "share", "least", "p50", "p95", "greatest"),
         [
             (
                 *(escape(row["name"]), row["side"], _whole(row["count"]), _whole(row["bytes"]), _percent(row["share"])),
@@ -54,7 +54,7 @@ def _statuses(rows: Sequence[Row]) -> Iterator[str]:
 
 def _answers(rows: Sequence[Row]) -> Iterator[str]:
     yield from _table(
-        ("command", "answers", "least ms", "half", "95 %", "99 %", "greatest"),
+        ("command", "answers", "least ms", "p50", "p95", "p99", "greatest"),
         [
             (
                 escape(row["name"]),
@@ -78,7 +78,7 @@ def _throughput(rows: Sequence[Row]) -> Iterator[str]:
 
 def _snapshots(rows: Sequence[Row]) -> Iterator[str]:
     yield from _table(
-        ("snapshots", "count", "least items", "half", "95 %", "greatest"),
+        ("snapshots", "count", "least items", "p50", "p95", "greatest"),
         [(row["name"], _whole(row["count"]), *(_whole(row[name]) for name in ("least", "p50", "p95", "greatest"))) for row in rows],
     )
 

@@ -17,6 +17,8 @@ MEASURED = 1000
 """Rows that the widths of the columns are taken from."""
 WIDEST = 60
 """Terminal columns of a column that is not the last, at most; longer texts push the rest of their line to the right."""
+NO_END = {"requested_end": "no end"}
+"""What the greatest number of 64 bits is called in these columns."""
 _NOT_PLAIN = r"[^ -\[\]-~]"
 """What ``escape`` may change, or what may not be as wide as it has characters."""
 
@@ -34,9 +36,19 @@ class TextTable:
         self._waiting: list[list[Any]] = []
         self._rows = 0
 
+    @staticmethod
+    def natural_widths(table: Any) -> dict[str, int]:
+        """Terminal columns that each column of an Arrow table takes, by name; of long texts no more than ``WIDEST``, but the last one's."""
+        found = {}
+        for name, column in zip(table.schema.names, table.columns, strict=True):
+            widest = max((cells(text) for text in cell_texts(column.combine_chunks(), name, has_escapes=True)), default=0)
+            limit = WIDEST if name != table.schema.names[-1] else widest
+            found[name] = max(cells(escape(name)), min(limit, widest))
+        return found
+
     def lines(self, batch: Any) -> Iterator[str]:
         """The lines that can be told after these rows of a record batch."""
-        self._waiting.append([_texts(column, self._safe) for column in batch.columns])
+        self._waiting.append([_texts(column, self._safe, name) for column, name in zip(batch.columns, batch.schema.names, strict=True)])
         self._rows += batch.num_rows
         if self._widths or self._rows >= MEASURED:
             yield from self.end()
@@ -86,14 +98,21 @@ def _padded(texts: Any, width: int, *, is_right: bool) -> Any:
     return pa.array([room + text if is_right else text + room for text, room in rooms], pa.string())
 
 
-def _texts(column: Any, safe: Safe) -> Any:
+def cell_texts(column: Any, name: str, *, has_escapes: bool) -> list[str]:
+    """The text of each value of a column."""
+    texts: list[str] = _texts(column, escape_rest if has_escapes else escape, name).to_pylist()
+    return texts
+
+
+def _texts(column: Any, safe: Safe, name: str) -> Any:
     """The text of each value, as Arrow has texts; nothing for none."""
     from dcpinspect.export.json_table import rfc3339
 
     if pa.types.is_timestamp(column.type):
         return pc.fill_null(rfc3339(column), "")
     if pa.types.is_integer(column.type):
-        return pc.fill_null(column.cast(pa.string()), "")
+        texts = pc.fill_null(column.cast(pa.string()), "")
+        return pc.replace_substring_regex(texts, f"^{2**64 - 1}$", NO_END[name]) if name in NO_END else texts
     if pa.types.is_string(column.type) and _is_plain(column):
         return pc.fill_null(column, "")
     return pa.array(["" if value is None else _text(value, safe) for value in column.to_pylist()], pa.string())
@@ -106,10 +125,13 @@ def _text(value: Any, safe: Safe) -> str:
         return "true" if value else "false"
     if isinstance(value, bytes):
         return f"0x{value.hex()}"
+    if isinstance(value, tuple) and value[1] == 0:
+        return ""
     if isinstance(value, tuple):  # an entry of a map
         return " ".join("" if one is None else _text(one, safe) for one in value)
     if isinstance(value, list):
-        return ", ".join("" if one is None else _text(one, safe) for one in value)
+        texts = ["" if one is None else _text(one, safe) for one in value]
+        return ", ".join(text for one, text in zip(value, texts, strict=True) if text or not isinstance(one, tuple))  # counts of none
     if isinstance(value, dict):
         return " ".join(f"{safe(str(name))}={'' if one is None else _text(one, safe)}" for name, one in value.items())
     return safe(str(value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dcpinspect.findings.record import CONTRACTS
 from dcpinspect.spark.schema import columns_of
@@ -17,9 +17,18 @@ class SparkSql(Sql):
 
     contains = "array_contains"
 
+    def __init__(self, counts: Collection[str] = ()) -> None:
+        """``counts``: columns that are maps, of which conditions see the sum, and by a word behind a point one number."""
+        self._counts = counts
+
     def name(self, column: str) -> str:
         """A column."""
-        return f"`{column}`"
+        base, _, word = column.partition(".")
+        if base not in self._counts:
+            return f"`{column}`"
+        if word:
+            return f"if(`{base}` is null, null, coalesce(element_at(`{base}`, {self.text(word)}), 0L))"
+        return f"aggregate(map_values(`{base}`), 0L, (sum, one) -> sum + one)"
 
     def text(self, text: str) -> str:
         """A constant text. Spark has escapes in it, and would put settings and the environment in the place of ``${…}``."""
@@ -42,4 +51,5 @@ def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, Source
     """
     columns_of(table)
     parsed = parse_filter(text, saved=saved) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)
-    return SparkSql().condition(parsed.condition)
+    counts = [column.name for column in CONTRACTS[table].columns if column.kind == "counts"] if table != "messages" else ()
+    return SparkSql(counts).condition(parsed.condition)

@@ -94,6 +94,15 @@ class Missing:
     """The out-of-order one that lacks it, where the gap is not the kernel's."""
 
 
+Amounts = tuple[Table, npt.NDArray[np.float64]]
+"""By stream and cause: number of gaps, and of the seqnos in them, which is not whole: damaged seqnos may add up to more than 64 bits."""
+
+
+def whole(seqnos: npt.NDArray[np.float64]) -> Table:
+    """Numbers of seqnos, for a table; 2**62 where there are more."""
+    return np.minimum(seqnos, float(1 << 62)).astype(np.int64)
+
+
 def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
     """Number of the cause of every gap that the kernel wrote."""
     flags, stream = gaps.flags, gaps.stream
@@ -165,6 +174,12 @@ class ExplainedGaps:
         return len(self._order)
 
     @property
+    def width(self) -> npt.NDArray[np.uint64]:
+        """Seqnos in each."""
+        widths: npt.NDArray[np.uint64] = unbiased(self.before) - unbiased(self.after) - np.uint64(1)
+        return widths
+
+    @property
     def unexplained(self) -> Unexplained:
         """Gaps that nothing explains."""
         told = [(number, self._told[number]) for number in sorted(self._told) if self._told[number].cause == w.UNEXPLAINED]
@@ -192,7 +207,7 @@ class ExplainedGaps:
             "stream": Numbers(self._streams.ordinal[self.stream]),
             "after_seqno": Numbers(after),
             "before_seqno": Numbers(before),
-            "width": Numbers(before - after - np.uint64(1)),
+            "width": Numbers(self.width),
             "cause": Worded(self.cause, w.CAUSES),
             "evidence": Made(len(self), self._evidence),
             "rows": Made(len(self), self._rows),

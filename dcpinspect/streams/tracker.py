@@ -191,8 +191,10 @@ class Tracker:
         found = ExplainedGaps(known, extras, cause, told, facts)
         by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
         np.add.at(by_cause, (found.stream, found.cause), 1)
+        gap_seqnos = np.zeros(by_cause.shape)
+        np.add.at(gap_seqnos, (found.stream, found.cause), found.width)
         texts = Texts(self.conversation.filters, self.conversation.logs)
-        stream_table = stream_records(streams, snapshots, by_cause.sum(axis=1), texts, ends, waits.are_long)
+        stream_table = stream_records(streams, snapshots, (by_cause, gap_seqnos), texts, ends, waits.are_long)
         verdicts = stream_table.values("verdict")
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams.connection.tolist(), verdicts, strict=True):
@@ -213,7 +215,7 @@ class Tracker:
             snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, sight, self.conversation, links), clients).records(),
-            vbuckets=vbucket_records(known, verdicts, by_cause, clients, high_seqnos, waits),
+            vbuckets=vbucket_records(known, verdicts, (by_cause, gap_seqnos), clients, high_seqnos, waits),
             all_gaps=found,
             waits=waits,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask, Numbers
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import VBUCKETS
+from dcpinspect.streams.gaps import Amounts, whole
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.state import Known, unbiased
@@ -22,12 +24,12 @@ Table = npt.NDArray[np.int64]
 def vbucket_records(
     known: Known,
     verdicts: Sequence[str],
-    gaps: Table,
+    gaps: Amounts,
     clients: Mapping[int, str],
     high_seqnos: Mapping[tuple[str, int], HighSeqno],
     waits: Waits,
 ) -> Records:
-    """The table; ``gaps``: number of gaps by stream and cause."""
+    """The table."""
     streams, snapshots = known.streams, known.snapshots
     found: dict[tuple[str, int], list[int]] = {}
     for number, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
@@ -53,6 +55,10 @@ def vbucket_records(
     def total(values: Table | Mask) -> Numbers:
         return Numbers(np.add.reduceat(values.astype(np.int64), begin))
 
+    def by_cause(counts: npt.NDArray[Any]) -> list[dict[str, int]]:
+        sums = whole(np.add.reduceat(counts[numbers].astype(np.float64), begin, axis=0))
+        return [{cause: number for cause, number in zip(w.CAUSES, causes, strict=True) if number} for causes in sums.tolist()]
+
     columns: dict[str, Values] = {
         "client": [client for client, _ in keys],
         "vbucket": [vbucket for _, vbucket in keys],
@@ -65,10 +71,8 @@ def vbucket_records(
         "high_seqno": [_high_seqno(high_seqnos.get(key), waits.get(story[-1])) for key, story in zip(keys, stories, strict=True)],
         "items": total(own.items),
         "bytes": total(own.bytes),
-        "gaps": [
-            {cause: number for cause, number in zip(w.CAUSES, causes, strict=True) if number}
-            for causes in np.add.reduceat(gaps[numbers], begin, axis=0).tolist()
-        ],
+        "gaps": by_cause(gaps[0]),
+        "gap_seqnos": by_cause(gaps[1]),
         "snapshots": total(snapshot_counts[numbers]),
         "rollbacks": total(own.answer == w.A_ROLLBACK),
         "findings": [None] * len(stories),  # this layer knows none

@@ -15,6 +15,7 @@ from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import STREAMS
+from dcpinspect.streams.gaps import Amounts, whole
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import CUT_VALUE, FILE_SHIFT, UNREAD_SEQNO, Connections, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
@@ -145,8 +146,8 @@ def failover_entries(log: bytes) -> list[tuple[int, int]]:
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def stream_records(streams: Streams, snapshots: Snapshots, gaps: Table, texts: Texts, ends: Ends, behind: Mask) -> Records:
-    """The table; ``gaps``: number of gaps of each stream; ``behind``: as ``verdicts`` has it."""
+def stream_records(streams: Streams, snapshots: Snapshots, gaps: Amounts, texts: Texts, ends: Ends, behind: Mask) -> Records:
+    """The table; ``behind``: as ``verdicts`` has it."""
     answer = answers(streams, ends)
     verdict = verdicts(streams, snapshots, answer, ends, behind)
     asked, asked_range = streams.request.form > 0, streams.request.form == 1
@@ -181,7 +182,8 @@ def stream_records(streams: Streams, snapshots: Snapshots, gaps: Table, texts: T
         "first_seqno": Numbers(unbiased(streams.first), has_seqno),
         "last_seqno": Numbers(unbiased(streams.last), has_seqno),
         "snapshots": Numbers(np.bincount(snapshots.stream, minlength=len(streams))),
-        "gaps": Numbers(gaps),
+        "gaps": Numbers(gaps[0].sum(axis=1)),
+        "gap_seqnos": Numbers(whole(gaps[1].sum(axis=1))),
         "open_row": Numbers(streams.opened.row),
         "end_row": Numbers(streams.finished.row, has_end),
         "first_time": Numbers(streams.opened.time),

@@ -82,6 +82,7 @@ VBUCKET_VERDICTS = (
     "refused",
     "starved-by-flow-control",
     "behind",
+    "orphaned",
     "unknown-capture",
     "ended",
     "silent",

@@ -89,7 +89,7 @@ _TOKENS = re.compile(
     |(?P<bytes>[xX]'(?P<digits>[^']*)')
     |(?P<text>'(?:[^']|'')*')
     |(?P<number>[0-9][0-9A-Za-z_.]*)
-    |(?P<word>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<word>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_-]*)?)
     |(?P<saved>@[A-Za-z0-9_-]+)
     |(?P<sign><=|>=|<>|!=|==|--|/\*|&&|\|\||::|[-=<>(),])""",
     re.VERBOSE,
@@ -380,6 +380,8 @@ class _Parser:
             return Name(self._columns[token.text], token.place)
         if token.text in _INSTEAD:
             raise token.place.error(_INSTEAD[token.text])
+        if "." in token.text and token.text.partition(".")[2] in self._columns:
+            raise Place(token.place.source, token.place.start + token.text.index("."), token.place.end).error(_INSTEAD["."])
         written = token.place.source.text[token.place.start : token.place.end]
         if self._next.text == "(" and self._next.kind == "sign":
             raise token.place.error(f"a filter has no functions, such as {clip(written, _SHOWN)}")

@@ -27,6 +27,7 @@ _FAMILIES: dict[ColumnKind, Family] = {
     "time": "time",
     "bytes": "bytes",
     "words": "list",
+    "numbers": "list",
     "bool": "truth",
     "records": "records",
 }
@@ -61,7 +62,8 @@ def comparison(operator: Operator, left: Name | Constant, right: Name | Constant
     value = constant(left, right)
     if family(left.column) == "list":
         if operator not in ("=", "<>"):
-            raise place.error(f"{left.column.name} is a list of words: it has a word (= 'x') or not (<> 'x'), and no order")
+            what = "a number (= 5) or not (<> 5)" if left.column.kind == "numbers" else "a word (= 'x') or not (<> 'x')"
+            raise place.error(f"{left.column.name} is {_what(left.column)}: it has {what}, and no order")
         return Holds(left, value) if operator == "=" else Not(Holds(left, value))
     if family(left.column) == "truth" and operator not in ("=", "<>"):
         raise place.error(f"{left.column.name} is true or false, and has no order")
@@ -117,7 +119,9 @@ def _value(column: Column, given: Constant) -> int | str | bytes | bool:
             if not low <= value <= high:
                 raise error(f"{column.name} is from {low} to {high}")
             return value
-        case "text" | "list" if isinstance(value, str):
+        case "list" if type(value) is int and column.kind == "numbers":
+            return value
+        case "text" | "list" if isinstance(value, str) and column.kind != "numbers":
             _check_word(column, value, given.place)
             return value
         case "hex" if isinstance(value, str) and (digits := _HEX.fullmatch(value)):
@@ -144,7 +148,7 @@ def _what(column: Column) -> str:
         case "bytes":
             return "bytes"
         case "list":
-            return "a list of words"
+            return "a list of numbers" if column.kind == "numbers" else "a list of words"
         case "truth":
             return "true or false"
         case "records":
@@ -154,7 +158,7 @@ def _what(column: Column) -> str:
 def _advice(column: Column, value: int | str | bytes | bool) -> str:
     """What to write instead of a value of another kind."""
     kind = family(column)
-    if kind == "number":
+    if kind == "number" or column.kind == "numbers":
         if isinstance(value, str) and value.isascii() and value.isdecimal():
             return f": write {clip(value, _SHOWN)}, without quotes"
         if isinstance(value, str) and _HEX.fullmatch(value):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from dcpinspect.protocol.columns import Mask, Numbers
+from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Source
@@ -22,17 +23,26 @@ _KINDS: dict[RecordKind, ColumnKind] = {
     "hex64": "hex64",
     "time": "time",
     "words": "words",
+    "numbers": "numbers",
+    "counts": "i64",
+    "log": "records",
 }
-"""Kinds of columns that a filter can speak of."""
+"""Kinds of columns that a filter can speak of; counts are a number, their sum, and each by its word is another."""
 
 
 def filter_columns(table: RecordTable) -> dict[str, Column]:
-    """The columns of a table that a filter can speak of, by name."""
-    return {column.name: _column(column, _KINDS[column.kind]) for column in table.columns if column.kind in _KINDS}
+    """The columns of a table that a filter can speak of, by name: also ``findings.error``, one of the counts of ``findings``."""
+    found = {}
+    for column in table.columns:
+        if column.kind in _KINDS:
+            found[column.name] = _column(column, _KINDS[column.kind])
+        for word in column.words if column.kind == "counts" else ():
+            found[f"{column.name}.{word}"] = Column(f"{column.name}.{word}", "i64", f"{column.doc}: {word}")
+    return found
 
 
 def _column(column: RecordColumn, kind: ColumnKind) -> Column:
-    return Column(column.name, kind, column.doc, words=column.words)
+    return Column(column.name, kind, column.doc, words=() if column.kind == "counts" else column.words)
 
 
 def parse_record_filter(text: str, table: RecordTable, *, saved: Mapping[str, Source] | None = None) -> Filter:
@@ -50,6 +60,10 @@ class RecordSelection:
     vbuckets: Sequence[range] = ()
     connections: Sequence[range] = ()
     filter: Filter | None = None
+    sort: Sequence[str] = ()
+    """Columns that the records are put in order by, those without a value last; without, they stay as they are."""
+    is_reversed: bool = False
+    """The greatest come first."""
 
     def of(self, records: Records) -> Records:
         """The records that meet them, in order."""
@@ -58,10 +72,40 @@ class RecordSelection:
             if ranges:
                 keep &= _are_among(records, _holder(records, name), ranges)
         if self.filter is not None:
-            table = records.arrow(self.filter.columns)
-            columns = [table.column(name).combine_chunks() for name in self.filter.columns]
+            columns = [_compared(records, name) for name in self.filter.columns]
             keep &= np.isin(np.arange(len(records)), FilterRows(self.filter).numbers(columns, np.arange(len(records))))
-        return records if keep.all() else records.take(np.flatnonzero(keep))
+        kept = records if keep.all() else records.take(np.flatnonzero(keep))
+        return kept.take(_order(kept, self.sort, is_reversed=self.is_reversed)) if self.sort or self.is_reversed else kept
+
+
+def sort_columns(table: RecordTable) -> list[str]:
+    """The columns of a table that records can be put in order by."""
+    return [name for name, column in filter_columns(table).items() if column.kind not in ("words", "numbers", "records")]
+
+
+def _order(records: Records, columns: Sequence[str], *, is_reversed: bool) -> Rows:
+    import pyarrow as pa  # deferred: not everyone sorts
+    import pyarrow.compute as pc
+
+    if not columns:
+        return np.arange(len(records))[::-1]
+    exact = {column.name: f"{column.name}_ns" for column in records.table.columns if column.kind == "time"}
+    direction = "descending" if is_reversed else "ascending"
+    table = pa.table([_compared(records, exact.get(name, name)) for name in columns], names=list(columns))
+    keys = [(name, direction, "at_end") for name in columns]
+    places: Rows = pc.sort_indices(table, sort_keys=keys).to_numpy()
+    return places.astype(np.int64)
+
+
+def _compared(records: Records, name: str) -> Any:
+    """A column as filters and orders see it, as an Arrow array."""
+    import pyarrow as pa  # deferred, as above
+
+    base, _, word = name.partition(".")
+    if {column.name: column.kind for column in records.table.columns}.get(base) != "counts":
+        return records.arrow([name]).column(name).combine_chunks()
+    counts = records.values(base)
+    return pa.array([None if one is None else one.get(word, 0) if word else sum(one.values()) for one in counts], pa.int64())
 
 
 def _holder(records: Records, name: str) -> str:

@@ -16,7 +16,7 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.suggest import did_you_mean
 
-ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool", "records"]
+ColumnKind = Literal["u8", "u16", "u32", "u64", "i64", "text", "bytes", "time", "hex64", "words", "word", "bool", "records", "numbers"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,98 @@ def test_conditions_choose_rows_and_columns(capsys: pytest.CaptureFixture[str]) 
     assert {one["connection"] for one in ndjson(capsys, "streams", ROLLBACK, "--connection", "2")} == {2}
 
 
+def text(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", BY_TABLE)
+@pytest.mark.parametrize("sample", ["rollback.pcap", "tour.pcapng", "orphans.pcap", "upr.pcap"])
+def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(name: str, sample: str, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = text(capsys, name, str(SAMPLES / sample), "--width", "80")
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)
+    assert (
+        set(lines[0].split())
+        >= {
+            "connections": {"connection", "client", "verdict"},
+            "streams": {"vbucket", "verdict", "items"},
+            "snapshots": {"vbucket", "state"},
+            "gaps": {"vbucket", "cause", "width"},
+            "rollbacks": {"vbucket", "cause", "requested_start", "resume_start"},
+            "vbuckets": {"vbucket", "verdict"},
+        }[name]
+    )
+
+
+def test_at_200_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = text(capsys, "rollbacks", ROLLBACK, "--width", "200")
+    assert lines[1].endswith("the consumer is ahead of the branch point 50: resume there with that branch's uuid")
+
+
+def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = text(capsys, "rollbacks", ROLLBACK, "--width", "80", "-v")
+    assert "+" not in lines[0]
+    assert [line for line in lines if "resume_uuid 0xb8b8000000000007" in line]
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_stream_without_an_end_says_so_in_lines_and_has_its_number_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no end" in text(capsys, "streams", ROLLBACK)[1]
+    assert ndjson(capsys, "streams", ROLLBACK, "-n", "1")[0]["requested_end"] == 2**64 - 1
+    assert main(["streams", ROLLBACK, "--format", "csv", "--columns", "requested_end", "-n", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == "18446744073709551615"
+
+
+def test_seqnos_of_gaps_are_counted_by_stream_and_by_vbucket_and_cause(capsys: pytest.CaptureFixture[str]) -> None:
+    gaps = ndjson(capsys, "gaps", ROLLBACK)
+    for stream in ndjson(capsys, "streams", ROLLBACK):
+        own = [gap for gap in gaps if all(gap[name] == stream[name] for name in ("connection", "vbucket", "sid", "stream"))]
+        assert (stream["gaps"], stream["gap_seqnos"]) == (len(own), sum(int(str(gap["width"])) for gap in own))
+    for vbucket in ndjson(capsys, "vbuckets", ROLLBACK):
+        by_cause: dict[object, int] = {}
+        for gap in gaps:
+            if gap["vbucket"] == vbucket["vbucket"]:
+                by_cause[gap["cause"]] = by_cause.get(gap["cause"], 0) + int(str(gap["width"]))
+        assert vbucket["gap_seqnos"] == by_cause
+
+
+def test_a_vbucket_that_its_client_forgot_is_orphaned(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {one["vbucket"]: one["verdict"] for one in ndjson(capsys, "vbuckets", str(SAMPLES / "orphans.pcap"))}
+    assert [vbucket for vbucket, verdict in found.items() if verdict == "orphaned"] == [42, 45]
+    assert found[40] == "ended"
+
+
+@pytest.mark.parametrize("name", BY_TABLE)
+def test_every_column_of_the_lines_can_be_filtered_and_sorted(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    heading = text(capsys, name, ROLLBACK)[0].split()
+    rows = len(text(capsys, name, ROLLBACK)) - 1
+    for column in heading:
+        filtered = [len(text(capsys, name, ROLLBACK, "--filter", f"{column} {what} null")) - 1 for what in ("is", "is not")]
+        assert sum(filtered) == rows, column
+        if column not in ("connections", "failover_log"):  # lists have no order
+            assert len(text(capsys, name, ROLLBACK, "--sort", column)) == 1 + rows, column
+
+
+def test_counts_are_filtered_and_sorted_by_their_sum_or_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    def vbuckets(*arguments: str) -> list[object]:
+        return [one["vbucket"] for one in ndjson(capsys, "vbuckets", ROLLBACK, *arguments)]
+
+    assert vbuckets("--filter", "findings > 1") == [7, 9, 10]
+    assert vbuckets("--filter", "findings.error = 0 and gap_seqnos.deduplicated > 20") == [7, 9]
+    assert vbuckets("--filter", "connections = 2 and not connections = 9") == [7, 8, 9, 10]
+    assert vbuckets("--sort", "gap_seqnos.rollback,vbucket", "--reverse") == [9, 10, 7, 8]
+    assert vbuckets("--sort", "gaps.rollback") == [8, 7, 9, 10]
+    assert vbuckets("--reverse", "-n", "1") == [10]
+
+
+def test_rows_without_a_value_come_last_either_way(capsys: pytest.CaptureFixture[str]) -> None:
+    for more in ([], ["--reverse"]):
+        rows = [one["rollback_seqno"] for one in ndjson(capsys, "streams", ROLLBACK, "--sort", "rollback_seqno", *more)]
+        assert [one for one in rows[:3] if one is None] == []
+        assert set(rows[3:]) == {None}
+
+
 def test_columns_without_any_value_are_left_out_of_lines_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["streams", ROLLBACK]) == 0
     assert "sid" not in capsys.readouterr().out.splitlines()[0].split()
@@ -83,6 +175,11 @@ def test_columns_without_any_value_are_left_out_of_lines_unless_asked_for(capsys
         (["gaps", "--columns", "vbukcet"], "--columns vbukcet: gaps have no such column; did you mean vbucket?"),
         (["connections", "--vbucket", "5"], "--vbucket: a connection has no vbucket"),
         (["streams", "--filter", "verdict = 'done'"], "--filter: verdict is never 'done'"),
+        (["vbuckets", "--sort", "connections"], "--sort connections: vbuckets have no such column to sort by; "),
+        (["vbuckets", "--filter", "findings.eror > 0"], "--filter: no column is called findings.eror; did you mean findings.error or"),
+        (["vbuckets", "--filter", "connections > 1"], "--filter: connections is a list of numbers: it has a number (= 5) or not (<> 5)"),
+        (["vbuckets", "--filter", "connections = 'x'"], "--filter: connections is a list of numbers"),
+        (["streams", "--format", "csv", "--width", "90"], "--width: csv does not use it; it is for --format text"),
         (["streams", "--columns", ","], "--columns: name at least one column; there are connection, vbucket"),
         (["streams", "--format", "json", "--no-csv-guard"], "--no-csv-guard: json does not use it"),
     ],

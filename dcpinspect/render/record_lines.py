@@ -1,0 +1,93 @@
+"""Tables of records for people: the columns that matter most where not all fit the width, the others below each row if asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dcpinspect.escape import cells
+from dcpinspect.render.table import MEASURED, TextTable, cell_texts
+
+Line = tuple[str, str]
+"""Text and style."""
+NARROWEST = 32
+"""Terminal columns that the last column, a sentence, is worth being cut for."""
+_INDENT = "    "
+
+
+def record_lines(table: Any, first: Sequence[str], *, width: int | None, is_folded: bool = False) -> Iterator[Line]:
+    """Lines of an Arrow table: heading, rows. ``first``: columns by how much they matter, before all others.
+
+    ``width``: what lines are cut to; None leaves all columns in their lines. ``is_folded``: columns that do not fit stand below each row.
+    """
+    names = table.schema.names
+    shown = names if width is None else _fitting(table, first, width)
+    left = [name for name in names if name not in shown]
+    text = TextTable(table.select(shown).schema, width=width, has_escapes=True)
+    lines = _all_lines(text, table.select(shown))
+    heading = next(lines)
+    more = f"  +{len(left)}: -v"
+    has_room = width is not None and cells(heading) + len(more) <= width
+    yield heading + (more if left and not is_folded and has_room else ""), "bold"
+    folded = _below(table.select(left), width or 0) if is_folded and left else None
+    for line in lines:
+        yield line, ""
+        if folded is not None:
+            yield from ((below, "dim") for below in next(folded))
+
+
+def _all_lines(text: TextTable, table: Any) -> Iterator[str]:
+    for batch in table.to_batches():
+        yield from text.lines(batch)
+    yield from text.end()
+
+
+def _fitting(table: Any, first: Sequence[str], width: int) -> list[str]:
+    """The columns that are shown, in the table's order: those that matter most, as long as they fit; a sentence may be cut."""
+    widths = TextTable.natural_widths(table.slice(0, MEASURED))
+    names: list[str] = table.schema.names
+    room, chosen = width + 2, set[str]()
+    matters = [name for name in first if name in widths]
+    for place, name in enumerate(dict.fromkeys((*matters, *names))):
+        if place >= len(matters) and not chosen.issuperset(matters):
+            break  # what matters less is no substitute
+        needed = widths[name] + 2
+        if needed > room and name == names[-1] and room >= NARROWEST + 2:
+            needed = room
+        if needed <= room:
+            chosen.add(name)
+            room -= needed
+        elif not chosen:
+            return [name]
+    return [name for name in names if name in chosen]
+
+
+def _below(table: Any, width: int) -> Iterator[list[str]]:
+    """For each row its other values, each after its name, in lines that are not wider if that can be helped."""
+    columns = [
+        cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(table.schema.names, table.columns, strict=True)
+    ]
+    for row in zip(*columns, strict=True):
+        lines, line = list[str](), ""
+        for name, value in zip(table.schema.names, row, strict=True):
+            piece = f"{name} {value}"
+            if not value:
+                continue
+            if line and cells(line) + 3 + cells(piece) > width - len(_INDENT):
+                lines += _wrapped(line, width - len(_INDENT))
+                line = piece
+            else:
+                line = f"{line} · {piece}" if line else piece
+        yield [_INDENT + one for one in (*lines, *_wrapped(line, width - len(_INDENT)))]
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    line = ""
+    for word in text.split(" "):
+        if line and cells(line) + 1 + cells(word) > width:
+            yield line
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    if line:
+        yield line
