@@ -21,10 +21,11 @@ from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.evidence import Evidence, Part
 from dcpinspect.protocol.framed import Accounts, Framed, FramingAccount, joined
 from dcpinspect.protocol.framing import Framer
+from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.requests import Pairs, Requests
+from dcpinspect.streams.requests import SILENT, WAITING, Pairs, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
@@ -86,6 +87,8 @@ class Engine:
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
         self._endpoints = Endpoints([], [])
         self._begun: list[tuple[int, bool]] = []
+        self._origin_ns: int | None = None
+        self._waiting_keys: dict[int, bytes] = {}
         # What decoding has of its own.
         self._sessions = Sessions()
         self._requests = Requests()
@@ -108,6 +111,8 @@ class Engine:
 
     def frame(self, packets: PacketBatch) -> Frames:
         """The first half of ``feed``."""
+        if self._origin_ns is None and len(packets):
+            self._origin_ns = int(packets.time_ns[0])
         chunks = self._kept(packets, self.transport.feed(packets))
         self._meet_connections()
         return self._found(self._framed(chunks))
@@ -286,7 +291,7 @@ class Engine:
         row = self._numbering.rows(release[order], connections, at_end=at_end)
         pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns, after_loss)
         vbucket, from_request = _vbuckets(decoded, pairs)
-        return MessageBatch(
+        batch = MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
             data=framed.data,
@@ -310,7 +315,27 @@ class Engine:
             request_stream_offset=pairs.stream_offset,
             rtt_ns=pairs.rtt_ns,
             losses=losses,
+            origin_ns=self._origin_ns or 0,
         )
+        self._remember_keys(batch)
+        return batch
+
+    def _remember_keys(self, batch: MessageBatch) -> None:
+        """Gives the batch the keys of earlier requests that it answers, and keeps those of requests that wait at its end."""
+        asked = batch.request_row.values[batch.request_row.valid].astype(np.int64) if batch.request_row.valid is not None else ()
+        answered = np.asarray(asked, dtype=np.int64)
+        earlier = answered[answered < batch.row[0]].tolist()
+        batch.earlier_keys = {row: self._waiting_keys[row] for row in dict.fromkeys(earlier) if row in self._waiting_keys}
+        may_wait = ~batch.decoded.is_response & (batch.decoded.key.size > 0) & ~SILENT[batch.decoded.opcode] & ~batch.decoded.is_server
+        waiting = np.flatnonzero(may_wait)
+        is_done = np.isin(batch.row[waiting], answered) & (batch.decoded.opcode[waiting] != Opcode.STAT)  # whose answers are several
+        waiting = waiting[~is_done][-WAITING:]
+        for index in waiting.tolist():
+            key = batch.key_of(index)
+            if key is not None:
+                self._waiting_keys[int(batch.row[index])] = key
+        for row in list(self._waiting_keys)[: max(0, len(self._waiting_keys) - WAITING)]:
+            del self._waiting_keys[row]
 
     def _lost_before(self, number: int, framed: Framed) -> list[tuple[int, tuple[int, int]]]:
         """As ``Part.lost``; the bytes behind the last message wait for the next that comes."""

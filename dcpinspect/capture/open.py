@@ -252,3 +252,9 @@ def open_capture(paths: Sequence[str | Path] | str | Path, *, batch_bytes: int =
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
     return Capture([str(name) for name in names], batch_bytes, follow=follow)
+
+
+def last_time(paths: Sequence[str]) -> int:
+    """The latest capture time of a packet, in nanoseconds since 1970; 0 where there is none. Raises CaptureError."""
+    with open_capture(paths) as capture:
+        return max((int(batch.time_ns.max()) for batch in capture if len(batch)), default=0)

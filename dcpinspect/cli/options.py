@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.filter_tree import Source
     from dcpinspect.tables.select import Selection
+    from dcpinspect.tables.times import Span
 
 Captures = Annotated[
     list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, read as one in order of time; - is standard input.")
@@ -84,6 +86,16 @@ Filter = Annotated[
     ),
 ]
 
+Since = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="TIME",
+        help="Only from this time on: in UTC ('2024-04-06 12:03:41', 12:03:41), from the start (90s, 10m), or before the end (-10m).",
+    ),
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before this time, as --since has it.")]
+
 Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
 
 
@@ -98,6 +110,7 @@ def _list_columns(context: typer.Context, text: str | None) -> str | None:
     raise typer.Exit
 
 
+STDIN = "-"
 WITHOUT_VALUE = ("--columns",)
 """Options that may stand without a value, which then is the empty text."""
 
@@ -212,6 +225,7 @@ def selection(
     status: str | None,
     collection: str | None,
     filter_: str | None = None,
+    span: Span | None = None,
     config: Config | None = None,
 ) -> Selection:
     """The conditions that these options set; all must be met. ``config`` has saved filters. Raises UsageError, naming the option."""
@@ -225,7 +239,23 @@ def selection(
         statuses=select.statuses(status) if status is not None else (),
         collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection is not None else (),
         filter=_filter(filter_, config) if filter_ is not None else None,
+        span=span,
     )
+
+
+def span(since: str | None, until: str | None, captures: Sequence[str] | None) -> Span | None:
+    """What ``--since`` and ``--until`` ask for. ``captures``: None: nobody knows the end. Raises UsageError."""
+    if since is None and until is None:
+        return None
+    from dcpinspect.capture.open import last_time  # deferred, as above
+    from dcpinspect.tables.times import Span, moment
+
+    begin = moment(since, "--since") if since is not None else None
+    end = moment(until, "--until") if until is not None else None
+    for option, text, one in (("--since", since, begin), ("--until", until, end)):
+        if one is not None and one.counts_from == "end" and (captures is None or STDIN in captures):
+            raise UsageError(f"{option} {escape(text or '')}: the end is not known before it comes; count from the start, as in 10m")
+    return Span(begin, end, cache(lambda: last_time(captures or ())))
 
 
 def _filter(text: str, config: Config | None) -> FilterRows:

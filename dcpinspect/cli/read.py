@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
@@ -18,11 +19,18 @@ from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
     from dcpinspect.engine import Keeper
+    from dcpinspect.export.formats import TableFormat
     from dcpinspect.export.json import Values
+    from dcpinspect.export.message_writers import Wishes
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Reading
+    from dcpinspect.tables.select import Selection
 
 
-TimeFormat = Literal["relative", "absolute", "delta"]
+TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
+STDIN = "-"
+_TOGETHER = 1 << 10
+"""Messages put in order that are taken from where they were kept at once."""
 WHOLE_OPTIONS = ("verbose", "hex_grid", "time", "fields", "values")
 """Options that say how whole messages are shown."""
 
@@ -65,7 +73,10 @@ def show(
     redact: options.Redact = False,
     redact_salt: options.RedactSalt = None,
     time: Annotated[
-        TimeFormat, typer.Option(help="Times of the lines: since the first packet, UTC, or since the line before.")
+        TimeFormat,
+        typer.Option(
+            help="Times of the lines: since the first packet, UTC, the time zone here, seconds since 1970, or since the line before."
+        ),
     ] = "relative",
     vbucket: options.VBuckets = None,
     opcode: options.Opcodes = None,
@@ -74,6 +85,12 @@ def show(
     status: options.Statuses = None,
     collection: options.Collections = None,
     filter_: options.Filter = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="COLUMN", help="Put messages in order by this column, as in rtt_ns.")
+    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="--sort: the greatest first.")] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Also say what is wrong, live as it is found, and all of it at the end; text and NDJSON.")
     ] = False,
@@ -95,6 +112,7 @@ def show(
         status=status,
         collection=collection,
         filter_=filter_,
+        span=options.span(since, until, None if source.pauses else source.captures),
         config=context.obj,
     )
     if source.pauses:
@@ -106,6 +124,10 @@ def show(
     wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
+    if sort is not None or reverse:
+        _refuse_order(context, sort, source)
+        place = partial(source.reading, extra_ports, find_ports=find_ports)
+        return _in_order(source, place, selection, wishes, (format_, output, redactor), (sort or "", reverse, skip, limit), stats=stats)
     packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
     with packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
         if subset is not None:
@@ -142,6 +164,62 @@ def show(
                     watch.end(is_whole=not interrupts.settled() and left != 0)
                 out.is_complete = True
         return source.report(reading, is_whole=left != 0, stats=stats, shown=shown, skipped=skipped)
+
+
+def _refuse_order(context: typer.Context, sort: str | None, source: Source) -> None:
+    """Raise UsageError where messages cannot be put in order."""
+    from dcpinspect.tables.schema import column_name, is_ordered
+
+    if sort is None:
+        raise UsageError("--reverse: is for --sort; name the column, as in --sort rtt_ns")
+    if not is_ordered(column_name(sort, "--sort")):
+        raise UsageError(f"--sort {sort}: lists and bytes have no order; name a column of numbers, texts or times")
+    for parameter, option in (("write", "-w"), ("check", "--check")):
+        if options.is_typed(context, parameter):
+            raise UsageError(f"{option}: --sort does not use it; leave one of them out")
+    if source.pauses and STDIN not in source.captures:
+        raise UsageError("--sort: waits for the end, which what is followed or live does not have; record it first")
+
+
+def _in_order(
+    source: Source,
+    place: Callable[..., AbstractContextManager[Reading]],
+    selection: Selection,
+    wishes: Wishes,
+    result: tuple[TableFormat, str | None, Redactor | None],
+    order: tuple[str, bool, int, int | None],
+    *,
+    stats: bool,
+) -> int:
+    """Show messages in the order of a column, those without a value last. They are kept in a temporary folder meanwhile."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from dcpinspect.store.store import Store
+    from dcpinspect.tables.arrow import record_batch, type_of
+
+    (format_, output, redactor), (column, is_reversed, skip, limit) = result, order
+    with Store() as store, place(keeper=store) as reading, opened(output, format_, source.captures) as out:
+        writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
+        values, rows = [pa.array([], type_of(column))], [np.empty(0, np.int64)]
+        try:
+            for batch in interrupts.between(store.fill(reading)):
+                chosen = selection.rows(batch)
+                values.append(record_batch(batch.redacted(redactor), chosen, [column]).column(0))
+                rows.append(batch.row[chosen])
+            keys = pa.table({column: pa.chunked_array(values)})
+            direction = "descending" if is_reversed else "ascending"
+            places = pc.sort_indices(keys, sort_keys=[(column, direction, "at_end")]).to_numpy()
+            found = np.concatenate(rows)[places][skip:][:limit]
+            for at in range(0, len(found), _TOGETHER):
+                batch = store.messages(found[at : at + _TOGETHER]).redacted(redactor)
+                writer.write(batch, np.arange(len(batch)))
+                out.pause()
+        finally:
+            writer.end()
+            out.is_complete = True
+        return source.report(reading, is_whole=True, stats=stats, shown=len(found), skipped=min(skip, sum(map(len, rows))))
 
 
 class Files:

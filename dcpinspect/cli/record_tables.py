@@ -88,6 +88,8 @@ def command(name: str, doc: str) -> Callable[..., int]:
         vbucket: options.VBuckets = None,
         connection: options.Connections = None,
         filter_: Filter = None,
+        since: options.Since = None,
+        until: options.Until = None,
         columns: Columns = None,
         sort: Sort = None,
         reverse: Reverse = False,
@@ -105,12 +107,17 @@ def command(name: str, doc: str) -> Callable[..., int]:
         # Deferred: NumPy and the decoder; --help and completion do without.
         from dcpinspect.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
+        from dcpinspect.tables.record_rows import times_of
 
         table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
         format_ = choose_format(format_name, output)
         options.refuse_unused(context, format_)
         selection = _selection(table, vbucket, connection, filter_, context.obj)
-        selection = replace(selection, sort=_sort(sort, name, table), is_reversed=reverse)
+        span = options.span(since, until, captures)
+        if span is not None and times_of(table) is None:
+            timed = ", ".join(one for one, other in BY_TABLE.items() if times_of(other))
+            raise UsageError(f"{'--since' if since else '--until'}: a {table.name} has no time; {timed} have one")
+        selection = replace(selection, span=span, sort=_sort(sort, name, table), is_reversed=reverse)
         options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
         chosen = _columns(columns, name, table)
         extra_ports, find_ports = options.ports(port)
@@ -125,6 +132,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     is_whole = not interrupts.settled()
                     if not is_whole:
                         complain(INTERRUPTED)
+                    selection = replace(selection, first_ns=reading.first_time_ns or 0)
                     records = selection.of(reading.by_name(is_whole=is_whole)[name])
                     shown = records if limit is None else records.head(limit)
                     if format_.is_text:

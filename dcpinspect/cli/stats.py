@@ -32,6 +32,8 @@ def stats(
     status: options.Statuses = None,
     collection: options.Collections = None,
     filter_: options.Filter = None,
+    since: options.Since = None,
+    until: options.Until = None,
     port: options.Port = None,
 ) -> int:
     """Count messages by command and status, with sizes, times of answers and throughput; snapshots, windows and what was lost.
@@ -53,6 +55,7 @@ def stats(
         status=status,
         collection=collection,
         filter_=filter_,
+        span=options.span(since, until, captures),
         config=context.obj,
     )
     is_all = selection == Selection()

@@ -14,7 +14,10 @@ from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
 
-DEFAULT_COLUMNS = tuple(column.name for column in COLUMNS if column.kind not in ("words", "bytes", "records") and column.name != "time_ns")
+_SAID_ELSEWHERE = ("time_ns", "relative_ns", "request_key")
+DEFAULT_COLUMNS = tuple(
+    column.name for column in COLUMNS if column.kind not in ("words", "bytes", "records") and column.name not in _SAID_ELSEWHERE
+)
 """Lists and bytes have no place in a cell."""
 
 _FEW = 20_000

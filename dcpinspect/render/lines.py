@@ -20,10 +20,15 @@ from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.tables.messages import MessageBatch
 
-TimeFormat = Literal["relative", "absolute", "delta"]
+TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
 
 ARROWS = ("→", "←")
+_TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20}
 _TITLE_WIDTH = 27
+_SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
+"""Commands whose answers say enough without the key of the request."""
+_ASKED = 40
+"""Columns of the key of a request that its response repeats."""
 NARROW = 110
 """Columns of a terminal below which opaque and size are left out."""
 NARROW_TITLE = 19
@@ -49,13 +54,14 @@ class Lines:
         self._title = _title if has_names else _codes
         self._width = width
         self._is_narrow = width is not None and width < narrow
-        self._time_width = 29 if time_format == "absolute" else 10 if self._is_narrow else 13
+        self._time_width = _TIME_WIDTHS.get(time_format, 10 if self._is_narrow else 13)
         self._first: int | None = None
         self._last: int | None = None
 
     def heading(self) -> str:
         """What stands in which column."""
-        time = f"{'Time':>{self._time_width}}"
+        zone = {"absolute": " UTC", "local": " here", "epoch": " since 1970"}.get(self._time_format, "")
+        time = f"{f'Time{zone}':>{self._time_width}}"
         if self._is_narrow:
             return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
         return self._clipped(self._wide_heading(time))
@@ -90,8 +96,12 @@ class Lines:
         if self._first is None:
             self._first = self._last = time_ns
         if self._time_format == "absolute":
-            seconds, nanoseconds = divmod(time_ns, 1_000_000_000)
-            return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{nanoseconds:09}"
+            return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns % 10**9:09}"
+        if self._time_format == "local":
+            here = datetime.fromtimestamp(time_ns // 10**9, UTC).astimezone()
+            return f"{here:%Y-%m-%d %H:%M:%S}.{time_ns % 10**9:09}{here:%z}"
+        if self._time_format == "epoch":
+            return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
         since = self._first if self._time_format == "relative" else self._last
         self._last = time_ns
         return seconds_text(time_ns - (since or 0))
@@ -148,6 +158,8 @@ def summary(batch: MessageBatch, index: int) -> str:
         has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY  # names of collections have none
         collection = decoded.collection_id.at(index) if has_prefix else None
         parts.append((f"0x{collection:x}:" if collection else "") + escape(key))
+    elif int(decoded.opcode[index]) not in _SAID_ONCE and (asked := batch.request_key_of(index)):
+        parts.append(clip(escape(asked), _ASKED))
     parts += DATATYPE_NAMES[int(decoded.datatype[index])]
     prepared = batch.number("prepared_seqno", index)
     if prepared is not None:

@@ -21,6 +21,7 @@ from dcpinspect.store.places import joined as joined_places
 from dcpinspect.tables.arrow import as_text, as_time, plain, short, type_of
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
+from dcpinspect.tables.short import WITHOUT
 
 DERIVED = frozenset({"row", "time", "key"})
 KEPT = tuple(column.name for column in COLUMNS if column.name not in DERIVED)
@@ -132,7 +133,7 @@ def _wide_type(name: str) -> Any:
     if name in _HIDDEN:
         return _HIDDEN[name]
     kind = BY_NAME[name].kind
-    if kind in ("text", "words", "word"):
+    if kind in ("text", "words", "word") and name not in WITHOUT:
         return pa.dictionary(pa.int32(), pa.string())
     return pa.uint64() if kind == "hex64" else type_of(name)
 

@@ -255,6 +255,7 @@ class Store:
         settled = Settled(
             ((state >> p.COLLECTIONS & 3).astype(np.int8), state & p.UNDERLYING != 0, (state >> p.GENERATION).astype(np.int8))
         )
+        keys = zip(found.numbers("request_row").values.tolist(), found.column("request_key").to_pylist(), strict=True)
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
@@ -278,6 +279,8 @@ class Store:
             request_row=found.numbers("request_row"),
             request_stream_offset=found.numbers("request_stream_offset"),
             rtt_ns=found.numbers("rtt_ns"),
+            earlier_keys={row: key.encode() for row, key in keys if key is not None},
+            origin_ns=int(found.integers("time_ns")[0] - found.integers("relative_ns")[0]) if len(found.rows) else 0,
         )
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:

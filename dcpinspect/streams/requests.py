@@ -31,7 +31,8 @@ WAITING = 1 << 16
 IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
 """What a message means here: nothing, a request, a request without a success answer, a response, one of several responses."""
 
-_SILENT = opcodes_with(Trait.UNANSWERED)
+SILENT = opcodes_with(Trait.UNANSWERED)
+"""Commands that no success answers."""
 
 _NONE = -1
 _FREE = -2
@@ -134,7 +135,7 @@ def no_requests() -> npt.NDArray[np.int64]:
 
 def _meaning(decoded: Decoded) -> npt.NDArray[np.int64]:
     opcode = decoded.opcode
-    silent = _SILENT[opcode] & ~decoded.is_server
+    silent = SILENT[opcode] & ~decoded.is_server
     flags = decoded.numbers.get("snapshot_type")
     if flags is not None:
         wants_ack = (flags.values.astype(np.int64) & ACK) != 0

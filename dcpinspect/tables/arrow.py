@@ -108,6 +108,21 @@ def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     return keys if batch.redactor is None else _redacted(keys, batch.has_private_key(rows), batch.redactor)
 
 
+def _request_keys(batch: MessageBatch, rows: Rows) -> Any:
+    """Keys of the requests that messages answer: those of the batch in bulk, the few of earlier batches one by one."""
+    request = batch.request_row.take(rows)
+    valid = np.ones(len(rows), dtype=np.bool_) if request.valid is None else request.valid
+    asked = np.where(valid, request.values.astype(np.int64), 0)
+    places = np.minimum(np.maximum(batch.index_of(asked), 0), max(0, len(batch) - 1))
+    is_here = valid & (batch.row[places] == asked) if len(batch) else valid
+    keys = _key_bytes(batch, places[is_here]).take(pa.array(np.cumsum(is_here) - 1, mask=~is_here))
+    earlier = np.flatnonzero(valid & ~is_here)
+    if len(earlier) and batch.earlier_keys:
+        found = pa.array([batch.earlier_keys.get(row) for row in asked[earlier].tolist()], pa.binary())
+        keys = pc.replace_with_mask(keys, pa.array(valid & ~is_here), found)
+    return as_text(keys)
+
+
 def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
     """Keys with replacements for private ones, each made once."""
     different = keys.dictionary_encode()
@@ -139,4 +154,5 @@ _LONG: dict[str, Callable[[MessageBatch, Rows], Any]] = {
     "time": lambda batch, rows: as_time(batch.time_ns[rows]),
     "key": lambda batch, rows: as_text(_key_bytes(batch, rows)),
     "key_bytes": _key_bytes,
+    "request_key": _request_keys,
 }

@@ -94,6 +94,7 @@ _TOKENS = re.compile(
     |(?P<sign><=|>=|<>|!=|==|--|/\*|&&|\|\||::|[-=<>(),])""",
     re.VERBOSE,
 )
+_HEX = re.compile(r"0[xX][0-9a-fA-F]{1,16}")
 _OPERATORS: dict[str, Operator] = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _KEYWORDS = frozenset({"and", "or", "not", "in", "between", "like", "escape", "is", "null", "true", "false"})
 _INSTEAD = {
@@ -150,18 +151,14 @@ def _token(match: re.Match[str], place: Place) -> Token:
             return Token("unreadable", what, place)
         return Token("text", text[1:-1].replace("''", "'"), place)
     if match["number"]:
-        return Token("number", text, place) if text.isdecimal() else Token("unreadable", _whole_number(text), place)
+        if text.isdecimal() or _HEX.fullmatch(text):
+            return Token("number", text, place)
+        return Token("unreadable", f"{clip(escape(text), _SHOWN)} is no whole number", place)
     if match["saved"]:
         return Token("saved", text[1:], place)
     if match["word"]:
         return Token("word", text.lower(), place)
     return Token("unreadable", _INSTEAD[text], place) if text in _INSTEAD else Token("sign", text, place)
-
-
-def _whole_number(text: str) -> str:
-    if re.fullmatch(r"0[xX][0-9a-fA-F]{1,16}", text):
-        return f"numbers are decimal: write {int(text, 16)}; a CAS or UUID is text, '{text}'"
-    return f"{clip(escape(text), _SHOWN)} is no whole number"
 
 
 class _Parser:
@@ -395,4 +392,4 @@ class _Parser:
 def _number(token: Token) -> int:
     if len(token.text) > _SHOWN:  # no column takes it, and int() is quadratic
         raise token.place.error("the number is beyond 64 bits")
-    return int(token.text)
+    return int(token.text, 16 if _HEX.fullmatch(token.text) else 10)

@@ -122,12 +122,13 @@ def _value(column: Column, given: Constant) -> int | str | bytes | bool:
         case "list" if type(value) is int and column.kind == "numbers":
             return value
         case "text" | "list" if isinstance(value, str) and column.kind != "numbers":
-            _check_word(column, value, given.place)
-            return value
+            return _word(column, value, given.place)
         case "hex" if isinstance(value, str) and (digits := _HEX.fullmatch(value)):
             return f"0x{digits[1].lower():0>16}"
-        case "time" if isinstance(value, str) and (nanoseconds := _nanoseconds(value)) is not None:
-            return nanoseconds
+        case "hex" if type(value) is int and 0 <= value < 2**64:
+            return f"0x{value:016x}"
+        case "time" if isinstance(value, str) and (moment := nanoseconds(value)) is not None:
+            return moment
         case "bytes" if isinstance(value, bytes):
             return value
         case "truth" if isinstance(value, bool):
@@ -164,8 +165,6 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
         if isinstance(value, str) and _HEX.fullmatch(value):
             return f": write {int(value, 16)}, without quotes"
         return f"; names are in {_NAMES_OF[column.name]}" if column.name in _NAMES_OF else ""
-    if kind == "hex":
-        return f": write '0x{value:016x}'" if type(value) is int and 0 <= value < 2**64 else ""
     if kind == "time":
         return ": write UTC, as in '2024-04-06 05:34:37.411', or use time_ns"
     if kind == "bytes":
@@ -175,16 +174,22 @@ def _advice(column: Column, value: int | str | bytes | bool) -> str:
     return ": put it in single quotes" if kind in ("text", "list") and type(value) is int else ""
 
 
-def _check_word(column: Column, word: str, place: Place) -> None:
-    """Refuse what the column can never hold."""
+def _word(column: Column, word: str, place: Place) -> str:
+    """The word as the column spells it: without ``dcp_``, in capitals and with other dashes it is understood too.
+
+    Raises PlacedError for what the column can never hold.
+    """
     shown = clip(escape(word), _SHOWN)
     if _is_of_messages(column) and column.name in _ADDRESSES and not re.search(r":\d+$", word):
         raise place.error(f"{column.name} has a port, as in '10.0.0.9:50312'; for any port write {column.name} like '{shown}:%'")
     known = Vocabulary(column.words) if column.words else vocabulary(column.name) if _is_of_messages(column) else None
     if known is None or word in known:
-        return
-    short = next((name for name in (word.lower(), f"dcp_{word.lower()}", word.lower().replace("_", "-")) if name in known), None)
-    close = f"; did you mean {short}?" if short else did_you_mean(word, known.words)
+        return word
+    lower = word.lower()
+    for name in (lower, lower.replace("-", "_"), f"dcp_{lower}", f"dcp_{lower.replace('-', '_')}", lower.replace("_", "-")):
+        if name in known:
+            return name
+    close = did_you_mean(word, known.words)
     raise place.error(f"{column.name} is never '{shown}'{close or '; it is ' + _listed(known.words)}")
 
 
@@ -205,7 +210,7 @@ def _is_of_messages(column: Column) -> bool:
     return BY_NAME.get(column.name) is column
 
 
-def _nanoseconds(text: str) -> int | None:
+def nanoseconds(text: str) -> int | None:
     """Nanoseconds since 1970 of a time in ISO 8601, UTC unless it says otherwise; None for what is no time."""
     parts = _TIME.fullmatch(text.strip())
     if parts is None:

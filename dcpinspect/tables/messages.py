@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -88,6 +88,10 @@ class MessageBatch:
     request_stream_offset: Numbers
     rtt_ns: Numbers
     losses: Losses = NO_LOSSES
+    earlier_keys: Mapping[int, bytes] = field(default_factory=dict)
+    """Keys, as they may be shown, of requests of earlier batches that messages of this one answer, by the requests' rows."""
+    origin_ns: int = 0
+    """Capture time of the first packet of the reading, from which relative times count."""
     redactor: Redactor | None = None
     """Replaces what is private wherever a message is explained or its key is told; columns and ``data`` have what the wire had."""
 
@@ -121,7 +125,9 @@ class MessageBatch:
 
     def redacted(self, redactor: Redactor | None) -> MessageBatch:
         """The same messages, with what is private replaced from here on; None leaves them as they are."""
-        return self if redactor is None else replace(self, redactor=redactor)
+        if redactor is None:
+            return self
+        return replace(self, redactor=redactor, earlier_keys={row: redactor.replacement(key) for row, key in self.earlier_keys.items()})
 
     def has_private_key(self, rows: Rows) -> Mask:
         """Messages whose key tells what users store, or who they are; so does the key of what nobody described."""
@@ -158,6 +164,16 @@ class MessageBatch:
         if self.redactor is not None and _PRIVATE_KEYS[self.decoded.layout[index]]:
             return self.redactor.replacement(key)
         return key
+
+    def request_key_of(self, index: int) -> bytes | None:
+        """Key of the request that the message answers; None as ``key_of``, and for a message that answers none."""
+        row = self.request_row.at(index)
+        if row is None:
+            return None
+        place = int(self.index_of(np.array([row]))[0])
+        if 0 <= place < len(self) and self.row[place] == row:
+            return self.key_of(place)
+        return self.earlier_keys.get(row)
 
     def number(self, name: str, index: int) -> int | None:
         """A message-specific number of one message, or None."""

@@ -41,6 +41,7 @@ BASE = (
     Column("last_frame", "i64", "greatest such packet number"),
     Column("time", "time", "capture time of the last packet that carried bytes of the message, UTC"),
     Column("time_ns", "i64", "the same, nanoseconds since 1970"),
+    Column("relative_ns", "i64", "nanoseconds since the first packet of the reading"),
     Column("connection", "i64", "TCP connection, from 1 in order of first packet"),
     Column("client", "text", "address of the side that opened the connection"),
     Column("server", "text", "address of the side that accepted it"),
@@ -65,6 +66,7 @@ BASE = (
     Column("key_bytes", "bytes", "key without the collection id"),
     Column("value_size", "i64", "bytes of the value on the wire"),
     Column("request_row", "i64", "row of the request that a response answers"),
+    Column("request_key", "text", "key of that request, without the collection id; null when it is not UTF-8"),
     Column("request_stream_offset", "i64", "stream offset of that request"),
     Column("rtt_ns", "i64", "time from that request to the response"),
     Column("missing_bytes", "i64", "bytes of the message that the capture does not hold"),
@@ -122,6 +124,11 @@ SPECIFIC = _specific() + _lists()
 COLUMNS = BASE + SPECIFIC
 
 BY_NAME = {column.name: column for column in COLUMNS}
+
+
+def is_ordered(name: str) -> bool:
+    """Whether rows can be put in order by a column."""
+    return BY_NAME[name].kind not in ("words", "records", "bytes")
 
 
 def column_name(name: str, where: str) -> str:

@@ -20,6 +20,7 @@ from dcpinspect.tables.messages import MessageBatch
 
 if TYPE_CHECKING:
     from dcpinspect.tables.filter_rows import FilterRows
+    from dcpinspect.tables.times import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Selection:
     statuses: tuple[range, ...] = ()
     collections: tuple[range, ...] = ()
     filter: FilterRows | None = None
+    span: Span | None = None
 
     def prepare(self) -> None:
         """Load what the first batch would wait for."""
@@ -51,6 +53,9 @@ class Selection:
         """Indices of the messages of a batch that meet every condition, in order."""
         keep: Mask = np.ones(len(batch), dtype=np.bool_)
         decoded = batch.decoded
+        if self.span is not None:
+            since, until = self.span.bounds(batch.origin_ns)
+            keep &= (batch.time_ns >= since) & (batch.time_ns < until)
         if self.vbuckets:
             keep &= _within(batch.vbucket.values, self.vbuckets) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
         if self.commands is not None:

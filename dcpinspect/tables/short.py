@@ -20,7 +20,7 @@ from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC, Column
 
-WITHOUT = frozenset({"key", "key_bytes", "time", *(column.name for column in SPECIFIC if column.records is not None)})
+WITHOUT = frozenset({"key", "key_bytes", "request_key", "time", *(column.name for column in SPECIFIC if column.records is not None)})
 """Columns that have no short form."""
 _FEW = 1 << 12
 """Numbers below are looked up in a table of that size."""
@@ -121,6 +121,7 @@ def _pair(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
 
 _MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts]] = {
     **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
+    "relative_ns": lambda batch, rows: Numbers(batch.time_ns[rows] - batch.origin_ns),
     "file": lambda batch, rows: Texts(
         batch.file[rows], [name.encode(errors="surrogateescape").decode(errors="backslashreplace") for name in batch.files]
     ),

@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 
+from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.encode import encode
+from dcpinspect.reading import Reading
+from dcpinspect.tables.arrow import record_batch
 from tests import builders
 from tests.builders import Conversation
 from tests.cli.test_output import wait_until_it_waits
@@ -515,3 +519,101 @@ def test_a_filter_is_ready_before_the_first_message_of_a_pipe() -> None:
         process.stdin.write(capture[24:])
         process.stdin.close()
         assert len(process.stdout.read().splitlines()) > 10
+
+
+# -- time and order ----------------------------------------------------------------------------------
+
+
+def times(lines: list[str]) -> list[float]:
+    return [float(line.split()[1]) for line in lines[1:]]
+
+
+def test_since_and_until_choose_messages_by_their_time(read: Read) -> None:
+    path = str(SAMPLES / "rollback.pcap")
+    everything = times(read(path))
+    assert times(read(path, "--since", "5ms", "--until", "6ms")) == [at for at in everything if 0.005 <= at < 0.006]
+    assert times(read(path, "--since", "12:01:00.94")) == [at for at in everything if at >= 0.010457]
+    latest = times(read(path, "--since", "-1ms"))
+    assert 0 < len(latest) < len(everything)
+    assert latest == everything[-len(latest) :]
+    assert read(path, "--since", "-1ms", "--format", "csv", "--columns", "row")[1:] == [
+        str(row) for row in shown(read(path, "--since", "-1ms"))
+    ]
+
+
+def test_what_is_not_over_has_no_end_to_count_from(fails: Callable[..., tuple[int, str]]) -> None:
+    for arguments in (["-"], [str(SAMPLES / "rollback.pcap"), "--follow"]):
+        status, line = fails(*arguments, "--since", "-3m")
+        assert (status, line) == (2, "dcpinspect: --since -3m: the end is not known before it comes; count from the start, as in 10m")
+
+
+@pytest.mark.parametrize(
+    ("form", "heading", "first"),
+    [
+        ("absolute", "Time UTC", "2024-04-06 12:01:00.932921052"),
+        ("local", "Time here", "2024-04-06 12:01:00.932921052+0000"),
+        ("epoch", "Time since 1970", "1712404860.932921052"),
+    ],
+)
+def test_times_say_what_they_count_from(form: str, heading: str, first: str, read: Read) -> None:
+    lines = read(str(SAMPLES / "rollback.pcap"), "--time", form, "-n", "1")
+    assert heading in lines[0]
+    assert f" {first} " in lines[1]
+
+
+def test_relative_times_are_a_column_for_filters(read: Read) -> None:
+    path = str(SAMPLES / "rollback.pcap")
+    arguments = ("--format", "csv", "--columns", "relative_ns,time_ns", "--filter", "relative_ns >= 5000000")
+    cells = [tuple(map(int, line.split(","))) for line in read(path, *arguments)[1:]]
+    with Reading([path]) as reading:
+        list(reading)
+    assert {time_ns - relative_ns for relative_ns, time_ns in cells} == {reading.first_time_ns}
+    assert min(cells)[0] >= 5_000_000
+
+
+def test_the_slowest_answers_come_with_the_keys_of_their_requests(read: Read) -> None:
+    path = str(SAMPLES / "large.pcapng.gz")
+    gets = ("--filter", "name = 'get' and side = 'response'", "--sort", "rtt_ns", "--reverse", "-n", "3")
+    rows = read(path, *gets, "--columns", "request_key,rtt_ns", "--format", "csv")
+    assert [int(row.split(",")[1]) for row in rows[1:]] == sorted((int(row.split(",")[1]) for row in rows[1:]), reverse=True)
+    keys = [row.split(",")[0].strip('"') for row in rows[1:]]
+    assert all(key.startswith("basket::") for key in keys)
+    assert [key for key, line in zip(keys, read(path, *gets)[1:], strict=True) if f"  {key}  " not in line] == []
+
+
+@pytest.mark.parametrize("batch", [4 << 10, 1 << 24])
+def test_a_response_has_the_key_of_its_request_wherever_batches_end(batch: int) -> None:
+    with Reading(open_capture(str(SAMPLES / "tour.pcapng"), batch_bytes=batch)) as reading:
+        keys: dict[int, str | None] = {}
+        told: dict[int, str | None] = {}
+        for messages in reading:
+            columns = record_batch(messages, np.arange(len(messages)), ["row", "key", "request_row", "request_key"]).to_pydict()
+            keys |= dict(zip(columns["row"], columns["key"], strict=True))
+            told |= {row: key for row, key in zip(columns["request_row"], columns["request_key"], strict=True) if row is not None}
+    assert told
+    assert told == {row: keys[row] for row in told}
+
+
+def test_all_messages_in_order_are_all_messages(read: Read) -> None:
+    path = str(SAMPLES / "tour.pcapng")
+    assert read(path, "--sort", "row") == read(path)
+    assert read(path, "--sort", "row", "--reverse")[1:] == read(path)[:0:-1]
+    lengths = [int(line) for line in read(path, "--sort", "length", "--columns", "length", "--format", "csv", "--skip", "5")[1:]]
+    assert lengths == sorted(lengths)
+    assert len(lengths) == len(read(path)) - 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sort", "datatype"], "--sort datatype: lists and bytes have no order; name a column of numbers, texts or times"),
+        (["--sort", "rtt"], "--sort rtt: messages have no such column; did you mean rtt_ns"),
+        (["--reverse"], "--reverse: is for --sort; name the column, as in --sort rtt_ns"),
+        (["--sort", "row", "-w", "x.pcapng"], "-w: --sort does not use it; leave one of them out"),
+        (["--sort", "row", "--follow"], "--sort: waits for the end, which what is followed or live does not have; record it first"),
+    ],
+)
+def test_what_cannot_be_put_in_order_is_said(arguments: list[str], says: str, fails: Callable[..., tuple[int, str]]) -> None:
+    status, line = fails(str(SAMPLES / "rollback.pcap"), *arguments)
+    assert status == 2
+    assert line.startswith(f"dcpinspect: {says}")

@@ -266,3 +266,14 @@ def test_bytes_of_names_are_escaped_once(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["connections", path, "--columns", "name"]) == 0
     assert capsys.readouterr().out == "name\nfoo\\xff\\x1b\\x0a\n"
     assert [one["name"] for one in ndjson(capsys, "connections", path)] == ["foo\\xff\x1b\n"]
+
+
+def test_since_and_until_choose_records_by_their_time(capsys: pytest.CaptureFixture[str]) -> None:
+    every = ndjson(capsys, "streams", ROLLBACK)
+    late = ndjson(capsys, "streams", ROLLBACK, "--since", "2024-04-06T12:01:00.941Z")
+    assert late == [one for one in every if str(one["last_time"]) >= "2024-04-06T12:01:00.941"]
+    assert 0 < len(late) < len(every)
+    assert len(ndjson(capsys, "rollbacks", ROLLBACK, "--until", "1ms")) == 0
+    assert len(ndjson(capsys, "rollbacks", ROLLBACK, "--since", "-1d")) == 3
+    assert main(["gaps", ROLLBACK, "--since", "1s"]) == 2
+    assert capsys.readouterr().err == "dcpinspect: --since: a gap has no time; streams, snapshots, rollbacks, vbuckets have one\n"

@@ -172,7 +172,7 @@ def test_a_broken_rule_is_named() -> None:
 
 def test_the_error_of_a_refusal_is_shown() -> None:
     refused = encode("get", "response", status=7, value=b'{"rev":1}', opaque=1)
-    assert summary(encode("get", key="k", opaque=1), refused).startswith('{"rev":1}  after 1.000 ms')
+    assert summary(encode("get", key="k", opaque=1), refused).startswith('k  {"rev":1}  after 1.000 ms')
 
 
 def test_credentials_are_only_measured() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dcpinspect.errors import PlacedError
 from dcpinspect.tables.filter import parse_filter
+from dcpinspect.tables.filter_sql import Sql
 from dcpinspect.tables.filter_tree import Compare, Constant, In, Like
 from dcpinspect.tables.schema import COLUMNS
 
@@ -113,7 +114,6 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("status_name = 35", "status_name is text; numbers are in status"),
         ("key = 5", "key is text: put it in single quotes"),
         ("key = x'05'", "key is text"),
-        ("cas = 5", "cas is 0x and up to 16 hexadecimal digits, as text: write '0x0000000000000005'"),
         ("cas = '5'", "cas is 0x and up to 16 hexadecimal digits, as text"),
         ("cas = '0x12345678901234567'", "cas is 0x and up to 16 hexadecimal digits, as text"),
         ("cas = '0x'", "cas is 0x and up to 16 hexadecimal digits, as text"),
@@ -132,12 +132,9 @@ def test_a_number_is_within_its_column(column: Any) -> None:
         ("cas = key", "key is text, and cas is 0x and up to 16 hexadecimal digits, as text"),
         ("datatype = flags", "lists cannot be compared with each other"),
         ("name = 'dcp_mutaton'", "name is never 'dcp_mutaton'; did you mean dcp_mutation or tap_mutation?"),
-        ("name = 'mutation'", "name is never 'mutation'; did you mean dcp_mutation?"),
-        ("name in ('get', 'DCP_NOOP')", "name is never 'DCP_NOOP'; did you mean dcp_noop?"),
         ("direction <> 'up'", "direction is never 'up'; it is c2s, s2c"),
         ("side = 'response '", "side is never 'response '; did you mean response?"),
         ("flags = 'produce'", "flags is never 'produce'; did you mean producer?"),
-        ("flags = 'include_xattrs'", "flags is never 'include_xattrs'; did you mean include-xattrs?"),
         ("datatype = '0x03'", "datatype is never '0x03'; it is json, snappy, xattr"),
         ("status_name = 'rolback'", "status_name is never 'rolback'; did you mean rollback?"),
         ("layout = 'v9'", "layout is never 'v9'; it is v1,"
@@ -169,3 +166,22 @@ def test_another_kind_of_value_is_refused(text: str, says: str) -> None:
 )
 def test_values_that_columns_can_take_are_taken(text: str) -> None:
     parse_filter(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("name = 'mutation'", "name = 'dcp_mutation'"),
+        ("name in ('get', 'DCP_NOOP')", "name in ('get', 'dcp_noop')"),
+        ("name = 'noop'", "name = 'noop'"),
+        ("name <> 'Snapshot-Marker'", "name <> 'dcp_snapshot_marker'"),
+        ("flags = 'include_xattrs'", "flags = 'include-xattrs'"),
+        ("status_name = 'KEY_ENOENT'", "status_name = 'key_enoent'"),
+        ("opaque = 0x14 and vbucket in (0X1F, 5)", "opaque = 20 and vbucket in (31, 5)"),
+        ("cas = 0x17c39a1022010007", "cas = '0x17c39a1022010007'"),
+        ("cas = 5", "cas = '0x5'"),
+        ("by_seqno between 0x0 and 0xffffffffffffffff", "by_seqno between 0 and 18446744073709551615"),
+    ],
+)
+def test_other_spellings_of_a_value_are_read(written: str, read: str) -> None:
+    assert Sql().condition(parse_filter(written).condition) == Sql().condition(parse_filter(read).condition)

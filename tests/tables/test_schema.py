@@ -10,8 +10,8 @@ from dcpinspect.tables.schema import BASE, BY_NAME, COLUMNS, SPECIFIC
 from tests.protocol.vectors import BY_ID
 from tests.tables.build import batch
 
-_TABLE_ONLY = {"time_ns", "key_bytes", "status_name", "value_size", "missing_bytes", "problem"}
-"""Columns beside a JSON key that says the same with its parts: JSON.md."""
+_TABLE_ONLY = {"time_ns", "key_bytes", "status_name", "value_size", "missing_bytes", "problem", "relative_ns", "request_key"}
+"""Columns beside a JSON key that says the same with its parts, and what other messages, or the first packet, say."""
 
 
 def test_no_two_columns_have_one_name() -> None:

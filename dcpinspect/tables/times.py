@@ -1,0 +1,75 @@
+"""Spans of time that somebody asks for: absolute, counted from the first packet, or back from the last."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import clip, escape
+from dcpinspect.tables.filter_values import nanoseconds
+
+DAY_NS = 86_400_000_000_000
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9, "d": DAY_NS}
+_SPAN = re.compile(r"([+-]?)(\d{1,12})(?:\.(\d{1,9}))?\s*(ns|us|ms|s|min|m|h|d)?", re.ASCII)
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?\s*(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII | re.IGNORECASE)
+_EPOCH_S = 10**8
+"""Seconds from which on a number without a unit is one of seconds since 1970: as a time from the start they are three years."""
+_GREATEST = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A point in time."""
+
+    counts_from: Literal["epoch", "start", "end", "midnight"]
+    ns: int
+
+    def at(self, first_ns: int, last_ns: Callable[[], int]) -> int:
+        """The same since 1970, in a capture from ``first_ns`` to ``last_ns()``.
+
+        A time of the day is one of the day of the first packet, or the next one where that is more than half a day earlier.
+        """
+        if self.counts_from == "midnight":
+            time_ns = first_ns // DAY_NS * DAY_NS + self.ns
+            return time_ns + DAY_NS if time_ns < first_ns - DAY_NS // 2 else time_ns
+        return self.ns + {"epoch": 0, "start": first_ns}.get(self.counts_from, 0) + (last_ns() if self.counts_from == "end" else 0)
+
+
+def moment(text: str, option: str) -> Moment:
+    """What somebody wrote behind ``option``. Raises UsageError."""
+    span = _SPAN.fullmatch(text.strip())
+    if span is not None:
+        sign, whole, fraction, unit = span.groups()
+        size = _UNITS[unit or "s"]
+        ns = int(whole) * size + int((fraction or "0").ljust(9, "0")) * size // 10**9
+        if ns <= _GREATEST:
+            if sign == "-":
+                return Moment("end", -ns)
+            return Moment("epoch" if unit is None and not sign and int(whole) >= _EPOCH_S else "start", ns)
+    elif _CLOCK.fullmatch(text.strip()):
+        if (time_ns := nanoseconds(f"1970-01-01 {text.strip()}")) is not None:
+            return Moment("midnight", time_ns)
+    elif (found := nanoseconds(text)) is not None:
+        return Moment("epoch", found)
+    raise UsageError(
+        f"{option} {clip(escape(text), 40)}: write a time in UTC, as in '2024-04-06 12:03:41' or 12:03:41, a time since the start, as in"
+        " 90s or 10m, or one before the end, as in -10m"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From ``since`` on, before ``until``; None is no bound."""
+
+    since: Moment | None
+    until: Moment | None
+    last_ns: Callable[[], int]
+    """Tells the time of the last packet; it is called only where a bound counts from there."""
+
+    def bounds(self, first_ns: int) -> tuple[int, int]:
+        """[from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
+        low, high = (None if one is None else one.at(first_ns, self.last_ns) for one in (self.since, self.until))
+        return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
