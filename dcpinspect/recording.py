@@ -19,6 +19,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import pyarrow as pa
 
+from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.open import Problem
 from dcpinspect.capture.source import STDIN
 from dcpinspect.coverage import Coverage
@@ -106,7 +107,7 @@ class Recording:
     """
 
     def __init__(self, paths: Name | Sequence[Name], *, port: Port | Sequence[Port] | None = None, keep: int | None = None) -> None:
-        self.paths = tuple(os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths))
+        self.paths = tuple(with_folders([os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]))
         if not self.paths:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)

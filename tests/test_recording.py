@@ -309,8 +309,8 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (lambda: dcpinspect.open("nowhere.pcap"), CaptureError, "nowhere.pcap: cannot be opened (No such file or directory)"),
-        (lambda: dcpinspect.open(SAMPLES), CaptureError, "is a directory; name the capture files in it"),
+        (lambda: dcpinspect.open("nowhere.pcap"), CaptureError, "nowhere.pcap: there is no such file"),
+        (lambda: dcpinspect.open(SAMPLES.parent / "docs"), CaptureError, "is a directory without captures; name one that has pcap"),
         (lambda: dcpinspect.open(__file__), CaptureError, "is not a capture (begins with 22 22 22 60)"),
         (lambda: dcpinspect.open([]), UsageError, "open: name at least one capture"),
         (lambda: dcpinspect.open(TOUR, port=70_000), UsageError, "port 70000: give a number from 1 to 65535, or 'auto'"),

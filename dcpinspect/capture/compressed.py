@@ -1,16 +1,22 @@
-"""gzip and zstd around a capture, unpacked while it is read; damage ends the stream instead of raising."""
+"""gzip, zstd, xz and bzip2 around a capture, unpacked while it is read; damage ends the stream instead of raising."""
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from typing import Any, Protocol
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
+XZ = b"\xfd7zX"
+BZIP2 = b"BZh"
 READ = 1 << 18
 ZSTD_PIECE = 512
 """Bytes given to zstandard at once: its output has no limit of its own, and 4 bytes may be a block of 128 KiB."""
-_MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + bytes(range(0x50, 0x60))}
+XZ_MEMORY = 256 << 20
+"""Bytes that unpacking xz may take: the largest preset takes 65 MiB."""
+_MEMBER = {GZIP: GZIP[:1], ZSTD: ZSTD[:1] + bytes(range(0x50, 0x60)), XZ: XZ[:1], BZIP2: BZIP2[:1]}
 """First bytes of what may follow a complete member: another one, and for zstd skippable frames (RFC 8878, 3.1.2)."""
 
 
@@ -36,7 +42,9 @@ class Inflate:
     def _new_decoder(self) -> Any:  # Any: zlib's and zstandard's decompressors share no type
         if self._kind == GZIP:
             return zlib.decompressobj(wbits=31)
-        return _Zstd()
+        if self._kind == XZ:
+            return _Holding(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY))
+        return _Zstd() if self._kind == ZSTD else _Holding(bz2.BZ2Decompressor())
 
     def readinto(self, target: memoryview, /) -> int:
         """Fills ``target`` from its start; 0 at the end or at damage."""
@@ -108,6 +116,33 @@ class _Zstd:
         return out
 
 
+class _Holding:
+    """A decompressor that holds the input that it had no room for, with the interface of zlib's."""
+
+    unconsumed_tail = b""
+
+    def __init__(self, decoder: Any) -> None:  # Any: lzma's and bz2's share no type
+        self._decoder = decoder
+
+    @property
+    def pending(self) -> bool:
+        return not self.eof and not self._decoder.needs_input
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._decoder.unused_data)
+
+    def decompress(self, data: bytes | memoryview, size: int) -> bytes:
+        try:
+            return bytes(self._decoder.decompress(data, size))
+        except (OSError, ValueError, lzma.LZMAError) as error:
+            raise zlib.error(str(error)) from None
+
+
 def _zstd_error() -> type[Exception]:
     import sys
 
@@ -118,8 +153,5 @@ def _zstd_error() -> type[Exception]:
 
 def decompressed(magic: bytes, raw: _Raw) -> Inflate | None:
     """The unpacked stream, or ``None`` where ``magic`` (the first four bytes) is not that of a compression we read."""
-    if magic.startswith(GZIP):
-        return Inflate(raw, GZIP)
-    if magic.startswith(ZSTD):
-        return Inflate(raw, ZSTD)
-    return None
+    kind = next((kind for kind in _MEMBER if magic.startswith(kind)), None)
+    return None if kind is None else Inflate(raw, kind)

@@ -13,6 +13,7 @@ import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import CaptureClock
+from dcpinspect.capture.folders import with_folders
 from dcpinspect.capture.pcap import FILE_HEADER, Pcap
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.source import STDIN, Source, Storage, Window
@@ -22,6 +23,7 @@ from dcpinspect.errors import CaptureError, UsageError
 BATCH_BYTES = 16 << 20
 """Read at once. Larger is not faster (measured from 4 MiB on), smaller makes more tables."""
 _PEEK = 1 << 16
+ZIP = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Capture:
     def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool) -> None:
         if "" in paths:
             raise UsageError("a capture has an empty name; name a file, or - for standard input")
+        paths = with_folders(paths)
         if list(paths).count(STDIN) > 1:
             raise UsageError("-: standard input can be read once; name it once")
         self.files = [CaptureFile(path) for path in paths]
@@ -208,9 +211,14 @@ class _Reader:
                 return kind(header)
             except ValueError:
                 continue
+        if header.startswith(ZIP):
+            raise CaptureError(self.source.name, None, "is a zip archive", "unpack it, as in unzip -p FILE | dcpinspect read -")
         start = header[:4].hex(" ")
         raise CaptureError(
-            self.source.name, None, f"is not a capture (begins with {start})", "give a pcap or pcapng file, plain, gzip or zstd"
+            self.source.name,
+            None,
+            f"is not a capture (begins with {start})",
+            "give a pcap or pcapng file, plain or packed by gzip, zstd, xz or bzip2",
         )
 
     def __iter__(self) -> Iterator[tuple[Walk, Window]]:

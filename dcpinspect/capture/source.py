@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 from io import FileIO
@@ -17,6 +18,7 @@ from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
 from dcpinspect.errors import CaptureError
+from dcpinspect.suggest import did_you_mean
 
 STDIN = "-"
 Storage = Literal["plain", "compressed", "stream"]
@@ -99,8 +101,8 @@ class Source:
             return open(0, "rb", buffering=0, closefd=False)
         try:
             raw = Path(self.name).open("rb", buffering=0)  # noqa: SIM115 - closed by close()
-        except IsADirectoryError:
-            raise CaptureError(self.name, None, "is a directory", "name the capture files in it") from None
+        except FileNotFoundError:
+            raise missing(self.name) from None
         except OSError as error:
             raise CaptureError(self.name, None, f"cannot be opened ({error.strerror})", "check the name and its permissions") from error
         self.is_stream = not raw.seekable()
@@ -157,6 +159,16 @@ class Source:
     def close(self) -> None:
         """Frees the file."""
         self._raw.close()
+
+
+def missing(path: str) -> CaptureError:
+    """The error about a file that is not there, with the names beside it that are like it."""
+    folder, name = os.path.split(path)
+    try:
+        close = did_you_mean(name, sorted(os.listdir(folder or ".")))
+    except OSError:
+        close = ""
+    return CaptureError(path, None, "there is no such file", close.removeprefix("; ") or "check the name")
 
 
 def _read_up_to(raw: Raw, size: int) -> bytes:

@@ -227,7 +227,15 @@ def _run(arguments: list[str]) -> int:
 def _with_command(arguments: list[str]) -> list[str]:
     """A capture alone, in a terminal, is looked through."""
     first = arguments[0]
-    if first in COMMANDS or not os.path.isfile(first):
+    if first in COMMANDS or first.startswith("-"):
+        return arguments
+    if not os.path.exists(first):
+        if "." not in first and os.sep not in first:
+            return arguments  # a command that there is not
+        from dcpinspect.capture.source import missing  # deferred, as every command
+
+        raise missing(first)
+    if not (os.path.isfile(first) or os.path.isdir(first)):
         return arguments
     from dcpinspect.cli.tui import is_terminal  # deferred, as every command
 

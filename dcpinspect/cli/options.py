@@ -26,8 +26,20 @@ if TYPE_CHECKING:
     from dcpinspect.tables.select import Selection
     from dcpinspect.tables.times import Span
 
+
+def _with_folders(names: list[str]) -> list[str]:
+    from dcpinspect.capture.folders import with_folders  # deferred: for a command that runs
+
+    return with_folders(names)
+
+
 Captures = Annotated[
-    list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, read as one in order of time; - is standard input.")
+    list[str],
+    typer.Argument(
+        metavar="CAPTURE…",
+        callback=_with_folders,
+        help="Capture files, or directories of them, read as one in order of time; - is standard input.",
+    ),
 ]
 Port = Annotated[
     list[str] | None,

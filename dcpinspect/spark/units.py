@@ -11,20 +11,17 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 
 END = 1 << 16
 """Bytes of each end of a file that tell it from others."""
 BY_DIRECTORY, BY_STEM, BY_NAME = "dir", "stem", "name:"
-_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst))?$", re.IGNORECASE)
-_MAGICS = tuple(
-    bytes.fromhex(one) for one in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "0a0d0d0a")
-)  # fmt: skip
 _NUMBER = re.compile(r"(\d+)")
 
 
@@ -76,7 +73,7 @@ def files_of(names: Sequence[str], *, without: str) -> list[str]:
         if name == "-":
             raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
         if os.path.isdir(name):
-            paths = list(_captures_in(name, os.path.realpath(without)))
+            paths = list(captures_in(name, os.path.realpath(without)))
             if not paths:
                 raise UsageError(f"{escape(name)}: has no captures in it; name a directory with pcap or pcapng files")
         elif os.path.lexists(name):
@@ -89,26 +86,6 @@ def files_of(names: Sequence[str], *, without: str) -> list[str]:
         for path in paths:
             found.setdefault(os.path.realpath(path), path)
     return list(found.values())
-
-
-def _captures_in(directory: str, without: str) -> Iterable[str]:
-    """Files below a directory that are called as captures are, or begin as they do."""
-    for root, folders, files in os.walk(directory):
-        folders[:] = sorted(one for one in folders if not one.startswith(".") and os.path.realpath(os.path.join(root, one)) != without)
-        for file in sorted(files):
-            path = os.path.join(root, file)
-            if not file.startswith(".") and (_CAPTURE.search(file) or _begins_as_capture(path)):
-                yield path
-
-
-def _begins_as_capture(path: str) -> bool:
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return False
-        with open(path, "rb") as file:
-            return file.read(4) in _MAGICS
-    except OSError:
-        return False
 
 
 def units_of(paths: Sequence[str], rule: str, points: Mapping[str, str]) -> tuple[list[Unit], dict[str, str]]:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +22,7 @@ def zstd(data: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(data)
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstd])
+@pytest.mark.parametrize("compress", [gzip.compress, zstd, lzma.compress, bz2.compress])
 @pytest.mark.parametrize("batch_bytes", [100, 1 << 20])
 def test_compressed_captures_read_like_plain_ones(tmp_path: Path, compress: Callable[[bytes], bytes], batch_bytes: int) -> None:
     path = tmp_path / "x"
@@ -27,11 +30,48 @@ def test_compressed_captures_read_like_plain_ones(tmp_path: Path, compress: Call
     assert packets_of(path, batch_bytes) == EXPECTED
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstd])
+@pytest.mark.parametrize("compress", [gzip.compress, zstd, lzma.compress, bz2.compress])
 def test_consecutive_members_are_one_stream(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "x"
     path.write_bytes(compress(PLAIN[:1000]) + compress(PLAIN[1000:]))
     assert packets_of(path) == EXPECTED
+
+
+LONG = builders.pcap([*PACKETS] * 2000)
+
+
+@pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
+def test_what_is_cut_in_other_packings_gives_what_was_there_and_says_so(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(compress(LONG)[:-20])
+    capture = open_capture(path)
+    assert 0 < sum(len(batch) for batch in capture) <= 2000 * len(PACKETS)
+    assert capture.problems[-1].what == "the compressed data is cut short"
+
+
+@pytest.mark.parametrize("compress", [lzma.compress, bz2.compress])
+def test_damage_in_other_packings_is_a_problem_and_no_exception(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    data = bytearray(compress(LONG))
+    data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    capture = open_capture(path)
+    list(capture)
+    assert "compressed data is damaged" in capture.problems[-1].what
+
+
+def test_a_small_file_that_unpacks_to_very_much_takes_bounded_room(tmp_path: Path) -> None:
+    """200 MiB of nothing behind a capture's header, in some hundred bytes of bzip2."""
+    path = tmp_path / "x"
+    path.write_bytes(bz2.compress(PLAIN[:24] + bytes(200 << 20)))
+    tracemalloc.start()
+    try:
+        capture = open_capture(path, batch_bytes=1 << 20)
+        for _ in capture:
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_cut_gzip_gives_what_was_there_and_says_so(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,12 +28,36 @@ def test_empty_file_is_one_clear_line(tmp_path: Path) -> None:
     assert message_of(tmp_path / "x") == "x: is empty; record again, or name another file"
 
 
-def test_directory_is_one_clear_line(tmp_path: Path) -> None:
-    assert message_of(tmp_path) == "x: is a directory; name the capture files in it"
+def test_a_directory_without_captures_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no capture")
+    assert message_of(tmp_path) == "x: is a directory without captures; name one that has pcap or pcapng files"
 
 
 def test_missing_file_is_one_clear_line(tmp_path: Path) -> None:
-    assert message_of(tmp_path / "x") == "x: cannot be opened (No such file or directory); check the name and its permissions"
+    assert message_of(tmp_path / "x") == "x: there is no such file; check the name"
+
+
+def test_a_missing_file_is_answered_with_the_names_that_are_like_it(tmp_path: Path) -> None:
+    (tmp_path / "capture-1.pcap").write_bytes(b"")
+    assert message_of(tmp_path / "capture1.pcap").endswith("there is no such file; did you mean capture-1.pcap?")
+
+
+def test_a_zip_archive_is_answered_with_how_to_unpack_it(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x", "w") as archive:
+        archive.writestr("a.pcap", builders.pcap(PACKETS))
+    assert message_of(tmp_path / "x") == "x: is a zip archive; unpack it, as in unzip -p FILE | dcpinspect read -"
+
+
+def test_a_directory_is_its_captures_in_order_of_time(tmp_path: Path) -> None:
+    packets = list(PACKETS)
+    late, early = [replace(one, time_ns=one.time_ns + 10**12) for one in packets], packets
+    (tmp_path / "a.pcap").write_bytes(builders.pcap(late))
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "trace").write_bytes(builders.pcapng(early))
+    (tmp_path / "notes.txt").write_text("no capture")
+    with open_capture(tmp_path) as capture:
+        assert [Path(file.name).relative_to(tmp_path).as_posix() for file in capture.files] == ["deeper/trace", "a.pcap"]
+        assert sum(len(batch) for batch in capture) == 2 * len(packets)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +92,7 @@ def test_anything_else_is_no_capture(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x").write_bytes(data)
     assert (
         message_of(tmp_path / "x")
-        == f"x: is not a capture (begins with {data[:4].hex(' ')}); give a pcap or pcapng file, plain, gzip or zstd"
+        == f"x: is not a capture (begins with {data[:4].hex(' ')}); give a pcap or pcapng file, plain or packed by gzip, zstd, xz or bzip2"
     )
 
 

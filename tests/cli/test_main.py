@@ -16,6 +16,7 @@ import dcpinspect
 from dcpinspect.cli import main as cli
 from dcpinspect.cli.main import COMMANDS, main, program
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
+from tests.peers.truth import SAMPLES
 
 ROOT = Path(__file__).parents[2]
 
@@ -233,3 +234,29 @@ def test_building_the_program_imports_no_command(monkeypatch: pytest.MonkeyPatch
         monkeypatch.delitem(sys.modules, f"dcpinspect.cli.{name}", raising=False)
     program()
     assert not any(f"dcpinspect.cli.{name}" in sys.modules for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nosuch.pcap"], ["read", "nosuch.pcap"], ["nowhere/x"], ["check", "nosuch.pcap"], ["info", "x.pcap"]]
+)
+def test_a_capture_that_is_not_there_is_said_to_be_missing(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert capsys.readouterr() == ("", f"dcpinspect: {arguments[-1]}: there is no such file; check the name\n")
+
+
+def test_a_directory_is_read_as_its_captures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("loop.pcap", "orphans.pcap"):
+        (tmp_path / name).write_bytes((SAMPLES / name).read_bytes())
+    assert main(["streams", str(tmp_path), "--format", "csv", "--columns", "file,vbucket"]) == 0
+    folder = capsys.readouterr().out
+    assert (
+        main(["streams", str(tmp_path / "loop.pcap"), str(tmp_path / "orphans.pcap"), "--format", "csv", "--columns", "file,vbucket"]) == 0
+    )
+    assert capsys.readouterr().out == folder
+    assert {line.split(",")[0].strip('"') for line in folder.splitlines()[1:]} == {
+        str(tmp_path / "loop.pcap"),
+        str(tmp_path / "orphans.pcap"),
+    }

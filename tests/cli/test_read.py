@@ -405,9 +405,9 @@ def test_nothing_is_printed_of_a_file_that_cannot_be_read(
     assert capsysbinary.readouterr().out == b""
 
 
-def test_a_directory_is_one_line_and_status_2(tmp_path: Path, fails: Callable[..., tuple[int, str]]) -> None:
+def test_a_directory_without_captures_is_one_line_and_status_2(tmp_path: Path, fails: Callable[..., tuple[int, str]]) -> None:
     status, line = fails(str(tmp_path))
-    assert (status, line) == (2, f"dcpinspect: {tmp_path}: is a directory; name the capture files in it")
+    assert (status, line) == (2, f"dcpinspect: {tmp_path}: is a directory without captures; name one that has pcap or pcapng files")
 
 
 @pytest.mark.parametrize("form", [[], ["--format", "json"]], ids=["text", "json"])

@@ -167,7 +167,7 @@ def test_standard_input_is_the_query() -> None:
         ([TOUR, "select", "name", "from", "messages"], f"messages: is no query; the query comes last and in quotes, {EXAMPLE}"),
         ([TOUR, "\x1b[2J"], f"\\x1b[2J: is no query; the query comes last and in quotes, {EXAMPLE}"),
         (["-", "-"], "-: standard input is either a capture or the query; put one of them in a file"),
-        (["missing.pcap", "select 1"], "missing.pcap: cannot be opened (No such file or directory); check the name and its permissions"),
+        (["missing.pcap", "select 1"], "missing.pcap: there is no such file; check the name"),
         ([TOUR, "select 1", "--no-csv-guard"], "--no-csv-guard: text does not use it; it is for --format csv"),
         ([TOUR, "select 1 a, 2 a", "-f", "json"], "--format json: two columns are called a; give one of them another name"),
         ([TOUR, "select 1", "-o", "x.xyz"], "x.xyz: no format has names in .xyz; end it in "),

@@ -174,7 +174,7 @@ def test_captures_of_which_nothing_can_be_read_are_rows_and_the_rest_is_read(tmp
         "garbage.pcap": "is not a capture (begins with 6e 6f 74 20)",
         "empty.pcap": "is empty",
         "cut.pcap.gz": "the compressed data is cut short",
-        "nowhere.pcap": "cannot be opened (No such file or directory)",
+        "nowhere.pcap": "there is no such file",
         "pipe.pcap": "is not a file that can be read more than once",
     }
     equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))

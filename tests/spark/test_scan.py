@@ -61,7 +61,7 @@ def test_tunnels_say_between_which_addresses_they_are(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.pcap").write_bytes(b"garbage")
     assert scan(os.fspath(tmp_path / "a.pcap"), os.fspath(tmp_path / "x")).error == "is not a capture (begins with 67 61 72 62)"
-    assert scan(os.fspath(tmp_path / "gone"), os.fspath(tmp_path / "x")).error == "cannot be opened (No such file or directory)"
+    assert scan(os.fspath(tmp_path / "gone"), os.fspath(tmp_path / "x")).error == "there is no such file"
     assert scan(os.fspath(tmp_path), os.fspath(tmp_path / "x")).error == "is not a file that can be read more than once"
     assert [path.name for path in tmp_path.iterdir()] == ["a.pcap"]
 

@@ -1,0 +1,46 @@
+"""Directories as captures: the files in them that are captures by their name, or by how they begin."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+
+from dcpinspect.errors import CaptureError
+
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)\d*(\.\d+)?(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
+_MAGICS = tuple(
+    bytes.fromhex(one) for one in ("a1b2c3d4", "d4c3b2a1", "a1b23c4d", "4d3cb2a1", "a1b2cd34", "34cdb2a1", "0a0d0d0a")
+)  # fmt: skip
+
+
+def captures_in(directory: str, without: str = "") -> Iterator[str]:
+    """Files below a directory that are called as captures are, or begin as they do; none of hidden folders, nor of ``without``."""
+    for root, folders, files in os.walk(directory):
+        folders[:] = sorted(one for one in folders if not one.startswith(".") and os.path.realpath(os.path.join(root, one)) != without)
+        for file in sorted(files):
+            path = os.path.join(root, file)
+            if not file.startswith(".") and (_CAPTURE.search(file) or _begins_as_capture(path)):
+                yield path
+
+
+def with_folders(names: Sequence[str]) -> list[str]:
+    """Names of captures, in the place of directories those in them. Raises CaptureError for a directory that has none."""
+    found = []
+    for name in names:
+        inside = list(captures_in(name)) if os.path.isdir(name) else [name]
+        if not inside:
+            raise CaptureError(name, None, "is a directory without captures", "name one that has pcap or pcapng files")
+        found += inside
+    return found
+
+
+def _begins_as_capture(path: str) -> bool:
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
+        with open(path, "rb") as file:
+            return file.read(4) in _MAGICS
+    except OSError:
+        return False

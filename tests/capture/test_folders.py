@@ -1,0 +1,29 @@
+"""Which files of a directory are captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.capture.folders import captures_in, with_folders
+from dcpinspect.errors import CaptureError
+from tests import builders
+from tests.capture.test_pcap import PACKETS
+
+
+def test_captures_are_known_by_their_names_or_by_how_they_begin(tmp_path: Path) -> None:
+    for name in ("a.pcap", "b.pcapng.xz", "c.pcap12", "d.PCAP.bz2", "e.pcap.gz", "notes.txt", "f.sent.ndjson.gz", ".hidden.pcap"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "g").write_bytes(builders.pcap(PACKETS))
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "h.pcap").write_text("")
+    assert [Path(one).name for one in captures_in(str(tmp_path))] == ["a.pcap", "b.pcapng.xz", "c.pcap12", "d.PCAP.bz2", "e.pcap.gz", "g"]
+
+
+def test_files_stay_and_directories_become_their_captures(tmp_path: Path) -> None:
+    (tmp_path / "a.pcap").write_text("")
+    assert with_folders(["-", "x", str(tmp_path)]) == ["-", "x", str(tmp_path / "a.pcap")]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CaptureError, match="is a directory without captures"):
+        with_folders([str(tmp_path / "empty")])
