@@ -53,6 +53,18 @@ def one_line(message: str) -> str:
     )
 
 
+_IN_ASCII = {ord(ours): theirs for ours, theirs in zip("→←–—…·×▁▂▃▄▅▆▇█░▒", "><--~.x_.:-=+*#.:", strict=True)}
+"""What stands for our own signs where there is nothing but ASCII, as wide as they are."""
+
+
+def to_ascii(text: str) -> str:
+    """Escaped text in ASCII: our own signs as ones like them, other characters as ``\\uNNNN``."""
+    if text.isascii():
+        return text
+    text = text.translate(_IN_ASCII)
+    return "".join(one if ord(one) < 0x80 else f"\\u{ord(one):04x}" if ord(one) < 0x10000 else f"\\U{ord(one):08x}" for one in text)
+
+
 def cells(text: str) -> int:
     """Count the terminal columns that escaped text takes: two for East Asian wide characters, none for combining marks."""
     return len(text) if text.isascii() else sum(map(_cells_of_character, text))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.escape import cells, clip, escape, escape_rest, one_line
+from dcpinspect.escape import cells, clip, escape, escape_rest, one_line, to_ascii
 
 # hypothesis leaves surrogates out unless asked
 any_text = st.text(st.characters(codec=None, exclude_categories=()))
@@ -124,3 +124,11 @@ def test_every_character_that_draws_nothing_is_escaped() -> None:
 def test_escapes_that_are_there_already_stay() -> None:
     assert escape_rest("foo\\xff\x1b\n") == "foo\\xff\\x1b\\x0a"
     assert escape_rest("\\\\") == "\\\\"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [("plain", "plain"), ("a → b", "a > b"), ("0–40 …", "0-40 ~"), ("é日\U0001f600", "\\u00e9\\u65e5\\U0001f600"), ("▁█", "_#")],
+)
+def test_other_characters_than_ascii_are_replaced(text: str, plain: str) -> None:
+    assert to_ascii(text) == plain

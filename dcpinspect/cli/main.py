@@ -11,12 +11,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from dcpinspect import __version__
+from dcpinspect.cli import terminal
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
@@ -134,6 +135,8 @@ class DeferredCommand(TyperCommand):
         app.command(self._name, cls=_Command)(function)
         command = typer.main.get_command(app)
         assert isinstance(command, TyperCommand)
+        own = {option for parameter in command.params for option in parameter.opts}
+        command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
         return command
 
     # Any: the classes of contexts are typer's own affair, we hand on what we are given.
@@ -146,6 +149,25 @@ class DeferredCommand(TyperCommand):
             extra["obj"] = config.load(_tables())
             extra["default_map"] = extra["obj"].defaults(self._table, _settings(command))
         return command.make_context(info_name, _with_empty_values(args), parent, **extra)
+
+
+def _common() -> list[Any]:
+    """The options of every command: how what it prints looks."""
+
+    def common(
+        color: Annotated[
+            Literal["auto", "always", "never"],
+            typer.Option(callback=terminal.choose_color, help="Colours: on a terminal only, or as said."),
+        ] = "auto",
+        ascii_: Annotated[bool, typer.Option("--ascii", callback=terminal.choose_ascii, help="Print ASCII characters only.")] = False,
+    ) -> None: ...
+
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.command()(common)
+    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("color", "ascii_")]
+    for parameter in found:
+        parameter.expose_value = False
+    return found
 
 
 def _tables() -> list[str]:
@@ -186,7 +208,10 @@ def _settings(command: TyperCommand) -> dict[str, Setting]:
 
     return {
         spelling.removeprefix("--"): Setting(
-            option.name or "", is_flag=option.is_flag, is_negation=spelling in option.secondary_opts, is_repeatable=option.multiple
+            option.name or "",
+            is_flag=option.is_flag or option.count,
+            is_negation=spelling in option.secondary_opts,
+            is_repeatable=option.multiple,
         )
         for option in command.params
         if isinstance(option, TyperOption)
@@ -246,8 +271,25 @@ def _with_command(arguments: list[str]) -> list[str]:
     return ["tui", *arguments]
 
 
+TSHARK = {
+    "-r": "captures are named without an option, as in 'dcpinspect read FILE'",
+    "-Y": "a filter is SQL, as in --filter \"name = 'dcp_mutation' and vbucket = 5\"",
+    "-R": "a filter is SQL, as in --filter \"name = 'dcp_mutation' and vbucket = 5\"",
+    "-c": "-n N stops after N messages",
+    "-T": "--format says how to write them, and --columns name,vbucket,by_seqno picks columns",
+    "-e": "--columns name,vbucket,by_seqno picks columns; 'dcpinspect read --columns' lists them",
+    "-D": "'dcpinspect live --list-interfaces' lists the interfaces",
+    "-z": "'dcpinspect stats', 'io' and 'connections' count",
+    "-a": "'dcpinspect live --duration S' ends by itself",
+}
+"""What options of tshark are called here."""
+
+
 def _explain(error: typer.TyperException) -> str:
     """Say what is wrong with the command line, where it was said, and what to do."""
+    option = getattr(error, "option_name", None)
+    if option in TSHARK and isinstance(error, typer.BadParameter | typer.TyperException):
+        return f"{option}: {TSHARK[option]}"
     what = error.format_message().replace("Value error, ", "").rstrip(".")  # a prefix of pydantic's
     context = getattr(error, "ctx", None)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from dcpinspect.cli import interrupts, terminal
 from dcpinspect.errors import OutputError, UsageError
-from dcpinspect.escape import escape
+from dcpinspect.escape import escape, to_ascii
 from dcpinspect.export.formats import FORMATS, TEXT, Format, TableFormat, format_of
 from dcpinspect.export.target import Target
 
@@ -37,7 +37,7 @@ def opened(path: str | None, format_: Format, captures: Sequence[str]) -> Iterat
         if path is None or path in STDOUT:
             if format_.is_binary and sys.stdout.isatty():
                 raise UsageError(f"--format {format_} is not for a terminal; add -o FILE, or redirect the output")
-            yield StandardOutput()
+            yield StandardOutput(is_ascii=format_.is_text and terminal.wants_ascii())
             return
         refuse_to_overwrite(path, captures)
         from dcpinspect.export.atomic import AtomicFile  # deferred: only -o needs it
@@ -77,8 +77,10 @@ class StandardOutput(Output):
 
     is_stream = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_ascii: bool = False) -> None:
+        """``is_ascii``: what is written is text for people, of which others than ASCII characters are replaced."""
         self.is_complete = False
+        self._is_ascii = is_ascii
         self._taken = 0
 
     def put_lines(self, text: bytes) -> None:
@@ -97,7 +99,7 @@ class StandardOutput(Output):
         """Take all of it."""
         self._taken += len(data)
         with _named():
-            terminal.put(data)
+            terminal.put(to_ascii(data.decode()).encode() if self._is_ascii else data)
         return len(data)
 
     def tell(self) -> int:

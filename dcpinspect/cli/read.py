@@ -56,7 +56,9 @@ def show(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-V", help="Print each message's field table, as the specification draws it.")
     ] = False,
-    hex_grid: Annotated[bool, typer.Option("--hex", "-x", help="Print each message's byte grid, as the specification draws it.")] = False,
+    hex_grid: Annotated[
+        int, typer.Option("--hex", "-x", count=True, help="Print each message's bytes, 16 a line; -xx: four a line, as the specification.")
+    ] = 0,
     limit: options.Limit = None,
     skip: options.Skip = 0,
     format_name: options.OutputFormat = None,

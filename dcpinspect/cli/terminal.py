@@ -8,25 +8,52 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from dcpinspect.escape import one_line
+from dcpinspect.escape import one_line, to_ascii
 
 INTERRUPTED = "interrupted: this is of what was read until then"
 
 
 def complain(message: object, details: Sequence[str] = ()) -> None:
     """Write one line to standard error, starting with the program's name, and the details below it as they are."""
+    text = f"dcpinspect: {one_line(str(message))}\n" + "".join(f"  {line}\n" for line in details)
     with suppress(OSError):  # a standard error that takes nothing is no reason to fail
-        sys.stderr.write(f"dcpinspect: {one_line(str(message))}\n" + "".join(f"  {line}\n" for line in details))
+        sys.stderr.write(to_ascii(text) if wants_ascii() else text)
+
+
+_chosen = {"color": "auto", "ascii": ""}
+"""What the options of the command say, which are read anew for each."""
+
+
+def choose_color(value: str) -> str:
+    """Take ``--color``."""
+    _chosen["color"] = value
+    return value
+
+
+def choose_ascii(is_wanted: bool) -> bool:
+    """Take ``--ascii``."""
+    _chosen["ascii"] = "only" if is_wanted else ""
+    return is_wanted
+
+
+def wants_ascii() -> bool:
+    """Tell whether text is to be ASCII: by ``--ascii``, or in a locale that has nothing else (``LC_ALL=C``)."""
+    locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := os.environ.get(name))), "")
+    return bool(_chosen["ascii"]) or locale in ("C", "POSIX")
 
 
 def wants_color() -> bool:
-    """Tell whether standard output is a terminal whose user has not asked for plain text (``NO_COLOR``, ``TERM=dumb``)."""
+    """Tell whether standard output is a terminal whose user has not asked for plain text (``NO_COLOR``, ``TERM=dumb``), or ``--color``."""
+    if _chosen["color"] != "auto":
+        return _chosen["color"] == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def put(text: str | bytes) -> None:
     """Write to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
-    rest = memoryview(text.encode() if isinstance(text, str) else text)
+    if isinstance(text, str):
+        text = (to_ascii(text) if wants_ascii() else text).encode()
+    rest = memoryview(text)
     while len(rest):  # PYTHONUNBUFFERED makes it a raw file, which a signal may interrupt halfway
         rest = rest[sys.stdout.buffer.write(rest) :]
 

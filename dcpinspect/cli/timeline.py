@@ -12,7 +12,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import INTERRUPTED, complain, wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, escape_rest
 from dcpinspect.export.formats import JSON, TEXT
@@ -102,7 +102,7 @@ def timeline(
                 if format_ is JSON:
                     told.write_json(out)
                 elif found:
-                    told.write(out, width=width or out.width(), is_ascii=ascii_, span=span)
+                    told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=span)
                 out.is_complete = True
         return report(reading, stats=stats)
 

@@ -24,7 +24,8 @@ class Wishes:
     """What of each message is written; each format takes what concerns it, which its ``options`` say."""
 
     verbose: bool = False
-    hex_grid: bool = False
+    hex_grid: int = 0
+    """Times that bytes were asked for: once 16 a line, more often as the specification draws them."""
     fields: bool = True
     values: Values = "full"
     columns: Sequence[str] | None = None
@@ -71,7 +72,7 @@ class LinesWriter:
 
     def _details(self, batch: MessageBatch, index: int) -> str:
         from dcpinspect.escape import escape
-        from dcpinspect.render.byte_grid import byte_grid
+        from dcpinspect.render.byte_grid import byte_grid, hex_dump
         from dcpinspect.render.field_table import field_table
         from dcpinspect.transport.chunk import C2S
 
@@ -82,7 +83,9 @@ class LinesWriter:
         file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
         place = f"frame {int(batch.last_frame[index])}{file}, stream offset {int(batch.stream_offset[index])}"
         shown = [f"{source} > {target}, {place}"]
-        shown += [*byte_grid(message, limit=self._limit), ""] if self._wishes.hex_grid else []
+        if self._wishes.hex_grid:
+            draw = hex_dump if self._wishes.hex_grid == 1 else byte_grid
+            shown += [*draw(message, limit=self._limit), ""]
         if self._wishes.verbose:
             title, *table = field_table(message, limit=self._limit)
             shown += [self._paint(title, "bold"), *table, ""]

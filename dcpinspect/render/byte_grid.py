@@ -81,3 +81,16 @@ def _letters(cells: list[str], field: FieldValue) -> None:
             byte = int(cells[at], 16)
             if 0x20 <= byte < 0x7F:
                 cells[at] = f"0x{byte:02x} ('{chr(byte)}')"
+
+
+def hex_dump(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
+    """The same bytes, 16 a line, with what is printable of them beside."""
+    cells = byte_cells(message, limit=limit)
+    out = []
+    for at in range(0, len(cells), 16):
+        row = cells[at : at + 16]
+        shown = "".join(chr(int(cell, 16)) if cell[0] not in "·*#" and 0x20 <= int(cell, 16) < 0x7F else "." for cell in row)
+        out.append(f"{at:08x}  {' '.join(row[:8]):<23}  {' '.join(row[8:]):<23}  {shown}")
+    if len(cells) < message.size:
+        out.append(f"… {message.size - len(cells)} more bytes")
+    return out

@@ -16,6 +16,7 @@ import dcpinspect
 from dcpinspect.cli import main as cli
 from dcpinspect.cli.main import COMMANDS, main, program
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
+from tests import builders
 from tests.peers.truth import SAMPLES
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +83,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["--colour"], "No such option: --colour; see 'dcpinspect --help'"),
         (["schema"], "Missing argument 'TABLE'; see 'dcpinspect schema --help'"),
         (["schema", "a", "b"], "Got unexpected extra argument(s) (b); see 'dcpinspect schema --help'"),
-        (["schema", "--colour"], "No such option: --colour; see 'dcpinspect schema --help'"),
+        (["schema", "--shape"], "No such option: --shape; see 'dcpinspect schema --help'"),
         (["read", "--limit"], "Option '--limit' requires an argument; see 'dcpinspect --help'"),
         (
             ["read", "--limit", "x", "a.pcap"],
@@ -260,3 +261,61 @@ def test_a_directory_is_read_as_its_captures(tmp_path: Path, capsys: pytest.Capt
         str(tmp_path / "loop.pcap"),
         str(tmp_path / "orphans.pcap"),
     }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ours"),
+    [
+        (["-r", "x.pcap"], "dcpinspect read FILE"),
+        (["read", "-r", "x.pcap"], "dcpinspect read FILE"),
+        (["read", "x.pcap", "-Y", "dcp"], "--filter"),
+        (["read", "x.pcap", "-c", "5"], "-n N"),
+        (["read", "x.pcap", "-T", "fields", "-e", "key"], "--columns"),
+        (["read", "x.pcap", "-e", "key"], "--columns"),
+        (["-D"], "live --list-interfaces"),
+    ],
+)
+def test_options_of_tshark_are_answered_with_ours(arguments: list[str], ours: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert ours in err
+
+
+COMMON = [["read"], ["stats"], ["streams"], ["rollbacks"], ["check"], ["info"], ["timeline", "--vbucket", "7"]]
+
+
+@pytest.mark.parametrize("arguments", COMMON, ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("way", ["--ascii", "LC_ALL=C"])
+def test_ascii_is_all_that_is_printed_where_that_is_wanted(
+    arguments: list[str], way: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [arguments[0], str(SAMPLES / "rollback.pcap"), *arguments[1:]]
+    if way == "--ascii":
+        command.append(way)
+    else:
+        monkeypatch.setenv("LC_ALL", "C")
+    assert main(command) in (0, 1)
+    out, err = capsys.readouterr()
+    assert (out + err).isascii()
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert main(command[: -1 if way == "--ascii" else None]) in (0, 1)
+    assert len(capsys.readouterr().out.splitlines()) == len(out.splitlines()), "it was for that command alone, and says as much"
+
+
+def test_ascii_leaves_data_as_it_is(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_ALL", "C")
+    path = str(builders.capture(tmp_path / "x.pcap", server=builders.mutation(key="é→".encode())))
+    assert main(["read", path, "--format", "csv", "--columns", "key"]) == 0
+    assert capsysbinary.readouterr().out.decode().splitlines()[1] == '"é→"'
+    assert main(["read", path]) == 0
+    assert b"\\u00e9>" in capsysbinary.readouterr().out
+
+
+def test_color_is_as_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(SAMPLES / "rollback.pcap")
+    assert main(["read", path, "-n", "1", "--color=always"]) == 0
+    assert capsys.readouterr().out.startswith("\x1b[1m")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["read", path, "-n", "1", "--color", "never"]) == 0
+    assert "\x1b" not in capsys.readouterr().out

@@ -99,7 +99,7 @@ def test_a_line_a_message_under_a_heading(talk: str, read: Read, golden: Callabl
 
 
 def test_field_tables_and_grids_follow_their_lines(talk: str, read: Read, golden: Callable[[str, str], None]) -> None:
-    golden("read/details.txt", "\n".join(read(talk, "-V", "-x", "--opcode", "deletion")) + "\n")
+    golden("read/details.txt", "\n".join(read(talk, "-V", "-xx", "--opcode", "deletion")) + "\n")
 
 
 def test_no_control_character_from_the_wire_reaches_the_terminal(talk: str, read: Read) -> None:
@@ -117,7 +117,7 @@ def test_values_full_shows_all_of_it(talk: str, read: Read) -> None:
 
 
 def test_values_none_shows_none_of_it(talk: str, read: Read) -> None:
-    assert not any("xx" in line.partition("0x")[0] for line in read(talk, "-V", "-x", "--values", "none"))
+    assert not any("xx" in line.partition("0x")[0] for line in read(talk, "-V", "-xx", "--values", "none"))
 
 
 @pytest.mark.parametrize("values", ["all", "-1", "", "1.5", "٣"])
@@ -456,7 +456,7 @@ def test_a_closed_pipe_is_silent(form: list[str]) -> None:
 
 
 def test_the_output_is_utf_8_whatever_the_locale(talk: str) -> None:
-    done = run(talk, env={**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
+    done = run(talk, env={**os.environ, "LC_ALL": "de_DE.ISO-8859-1", "PYTHONIOENCODING": "ascii"})
     assert "→" in done.stdout.decode()
 
 
@@ -617,3 +617,22 @@ def test_what_cannot_be_put_in_order_is_said(arguments: list[str], says: str, fa
     status, line = fails(str(SAMPLES / "rollback.pcap"), *arguments)
     assert status == 2
     assert line.startswith(f"dcpinspect: {says}")
+
+
+def test_x_prints_16_bytes_a_line_and_twice_the_grid_of_the_specification(read: Read) -> None:
+    path = str(SAMPLES / "tour.pcapng")
+    lines = read(path, "--opcode", "dcp_mutation", "-n", "1", "-x")
+    assert lines[3:5] == [
+        "    00000000  80 57 00 0c 1f 00 01 a1  00 00 00 50 00 00 00 14  .W.........P....",
+        "    00000010  17 c3 af 17 ca a7 00 00  00 00 00 00 00 00 00 05  ................",
+    ]
+    assert "    " + " " * 6 + "Byte/     0       |       1       |       2       |       3       |" in read(
+        path, "--opcode", "dcp_mutation", "-n", "1", "-xx"
+    )
+
+
+@pytest.mark.parametrize("form", ["-x", "-xx"])
+def test_what_is_secret_is_in_no_form_of_the_bytes(form: str, read: Read) -> None:
+    text = "\n".join(read(str(SAMPLES / "tour.pcapng"), "--opcode", "sasl_auth,sasl_step", form))
+    assert "**" in text
+    assert "n,,n=" not in text

@@ -10,7 +10,7 @@ from hypothesis import given
 from dcpinspect.protocol.annotate import annotate
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.message import Context
-from dcpinspect.render.byte_grid import byte_grid
+from dcpinspect.render.byte_grid import byte_grid, hex_dump
 from tests.protocol import strategies
 from tests.protocol.vectors import BY_ID, Vector
 from tests.render.examples import PRINTED, SHOWN, Printed, squeezed
@@ -75,3 +75,10 @@ def test_a_message_cut_short_shows_a_bounded_number_of_missing_bytes() -> None:
 @given(strategies.messages, strategies.contexts, strategies.gaps)
 def test_no_bytes_make_a_character_that_cannot_be_seen(data: bytes, context: Context, missing: list[tuple[int, int]]) -> None:
     assert all(line.isprintable() for line in byte_grid(annotate(data, context=context, missing=missing)))
+
+
+def test_the_dump_has_the_bytes_of_the_grid() -> None:
+    message = annotate(encode("dcp_mutation", key="k" * 40, value=b"\x00~\x7f", by_seqno=1))
+    dumped = "".join(line[10:58].replace(" ", "") for line in hex_dump(message, limit=None))
+    assert bytes.fromhex(dumped) == message.data
+    assert hex_dump(message, limit=None)[-1].rstrip().endswith("  ~.")
