@@ -42,6 +42,8 @@ COMMANDS = {
     "rollbacks": "Print why streams were rolled back, and the request that would work.",
     "timeline": "Tell the story of one vbucket, seqno by seqno and event by event.",
     "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
+    "io": "Count messages and bytes by command over time, with charts.",
+    "follow": "Show the conversation on one connection.",
     "connections": "Print who is connected, what was negotiated, how it is.",
     "sql": "Ask captures a query in SQL.",
     "pipeline": "Bring directories of captures into tables, with Spark.",

@@ -11,6 +11,7 @@ from typing import Any
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
+from dcpinspect.tables.io import IO
 from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import FILE, RecordColumn, RecordTable
 from dcpinspect.tables.statistics import STATS
@@ -125,7 +126,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
-SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, INFO, STATS)}, "timeline": timeline_schema()}
+SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, INFO, IO, STATS)}, "timeline": timeline_schema()}
 """By the names of their files."""
 
 

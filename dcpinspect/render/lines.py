@@ -51,7 +51,7 @@ class Lines:
         ``has_names``: commands and statuses by name, else as numbers.
         """
         self._time_format = time_format
-        self._title = _title if has_names else _codes
+        self._title = title if has_names else _codes
         self._width = width
         self._is_narrow = width is not None and width < narrow
         self._time_width = _TIME_WIDTHS.get(time_format, 10 if self._is_narrow else 13)
@@ -119,17 +119,18 @@ def seconds_text(nanoseconds: int) -> str:
     return f"{sign}{seconds}.{rest // 1000:06}"
 
 
-def _title(batch: MessageBatch, index: int) -> str:
+def title(batch: MessageBatch, index: int) -> str:
+    """A message in a word or two: command, and status or generation."""
     decoded = batch.decoded
-    title = short_name(batch.name_of(index))
+    name = short_name(batch.name_of(index))
     if decoded.is_response[index]:
         status = int(decoded.specific[index])
-        return f"{title} {'ok' if status == Status.SUCCESS else status_name(status)}"
+        return f"{name} {'ok' if status == Status.SUCCESS else status_name(status)}"
     generation = batch.generation_of(index)
     layouts = layouts_of(int(decoded.opcode[index]), "request", server=bool(decoded.is_server[index]))
-    if generation is not None and len({layout.generation for layout in layouts}) > 1 and not (generation == "v1" and title == "mutation"):
-        return f"{title} {generation}"
-    return title
+    if generation is not None and len({layout.generation for layout in layouts}) > 1 and not (generation == "v1" and name == "mutation"):
+        return f"{name} {generation}"
+    return name
 
 
 def _codes(batch: MessageBatch, index: int) -> str:

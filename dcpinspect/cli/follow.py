@@ -1,0 +1,76 @@
+"""``dcpinspect follow``: the conversation on one connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import opened
+from dcpinspect.cli.report import report
+from dcpinspect.errors import UsageError
+
+if TYPE_CHECKING:
+    from dcpinspect.reading import Reading
+
+
+def follow(
+    captures: options.Captures,
+    connection: Annotated[int, typer.Argument(metavar="CONNECTION", min=1, help="Its number, as 'dcpinspect connections' has it.")],
+    is_all: Annotated[bool, typer.Option("--all", help="A line for each message, also where a side sends many of one kind.")] = False,
+    since: options.Since = None,
+    until: options.Until = None,
+    output: options.OutputFile = None,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
+    port: options.Port = None,
+    stats: options.Stats = False,
+) -> int:
+    """Show what client and server said to each other on one connection, in order; many messages of one kind are one line.
+
+    The captures come first, the number of the connection last.
+    """
+    # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.export.formats import TEXT
+    from dcpinspect.reading import Reading
+    from dcpinspect.render.conversation import Conversation, heading
+    from dcpinspect.tables.select import Selection
+
+    span = options.span(since, until, captures)
+    selection = Selection(connections=(range(connection, connection + 1),), span=span)
+    redactor = options.redactor(redact, redact_salt)
+    extra_ports, find_ports = options.ports(port)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading, opened(output, TEXT, captures) as out:
+        talk, shown, paint = Conversation(width=out.width(), folds=not is_all), 0, out.painter()
+        try:
+            for batch in interrupts.between(reading):
+                rows = selection.rows(batch)
+                if len(rows) and not shown:
+                    number = connection - 1
+                    ends = batch.endpoints.client[number], batch.endpoints.server[number]
+                    out.put(paint(heading(*ends, _facts(reading, connection)), "bold") + "\n")
+                shown += len(rows)
+                out.put("".join(f"{line}\n" for line in talk.lines(batch.redacted(redactor), rows)))
+        finally:
+            out.put("".join(f"{line}\n" for line in talk.end()))
+            out.is_complete = True
+        if reading.messages and not shown and span is None:
+            raise UsageError(_absent(reading, connection))
+        return report(reading, stats=stats, shown=shown)
+
+
+def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
+    assert reading.tracker is not None
+    session = reading.tracker.conversation.sessions.get(connection)
+    return {} if session is None else {"name": session.name, "agent": session.agent, "bucket": session.bucket}
+
+
+def _absent(reading: Reading, connection: int) -> str:
+    """Why there is nothing to show of a connection."""
+    from dcpinspect.render.coverage import ADVICE
+
+    for one in reading.coverage.directions:
+        if one.connection == connection:
+            return f"connection {connection} has no message" + (f": it carries {ADVICE[one.protocol]}" if one.protocol in ADVICE else "")
+    return f"connection {connection}: there are {len(reading.engine.links)}; 'dcpinspect connections' lists them"

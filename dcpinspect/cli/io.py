@@ -1,0 +1,80 @@
+"""``dcpinspect io``: messages and bytes by command over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.errors import UsageError
+from dcpinspect.export.formats import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dcpinspect.export.formats import Paint
+
+
+def io(
+    context: typer.Context,
+    captures: options.Captures,
+    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Length of the spans, as in 1s, 250ms or 5m.")] = "1s",
+    format_name: options.OutputFormat = None,
+    output: options.OutputFile = None,
+    csv_guard: options.CsvGuard = True,
+    vbucket: options.VBuckets = None,
+    opcode: options.Opcodes = None,
+    connection: options.Connections = None,
+    key: options.Key = None,
+    status: options.Statuses = None,
+    collection: options.Collections = None,
+    filter_: options.Filter = None,
+    since: options.Since = None,
+    until: options.Until = None,
+    port: options.Port = None,
+) -> int:
+    """Count messages and bytes by command over time: a row for each span of time, and a chart for each command."""
+    # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.reading import Reading
+    from dcpinspect.render.io import io_lines
+    from dcpinspect.tables.io import Intervals
+    from dcpinspect.tables.times import moment
+
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
+    length = moment(interval, "--interval")
+    if length.counts_from != "start" or length.ns <= 0:
+        raise UsageError("--interval: write a length of time, as in 1s, 250ms or 5m")
+    selection = options.selection(
+        vbucket=vbucket,
+        opcode=opcode,
+        connection=connection,
+        key=key,
+        status=status,
+        collection=collection,
+        filter_=filter_,
+        span=options.span(since, until, captures),
+        config=context.obj,
+    )
+    extra_ports, find_ports = options.ports(port)
+    with Reading(captures, extra_ports=extra_ports, find_ports=find_ports) as reading:
+        counted, shown = Intervals(length.ns), 0
+        with opened(output, format_, captures) as out:
+            try:
+                for batch in interrupts.between(reading):
+                    rows = selection.rows(batch)
+                    shown += len(rows)
+                    counted.feed(batch, rows)
+            finally:  # Ctrl-C: what was read until then
+                if interrupts.settled():
+                    complain(INTERRUPTED)
+
+                def lines(paint: Paint) -> Iterator[str]:
+                    return (paint(line, style) for line, style in io_lines(counted.records(), length.ns, width=out.width()))
+
+                format_.report(out, Report(lines, counted.records), guard=csv_guard)
+        return report(reading, shown=shown)

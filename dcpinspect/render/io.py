@@ -1,0 +1,95 @@
+"""Messages and bytes over time for people: a line a span of time, then a chart for each command."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.escape import cells, clip, escape
+from dcpinspect.render.lines import seconds_text
+from dcpinspect.render.sparkline import sparkline
+from dcpinspect.tables.records import Records, time_text
+
+COMMANDS = 4
+"""Commands that have a column; the others are in the sums."""
+CHARTS = 12
+"""Commands that have a chart."""
+SPARKS, BESIDE = 60, 62
+"""Blocks of a chart at most, and the columns of what stands beside it."""
+BAR = 20
+MOST_LINES = 2_000
+
+Whole = npt.NDArray[np.int64]
+Line = tuple[str, str]
+"""Text and style."""
+
+
+def io_lines(records: Records, interval_ns: int, *, width: int | None) -> Iterator[Line]:
+    """Lines of a table of ``IO``. ``width``: what they are clipped to."""
+    sparks = SPARKS if width is None else max(10, min(SPARKS, width - BESIDE))
+    for text, style in _lines(records, interval_ns, sparks):
+        yield (text if width is None else clip(text, width)), style
+
+
+def _lines(records: Records, interval_ns: int, sparks: int) -> Iterator[Line]:
+    if not len(records):
+        return
+    names = list(zip(records.values("name"), records.values("side"), strict=True))
+    relative = np.array(records.values("relative_ns"), dtype=np.int64)
+    messages, sizes = (np.array(records.values(name), dtype=np.int64) for name in ("messages", "bytes"))
+    spans = relative // interval_ns
+    totals: dict[tuple[str, str], int] = defaultdict(int)
+    for name, count in zip(names, messages.tolist(), strict=True):
+        totals[name] += count
+    most = sorted(totals, key=lambda name: (-totals[name], name))
+    first = records.values("time")[0] - int(relative[0])
+    yield f"from {time_text(first)} (UTC), a row is {interval_ns / 1e9:g} s", ""
+    heads = [f"{escape(name)}{'' if side == 'request' else ' answer'}" for name, side in most[:COMMANDS]]
+    yield f"{'time s':>14}  {'messages':>9}  {'bytes':>12}  {'  '.join(heads)}  messages", "bold"
+    yield from ((line, "") for line in _rows(spans, messages, sizes, names, most, heads, interval_ns))
+    yield "", ""
+    low, high = int(spans.min()), int(spans.max())
+    together = max(1, -(-(high - low + 1) // sparks))
+    yield f"a block is {interval_ns * together / 1e9:g} s, from {low * interval_ns / 1e9:g} s on", "bold"
+    for name in most[:CHARTS]:
+        own = [place for place, one in enumerate(names) if one == name]
+        for what, values in (("messages", messages), ("bytes", sizes)):
+            chart = np.zeros(-(-(high - low + 1) // together), np.int64)
+            np.add.at(chart, (spans[own] - low) // together, values[own])
+            label = f"{escape(name[0])}{'' if name[1] == 'request' else ' answer'}" if what == "messages" else ""
+            yield f"{label:<30} {what:<8}  {sparkline(chart.tolist(), sparks):<{sparks}}  at most {int(chart.max()):,}", ""
+    if len(most) > CHARTS:
+        yield f"and {len(most) - CHARTS} more commands; --format csv has all", ""
+
+
+def _rows(
+    spans: Whole,
+    messages: Whole,
+    sizes: Whole,
+    names: Sequence[tuple[str, str]],
+    most: Sequence[tuple[str, str]],
+    heads: Sequence[str],
+    interval_ns: int,
+) -> Iterator[str]:
+    column = {name: place for place, name in enumerate(most[:COMMANDS])}
+    numbers, place = np.unique(spans, return_inverse=True)
+    counts, bytes_ = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
+    np.add.at(counts, place, messages)
+    np.add.at(bytes_, place, sizes)
+    cells_ = np.zeros((len(numbers), len(heads)), np.int64)
+    for at, name, count in zip(place.tolist(), names, messages.tolist(), strict=True):
+        if name in column:
+            cells_[at, column[name]] += count
+    before = None
+    for at, number in enumerate(numbers.tolist()[:MOST_LINES]):
+        if before is not None and number > before + 1:
+            yield f"{'…':>14}  nothing for {(number - before - 1) * interval_ns / 1e9:g} s"
+        before = number
+        bar = "█" * max(1, int(BAR * counts[at] // counts.max()))
+        own = "  ".join(f"{count:>{cells(head)},}" for count, head in zip(cells_[at].tolist(), heads, strict=True))
+        yield f"{seconds_text(number * interval_ns):>14}  {counts[at]:>9,}  {bytes_[at]:>12,}  {own}  {bar}"
+    if len(numbers) > MOST_LINES:
+        yield f"and {len(numbers) - MOST_LINES:,} more rows; take a longer --interval, or --format csv"

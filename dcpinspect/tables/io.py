@@ -1,0 +1,72 @@
+"""Messages and bytes by command over time, in spans of one length."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.errors import UsageError
+from dcpinspect.protocol.columns import Numbers, Rows
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.tables.messages import SIDES, MessageBatch
+from dcpinspect.tables.records import RecordColumn, Records, RecordTable, Values
+
+_C = RecordColumn
+
+IO = RecordTable(
+    "io",
+    (
+        _C("time", "time", "begin of the span"),
+        _C("relative_ns", "number", "the same, in nanoseconds since the first packet"),
+        _C("interval_ns", "number", "length of the span in nanoseconds"),
+        _C("name", "text", "command"),
+        _C("side", "word", "whether requests or responses are counted", SIDES),
+        _C("messages", "number", "messages in the span"),
+        _C("bytes", "number", "their bytes"),
+    ),
+)
+"""A row for each span and command of which there is a message."""
+
+MOST = 1_000_000
+"""Rows at most."""
+_CODES, _RESPONSE, _SERVER = 1 << 10, 1 << 8, 1 << 9
+
+
+class Intervals:
+    """Feed it with the messages that count."""
+
+    def __init__(self, interval_ns: int) -> None:
+        self.interval_ns = interval_ns
+        self.origin_ns = 0
+        self._keys: npt.NDArray[np.int64] = np.empty(0, np.int64)  # span and command
+        self._sums: npt.NDArray[np.int64] = np.empty((0, 2), np.int64)
+
+    def feed(self, batch: MessageBatch, rows: Rows) -> None:
+        """Counts these messages of a batch. Raises UsageError for an interval that makes too many rows."""
+        if not len(rows):
+            return
+        decoded, self.origin_ns = batch.decoded, batch.origin_ns
+        command = decoded.opcode[rows].astype(np.int64) + _RESPONSE * decoded.is_response[rows] + _SERVER * decoded.is_server[rows]
+        span = (batch.time_ns[rows] - batch.origin_ns) // self.interval_ns
+        keys, place = np.unique(np.concatenate((self._keys, span * _CODES + command)), return_inverse=True)
+        if len(keys) > MOST:
+            raise UsageError(f"--interval: more than {MOST:,} rows; take a longer one")
+        sums = np.zeros((len(keys), 2), np.int64)
+        new = np.stack((np.ones(len(rows), np.int64), batch.length[rows]), axis=1)
+        np.add.at(sums, place.reshape(-1), np.concatenate((self._sums, new)))
+        self._keys, self._sums = keys, sums
+
+    def records(self) -> Records:
+        """What was counted, in order of time."""
+        span, command = self._keys // _CODES, self._keys % _CODES
+        relative = span * self.interval_ns
+        columns: dict[str, Values] = {
+            "time": Numbers(self.origin_ns + relative),
+            "relative_ns": Numbers(relative),
+            "interval_ns": Numbers(np.full(len(span), self.interval_ns)),
+            "name": [opcode_name(code & 0xFF, server=bool(code & _SERVER)) for code in command.tolist()],
+            "side": [SIDES[bool(code & _RESPONSE)] for code in command.tolist()],
+            "messages": Numbers(self._sums[:, 0]),
+            "bytes": Numbers(self._sums[:, 1]),
+        }
+        return Records(IO, columns, len(span))

@@ -1,0 +1,66 @@
+"""``dcpinspect io``: what came when, in every format."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.export.table_schema import table_schema
+from dcpinspect.tables.io import IO
+from tests.peers.truth import SAMPLES
+
+LARGE = str(SAMPLES / "large.pcapng.gz")
+LOOP = str(SAMPLES / "loop.pcap")
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    assert main(["io", *arguments, "--format", "ndjson"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_every_message_and_byte_is_in_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, LOOP, "--interval", "100ms")
+    for row in found:
+        jsonschema.validate(row, table_schema(IO))
+    assert main(["read", LOOP, "--format", "csv", "--columns", "length,relative_ns,name,side"]) == 0
+    messages = [line.split(",") for line in capsys.readouterr().out.splitlines()[1:]]
+    assert sum(row["messages"] for row in found) == len(messages)
+    assert sum(row["bytes"] for row in found) == sum(int(length) for length, *_ in messages)
+    one = found[-1]
+    own = [
+        int(length)
+        for length, relative, name, side in messages
+        if int(relative) // 10**8 == one["relative_ns"] // 10**8 and (name.strip('"'), side.strip('"')) == (one["name"], one["side"])
+    ]
+    assert (one["messages"], one["bytes"]) == (len(own), sum(own))
+
+
+def test_intervals_and_filters_are_as_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, LARGE, "--interval", "0.25s", "--opcode", "dcp_mutation")
+    assert [row["relative_ns"] for row in found] == [0, 250_000_000, 500_000_000, 750_000_000][: len(found)]
+    assert {row["name"] for row in found} == {"dcp_mutation"}
+    assert {row["interval_ns"] for row in found} == {250_000_000}
+    assert all(row["relative_ns"] >= 500_000_000 for row in rows(capsys, LARGE, "--interval", "100ms", "--since", "500ms"))
+
+
+def test_the_table_and_the_charts_fit_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("dcpinspect.cli.terminal.width", lambda: 80)
+    assert main(["io", LARGE, "--interval", "100ms"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "from 2024-04-06T12:01:00.384936126Z (UTC), a row is 0.1 s"
+    assert lines[2].split()[:4] == ["0.000000", "16,309", "3,473,906", "13,888"]
+    (chart,) = [line for line in lines if line.startswith("dcp_mutation")]
+    assert chart.endswith("at most 13,888")
+    assert "█" in chart
+
+
+@pytest.mark.parametrize("interval", ["0", "-1s", "soon", "2024-04-06"])
+def test_an_interval_is_a_length_of_time(interval: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["io", LOOP, "--interval", interval]) == 2
+    assert capsys.readouterr().err.startswith("dcpinspect: --interval")
