@@ -17,13 +17,15 @@ def explain(
         list[str],
         typer.Argument(
             metavar="NAME|NUMBER|HEX…",
-            help="A command, status, control key, feature or rule by name or number, or bytes in hex; - reads them.",
+            help="A command, status, control key, feature, rule, word or column by name or number, or bytes; - reads them.",
         ),
     ],
 ) -> None:
-    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a rule, or the hex of a message.
+    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a rule, a word or a column of a table, or
+    the bytes of a message.
 
-    Hex may have blanks or colons, or be a dump of xxd, hexdump -C, tcpdump -X or Wireshark.
+    Bytes are hex with blanks or colons, a dump of xxd, hexdump -C, od, tcpdump -X or Wireshark, a literal of C ({0x80, …}, xxd -i) or
+    Python (b'…'), or base64.
     """
     # Deferred: the tables of the protocol; --help and completion do without.
     import sys
@@ -52,6 +54,8 @@ def explain(
         try:
             parse_hex(text)
         except HexError as error:
-            raise UsageError(f"{shown} is no command, status, control key, feature or rule, and no hex either: {error}") from None
+            raise UsageError(
+                f"{shown} is no command, status, control key, feature, rule, word or column, and no hex either: {error}"
+            ) from None
         raise UsageError(f"{shown} is the number of no command, status or feature")
     terminal.put("\n".join(lines) + "\n")

@@ -1,14 +1,26 @@
-"""Bytes out of pasted text: plain hex, colons, 0x…, and the dumps of xxd, hexdump -C, tcpdump -X and Wireshark."""
+"""Bytes out of pasted text: plain hex, colons, 0x…, the dumps of xxd, hexdump -C, od, tcpdump -X and Wireshark, literals of C, Go and
+Python, and base64."""
 
 from __future__ import annotations
 
+import ast
+import base64
 import re
+from collections.abc import Sequence
+
+from dcpinspect.protocol.header import HEADER_SIZE, MAGIC_DOCS
 
 _OFFSET = re.compile(r"\s*(?:0x)?([0-9a-fA-F]{4,8})(?::\s+|\s{2,}|\s*$)")
 _GROUP = re.compile(r"[0-9a-fA-F]+")
 _SECOND_HALF = re.compile(r"[0-9a-fA-F]{2}(?: |$)")
 _BARS = re.compile(r" \|.*\|\s*$")
 _OTHER = re.compile(r"[^0-9a-fA-F\s:.,;-]")
+
+_BRACES = re.compile(r"\{([^{}]*)\}")
+_OCTET = re.compile(r"0[xX][0-9a-fA-F]{1,2}|[0-9]{1,3}")
+_PYTHON = re.compile(r"(?:bytes\(|bytearray\()?([bB](?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"))\)?", re.DOTALL)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_OD = re.compile(r"([0-9a-f]{6,7})((?: +[0-9a-f]{2,16})*)(?: +>.*<)?\s*")
 
 MAX_REPEATED = 1 << 20
 """Bytes that one ``*`` of a dump may stand for."""
@@ -23,8 +35,76 @@ def parse_hex(text: str) -> list[bytes]:
 
     Raises HexError, with line and column, when it is none of the known forms.
     """
+    literal = _literal(text)
+    if literal is not None:
+        return [literal]
     lines = text.splitlines() or [text]
+    od = _od(lines)
+    if od is not None:
+        return [od]
     return _dump(lines) or [b"".join(_plain_line(line, number) for number, line in enumerate(lines, 1))]
+
+
+def _literal(text: str) -> bytes | None:
+    """The bytes of ``{0x80, 86, …}``, with what ``xxd -i`` writes around, of ``b'…'``, and of base64 that begins as a message does."""
+    found = _BRACES.search(text)
+    if found is not None:
+        words = found[1].replace(",", " ").split()
+        numbers = [int(word, 16) if word[:2] in ("0x", "0X") else int(word) for word in words if _OCTET.fullmatch(word)]
+        return bytes(numbers) if numbers and len(numbers) == len(words) and max(numbers) < 256 else None
+    found = _PYTHON.fullmatch(text.strip())
+    if found is not None:
+        try:
+            value = ast.literal_eval(found[1])
+        except (ValueError, SyntaxError, MemoryError):
+            return None
+        return value if isinstance(value, bytes) and value else None
+    packed = "".join(text.split())
+    if _BASE64.fullmatch(packed) and len(packed) % 4 == 0 and not _GROUP.fullmatch(packed):
+        raw = base64.b64decode(packed)
+        return raw if len(raw) >= HEADER_SIZE and raw[0] in MAGIC_DOCS else None
+    return None
+
+
+def _od(lines: list[str]) -> bytes | None:
+    """The bytes of a dump of ``od``: offsets octal or hex, groups of one byte or of words, lower byte first. None for what is none."""
+    rows = [_OD.fullmatch(line) if line.strip() != "*" else None for line in lines if line.strip()]
+    if len(rows) < 2 or rows[0] is None or rows[-1] is None or rows[-1][2]:
+        return None
+    for base in (8, 16):
+        try:
+            return _od_bytes(rows, base)
+        except ValueError:
+            continue
+    return None
+
+
+def _od_bytes(rows: Sequence[re.Match[str] | None], base: int) -> bytes:
+    """Raises ValueError where the offsets, of that base, do not count the bytes."""
+    out, row, is_squeezed = bytearray(), b"", False
+    for found in rows:
+        if found is None:
+            is_squeezed = True
+            continue
+        left_out = int(found[1], base) - len(out)
+        if is_squeezed and row and 0 < left_out <= MAX_REPEATED:
+            out += (row * (left_out // len(row) + 1))[:left_out]
+        elif not found[2] and -8 < left_out < 0:
+            del out[left_out:]  # the last word was filled up
+        elif left_out:
+            raise ValueError
+        row, is_squeezed = b"".join(_od_word(word) for word in found[2].split()), False
+        out += row
+    return bytes(out)
+
+
+def _od_word(word: str) -> bytes:
+    """A group: two hex or three octal digits are a byte; four, eight or sixteen hex digits, or six octal ones, a word."""
+    size = {2: 1, 3: 1, 4: 2, 6: 2, 8: 4, 16: 8}[len(word)] if len(word) in (2, 3, 4, 6, 8, 16) else 0
+    try:
+        return int(word, 8 if len(word) in (3, 6) else 16).to_bytes(size, "little")
+    except OverflowError:
+        raise ValueError from None
 
 
 def _dump(lines: list[str]) -> list[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +22,7 @@ from dcpinspect.protocol.opcodes import DEVELOPMENT, Opcode, ServerOpcode, opcod
 from dcpinspect.protocol.statuses import Status
 from dcpinspect.render.byte_grid import byte_grid
 from dcpinspect.render.field_table import field_table
+from dcpinspect.render.glossary import GLOSSARY
 from dcpinspect.render.layout_table import layout_lines, status_lines
 from dcpinspect.render.lines import short_name
 
@@ -40,7 +42,10 @@ def explain(text: str) -> list[str] | None:
         "the control key": _control_keys(word),
         "the feature": _features(word),
         "the rule": _rules(word),
+        "the word": _words(word),
     }
+    if not any(meanings.values()):
+        meanings["the column"] = _columns(word)
     told = [(kind.strip(), lines) for kind, found in meanings.items() for lines in found]
     out: list[str] = []
     if len(told) > 1 and _number(word) is not None:
@@ -62,10 +67,12 @@ def explain(text: str) -> list[str] | None:
 def suggestions(text: str) -> list[str]:
     """Known names that look like a word nobody knows."""
     from dcpinspect.findings.registry import RULES  # deferred: NumPy and the decoder
+    from dcpinspect.tables.schema import BY_NAME
 
     names = [op.name.lower() for op in Opcode] + [op.name.lower() for op in ServerOpcode]
     names += [short_name(name) for name in names] + [status.name.lower() for status in Status]
     names += [control.key for control in CONTROL_KEYS] + [feature.name for feature in FEATURES] + list(RULES)
+    names += [word for meanings in GLOSSARY.values() for word in meanings] + list(BY_NAME)
     return difflib.get_close_matches(text.strip(), dict.fromkeys(names), n=3, cutoff=0.6)
 
 
@@ -214,6 +221,26 @@ def _rules(word: str) -> list[list[str]]:
     from dcpinspect.render.rules_page import rule_lines
 
     return [list(rule_lines(RULES[word.lower()]))] if word.lower() in RULES else []
+
+
+def _words(word: str) -> list[list[str]]:
+    name = word.lower()
+    return [[f"{name}: {topic}", f"  {meanings[name]}"] for topic, meanings in GLOSSARY.items() if name in meanings]
+
+
+def _columns(word: str) -> list[list[str]]:
+    name = word.lower()
+    if not re.fullmatch(r"[a-z][a-z_0-9]*", name):
+        return []
+    from dcpinspect.findings.record import CONTRACTS  # deferred: NumPy
+    from dcpinspect.tables.schema import BY_NAME
+
+    docs: dict[str, list[str]] = {BY_NAME[name].doc: ["messages"]} if name in BY_NAME else {}
+    for table, contract in CONTRACTS.items():
+        for column in contract.columns:
+            if column.name == name:
+                docs.setdefault(column.doc, []).append(table)
+    return [[f"{name}: column of {', '.join(names)}", f"  {doc}"] for doc, names in docs.items()]
 
 
 def _features(word: str) -> list[list[str]]:

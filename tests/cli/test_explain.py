@@ -79,7 +79,7 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["rolback"], "dcpinspect: nothing is called rolback; did you mean rollback or rollback-loop or rollback-layout?"),
+        (["rolback"], "dcpinspect: nothing is called rolback; did you mean rollback or rolled-back or rollback-loop?"),
         (
             ["rollback-not-honored"],
             "dcpinspect: nothing is called rollback-not-honored;"
@@ -87,12 +87,12 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
         ),
         (
             ["xyzzy"],
-            "dcpinspect: xyzzy is no command, status, control key, feature or rule,"
+            "dcpinspect: xyzzy is no command, status, control key, feature, rule, word or column,"
             " and no hex either: 'x' in line 1, column 1 is no hex digit",
         ),
         (
             ["805600001"],
-            "dcpinspect: 805600001 is no command, status, control key, feature or rule,"
+            "dcpinspect: 805600001 is no command, status, control key, feature, rule, word or column,"
             " and no hex either: an odd number of hex digits in line 1",
         ),
         (["0x7e"], "dcpinspect: 0x7e is the number of no command, status or feature"),
@@ -100,7 +100,7 @@ def test_a_printed_example_gets_the_reading_its_page_means(capsysbinary: pytest.
         (["  ", "\n"], "dcpinspect: nothing to explain: give a name, a number, or bytes in hex"),
         (
             ["\x1b[2J\n"],
-            r"dcpinspect: \x1b[2J is no command, status, control key, feature or rule,"
+            r"dcpinspect: \x1b[2J is no command, status, control key, feature, rule, word or column,"
             r" and no hex either: '\x1b' in line 1, column 1 is no hex digit",
         ),
     ],
