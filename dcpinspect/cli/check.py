@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import UNCHECKED, report
 from dcpinspect.cli.subset import EvidenceFile
@@ -49,16 +49,26 @@ def check(
     context: typer.Context,
     captures: options.Captures,
     rule: Annotated[
-        list[str] | None, typer.Option("--rule", metavar="RULE", help="Only this rule, and those of --family; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family; may be repeated."
+        ),
     ] = None,
     family: Annotated[
         list[str] | None,
-        typer.Option("--family", metavar="FAMILY", help="Only rules of this family, and those of --rule; may be repeated."),
+        typer.Option(
+            "--family",
+            metavar="FAMILY",
+            autocompletion=completion.families,
+            help="Only rules of this family, and those of --rule; may be repeated.",
+        ),
     ] = None,
     lint: Annotated[
         bool, typer.Option("--lint", help="Hold connections against what is recommended to clients, too: the rules of the family lint.")
     ] = False,
-    no_rule: Annotated[list[str] | None, typer.Option("--no-rule", metavar="RULE", help="Not this rule; may be repeated.")] = None,
+    no_rule: Annotated[
+        list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule; may be repeated.")
+    ] = None,
     effects: Annotated[
         bool, typer.Option("--all", help="Text: tell the effects of each cause under it, too; other formats always have them.")
     ] = False,

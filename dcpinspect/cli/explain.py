@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from dcpinspect.cli import completion
+
 MAX_PASTE = 4 << 20
 """Bytes of text that are taken apart."""
 SHOWN = 60
@@ -17,6 +19,7 @@ def explain(
         list[str],
         typer.Argument(
             metavar="NAME|NUMBER|HEX…",
+            autocompletion=completion.words,
             help="A command, status, control key, feature, rule, word or column by name or number, or bytes; - reads them.",
         ),
     ],

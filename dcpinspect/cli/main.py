@@ -148,7 +148,7 @@ class DeferredCommand(TyperCommand):
         if not extra.get("resilient_parsing"):  # completing a line must not fail on a broken config file
             from dcpinspect.cli import config  # deferred: only a command that runs needs it, --help does not
 
-            extra["obj"] = config.load(_tables())
+            extra["obj"] = config.load(tables())
             extra["default_map"] = extra["obj"].defaults(self._table, _settings(command))
         return command.make_context(info_name, _with_empty_values(args), parent, **extra)
 
@@ -172,7 +172,7 @@ def _common() -> list[Any]:
     return found
 
 
-def _tables() -> list[str]:
+def tables() -> list[str]:
     """The tables that the config file may have: of a command of a group, ``pipeline-run``."""
     groups = [f"{group}-{name}" for group, names in GROUPS.items() for name in names]
     return [*(name for name in COMMANDS if name not in GROUPS), *groups]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dcpinspect.cli import completion
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import FORMATS, Format
@@ -84,17 +85,31 @@ RedactSalt = Annotated[
 
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
 Opcodes = Annotated[
-    str | None, typer.Option("--opcode", metavar="LIST", help="Only these commands, by name or number, as in dcp_mutation,0x58.")
+    str | None,
+    typer.Option(
+        "--opcode",
+        metavar="LIST",
+        autocompletion=completion.opcodes,
+        help="Only these commands, by name or number, as in dcp_mutation,0x58.",
+    ),
 ]
 Connections = Annotated[str | None, typer.Option("--connection", metavar="LIST", help="Only these connections, as in 1,3-4.")]
 Key = Annotated[str | None, typer.Option("--key", metavar="GLOB", help="Only keys that match, as in 'user::*'.")]
-Statuses = Annotated[str | None, typer.Option("--status", metavar="LIST", help="Only responses of these statuses, by name or number.")]
+Statuses = Annotated[
+    str | None,
+    typer.Option(
+        "--status", metavar="LIST", autocompletion=completion.statuses, help="Only responses of these statuses, by name or number."
+    ),
+]
 Collections = Annotated[str | None, typer.Option("--collection", metavar="LIST", help="Only these collections, by id, as in 0,8-0xa.")]
 
 Filter = Annotated[
     str | None,
     typer.Option(
-        "--filter", metavar="SQL", help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name: a saved one.'
+        "--filter",
+        metavar="SQL",
+        autocompletion=completion.message_filters,
+        help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name: a saved one.',
     ),
 ]
 
@@ -133,6 +148,7 @@ Columns = Annotated[
         metavar="[LIST]",
         callback=_list_columns,
         is_eager=True,
+        autocompletion=completion.message_columns,
         help="Show these columns, as in name,vbucket,by_seqno or @seqnos; without a list, print what columns there are.",
     ),
 ]

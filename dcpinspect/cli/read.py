@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
@@ -90,7 +90,10 @@ def show(
     since: options.Since = None,
     until: options.Until = None,
     sort: Annotated[
-        str | None, typer.Option("--sort", metavar="COLUMN", help="Put messages in order by this column, as in rtt_ns.")
+        str | None,
+        typer.Option(
+            "--sort", metavar="COLUMN", autocompletion=completion.one_column, help="Put messages in order by this column, as in rtt_ns."
+        ),
     ] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="--sort: the greatest first.")] = False,
     check: Annotated[

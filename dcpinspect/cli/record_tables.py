@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dcpinspect.cli import interrupts, options
+from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import report
 from dcpinspect.cli.terminal import INTERRUPTED, complain
@@ -62,7 +62,13 @@ Redact = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
 Sort = Annotated[
-    str | None, typer.Option("--sort", metavar="LIST", help="Put rows in order by these columns, as in findings.error,last_seqno.")
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="LIST",
+        autocompletion=completion.sort_columns,
+        help="Put rows in order by these columns, as in findings.error,last_seqno.",
+    ),
 ]
 Reverse = Annotated[bool, typer.Option("--reverse", help="Put the greatest first; without --sort, the last row.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Text: what does not fit the width of the terminal below each row.")]
@@ -70,11 +76,22 @@ Width = Annotated[
     int | None,
     typer.Option("--width", metavar="COLUMNS", min=20, max=1000, help="Text: lines of this width; without, as the terminal has."),
 ]
-Columns = Annotated[str | None, typer.Option("--columns", metavar="LIST", help="Only these columns, in this order, as in vbucket,verdict.")]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="LIST",
+        autocompletion=completion.record_columns,
+        help="Only these columns, in this order, as in vbucket,verdict.",
+    ),
+]
 Filter = Annotated[
     str | None,
     typer.Option(
-        "--filter", metavar="SQL", help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name: a saved one.'
+        "--filter",
+        metavar="SQL",
+        autocompletion=completion.record_filters,
+        help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name: a saved one.',
     ),
 ]
 

@@ -1,0 +1,126 @@
+"""What a shell offers for values of options: commands, statuses, columns, rules, saved filters. Each is looked up when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+from dcpinspect.errors import DcpInspectError
+
+
+def opcodes(incomplete: str) -> list[str]:
+    """Commands, for the last of a list."""
+    from dcpinspect.tables.vocabulary import vocabulary  # deferred, as all that follow: --help does without
+
+    known = vocabulary("name")
+    return _last_of_list(incomplete, known.words if known is not None else ())
+
+
+def statuses(incomplete: str) -> list[str]:
+    """Statuses, for the last of a list."""
+    from dcpinspect.tables.vocabulary import vocabulary
+
+    known = vocabulary("status_name")
+    return _last_of_list(incomplete, (*(known.words if known is not None else ()), "ok", "error"))
+
+
+def message_columns(incomplete: str) -> list[str]:
+    """Columns of messages, and sets of them, for the last of a list."""
+    from dcpinspect.cli.config import COLUMN_SETS
+    from dcpinspect.tables import presets
+    from dcpinspect.tables.schema import BY_NAME
+
+    sets = {*presets.COLUMN_SETS, *_saved(COLUMN_SETS)}
+    return _last_of_list(incomplete, (*BY_NAME, *(f"@{name}" for name in sorted(sets))))
+
+
+def one_column(incomplete: str) -> list[str]:
+    """Columns that messages can be put in order by."""
+    from dcpinspect.tables.schema import BY_NAME, is_ordered
+
+    return _beginning(incomplete, (name for name in BY_NAME if is_ordered(name)))
+
+
+def record_columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns of the table that the command prints, for the last of a list."""
+    from dcpinspect.streams.contracts import BY_TABLE
+
+    table = BY_TABLE.get(ctx.info_name or "")
+    return _last_of_list(incomplete, [column.name for column in table.columns] if table is not None else ())
+
+
+def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Columns that the rows of the command's table can be put in order by, for the last of a list."""
+    from dcpinspect.streams.contracts import BY_TABLE
+    from dcpinspect.tables import record_rows
+
+    table = BY_TABLE.get(ctx.info_name or "")
+    return _last_of_list(incomplete, record_rows.sort_columns(table) if table is not None else ())
+
+
+def message_filters(incomplete: str) -> list[str]:
+    """Filters that are built in or saved, where the last word begins with @."""
+    from dcpinspect.tables.presets import FILTERS
+
+    return _filters(incomplete, FILTERS)
+
+
+def record_filters(incomplete: str) -> list[str]:
+    """Filters that are saved, where the last word begins with @."""
+    return _filters(incomplete, ())
+
+
+def rules(incomplete: str) -> list[str]:
+    """Rules."""
+    from dcpinspect.findings.registry import RULES
+
+    return _beginning(incomplete, RULES)
+
+
+def families(incomplete: str) -> list[str]:
+    """Families of rules."""
+    from dcpinspect.findings.rule import FAMILIES
+
+    return _beginning(incomplete, FAMILIES)
+
+
+def words(incomplete: str) -> list[str]:
+    """All that explain knows by name."""
+    from dcpinspect.findings.registry import RULES
+    from dcpinspect.protocol.control_keys import CONTROL_KEYS
+    from dcpinspect.render.glossary import GLOSSARY
+
+    told = {word for meanings in GLOSSARY.values() for word in meanings}
+    return sorted(
+        {*opcodes(incomplete), *statuses(incomplete), *_beginning(incomplete, (*RULES, *told, *(one.key for one in CONTROL_KEYS)))}
+    )
+
+
+def _filters(incomplete: str, built_in: Iterable[str]) -> list[str]:
+    from dcpinspect.cli.config import FILTERS
+
+    before, at, name = incomplete.rpartition("@")
+    if incomplete and not at:
+        return []
+    return [f"{before}@{one}" for one in sorted({*built_in, *_saved(FILTERS)}) if one.startswith(name)]
+
+
+def _saved(table: str) -> list[str]:
+    """Names of what the config file keeps; nothing where it is broken, of which a command that runs tells."""
+    from dcpinspect.cli import config, main
+
+    try:
+        return list(config.load(main.tables()).saved(table))
+    except DcpInspectError:
+        return []
+
+
+def _last_of_list(incomplete: str, known: Iterable[str]) -> list[str]:
+    before, comma, last = incomplete.rpartition(",")
+    given = set(before.split(","))
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in given]
+
+
+def _beginning(incomplete: str, known: Iterable[str]) -> list[str]:
+    return [name for name in known if name.startswith(incomplete)]
