@@ -38,7 +38,12 @@ def disagreements(tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: S
             out.append(f"{key} is behind, and there is no server-owes-seqno")
     for one in tables["vbuckets"]:
         own = [stream for stream in tables["streams"] if stream["vbucket"] == one["vbucket"] and stream["connection"] in one["connections"]]
-        if one["verdict"] != sorted(own, key=lambda stream: str(stream["first_time"]))[-1]["verdict"]:
+        newest = sorted(own, key=lambda stream: str(stream["first_time"]))[-1]["verdict"]
+        is_forgotten = newest == "ended" and any(
+            finding.rule == "orphaned-vbucket" and one["vbucket"] in finding.vbuckets and {*finding.connections} & {*one["connections"]}
+            for finding in findings
+        )
+        if one["verdict"] != ("orphaned" if is_forgotten else newest):
             out.append(f"vbucket {one['vbucket']} of {one['client']} is {one['verdict']}, and its newest stream is not")
         if one["verdict"] == "behind" and not (one["high_seqno"] or 0) > (one["last_seqno"] or 0):
             out.append(f"vbucket {one['vbucket']} of {one['client']} is behind {one['high_seqno']} with {one['last_seqno']}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.protocol.secrecy import Secrecy, names_credentials, secrecy
 from dcpinspect.render.field_table import DEFAULT_LIMIT
 
 _LETTERED = frozenset({Kind.TEXT, Kind.KEY, Kind.JSON, Kind.DOCUMENT, Kind.ERROR, Kind.BYTES})
@@ -84,8 +85,15 @@ def _letters(cells: list[str], field: FieldValue) -> None:
 
 
 def hex_dump(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[str]:
-    """The same bytes, 16 a line, with what is printable of them beside."""
+    """The same bytes, 16 a line, with what is printable of them beside.
+
+    Numbers that spell a credential, which the grid shows one by one, would be read here as text, so they are covered.
+    """
     cells = byte_cells(message, limit=limit)
+    header = message.header
+    is_open = header is not None and secrecy(header.opcode, header.side, server=header.is_server) is Secrecy.OPEN
+    if not is_open and names_credentials(message.data[HEADER_SIZE:]):
+        _cover(cells, HEADER_SIZE, message.size, "**")
     out = []
     for at in range(0, len(cells), 16):
         row = cells[at : at + 16]

@@ -15,7 +15,7 @@ from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
 from dcpinspect.protocol.secrecy import Secrecy, secrecy
 from dcpinspect.protocol.snappy import encode_snappy
-from dcpinspect.render.byte_grid import byte_grid
+from dcpinspect.render.byte_grid import byte_grid, hex_dump
 from dcpinspect.render.explain import explain_packets
 from dcpinspect.render.field_table import field_table
 from dcpinspect.scapy_layer import DCP
@@ -129,7 +129,7 @@ def test_no_message_tells_one_on_its_own_however_it_is_cut() -> None:
     for data in secrets():
         for end in (len(data), len(data) - 2, len(data) - 14, 30):
             message = annotate(data[:end])
-            text = "\n".join([*field_table(message, limit=None), *byte_grid(message, limit=None)])
+            text = "\n".join([*field_table(message, limit=None), *byte_grid(message, limit=None), *hex_dump(message, limit=None)])
             assert shown(text.encode()) == [], (data, end)
         assert shown("\n".join(explain_packets([data])).encode()) == [], data
 
