@@ -9,7 +9,6 @@ from typing import Any
 from dcpinspect.coverage import OTHER
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.reading import Reading
-from dcpinspect.streams.connections import client_of
 from dcpinspect.streams.contracts import INFO
 from dcpinspect.streams.session import Session
 from dcpinspect.tables.records import Records
@@ -31,13 +30,13 @@ def overview(reading: Reading) -> Overview:
     vbuckets: dict[int, set[int]] = {}
     for connection, vbucket, _ in streams:
         vbuckets.setdefault(connection, set()).add(vbucket)
-    sessions, state = reading.tracker.conversation.sessions, reading.tracker.state.connections
+    sessions = reading.tracker.conversation.sessions
     clients: dict[tuple[str, str, str], list[int]] = {}
     servers: dict[str, list[int]] = {}
     for link in links:
         session = sessions.get(link.number) or Session()
         host = link.client.rpartition(":")[0]
-        name = client_of(link, session, state[link.number]).name.removeprefix(host).strip() if session.name else ""
+        name = session.name.partition(":")[0] if session.name else ""
         clients.setdefault((host, name, session.agent or ""), []).append(link.number)
         servers.setdefault(link.server, []).append(link.number)
     return {

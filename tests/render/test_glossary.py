@@ -13,6 +13,7 @@ from dcpinspect.render.glossary import GLOSSARY
 from dcpinspect.streams import words as w
 from dcpinspect.streams.contracts import ALL
 from dcpinspect.streams.rollback import CAUSES as ROLLBACK_CAUSES
+from dcpinspect.streams.transitions import SNAPSHOT_STATES
 from dcpinspect.tables.schema import COLUMNS
 
 LISTS = {
@@ -20,7 +21,7 @@ LISTS = {
     "verdict of a stream": w.STREAM_VERDICTS,
     "end_reason of a stream": w.END_REASONS,
     "verdict of a connection": w.CONNECTION_VERDICTS,
-    "state of a snapshot": w.SNAPSHOT_STATES,
+    "state of a snapshot": SNAPSHOT_STATES,
     "type of a snapshot": w.SNAPSHOT_TYPES,
     "layout of a snapshot marker": w.SNAPSHOT_LAYOUTS,
     "convention of a snapshot": w.CONVENTIONS,
