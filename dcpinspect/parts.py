@@ -199,7 +199,7 @@ _ALLOWED = {
     "dcpinspect.streams.collections": ("Collection", "Manifest"),
     "dcpinspect.streams.events": ("FoundEvents", "EventQuery"),
     "dcpinspect.streams.examples": ("Examples",),
-    "dcpinspect.streams.flow": ("FlowControl", "Watched"),
+    "dcpinspect.streams.flow": ("FlowControl", "Pressure", "Watched"),
     "dcpinspect.streams.gaps": ("Extra",),
     "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted"),
     "dcpinspect.streams.links": ("Link",),

@@ -153,6 +153,20 @@ class Struct(Generic[T]):
         return record  # type: ignore[no-any-return] # a structure with the same fields
 
     @classmethod
+    def as_bytes(cls, record: Self) -> bytes:
+        """A record made by ``one``, to travel."""
+        return bytes(record)  # type: ignore[call-overload, no-any-return] # it is a structure
+
+    @classmethod
+    def of_bytes(cls, data: bytes) -> Self:
+        """A record of its own: what ``as_bytes`` gave. Raises ValueError for another number of bytes."""
+        if len(data) != cls.dtype.itemsize:
+            msg = f"{len(data)} bytes are no {cls.__name__}"
+            raise ValueError(msg)
+        record: Any = cls.ctype().from_buffer_copy(data)
+        return record  # type: ignore[no-any-return] # as above
+
+    @classmethod
     def resets(cls, prefix: str = "") -> dict[str, int]:
         """The fields of a new record that are not 0, by their names with dots."""
         found: dict[str, int] = {}

@@ -10,13 +10,13 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import flow as f
-from dcpinspect.streams.flow import Watched
+from dcpinspect.streams import windows as w
+from dcpinspect.streams.flow import Pressure, Watched
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.places import AT_TIME, PLACE
 from dcpinspect.streams.server_reports import At
 from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
+from dcpinspect.streams.windows import Window
 
 LONG_NS = 5_000_000_000
 """A window that was full for so long is worth a warning."""
@@ -82,7 +82,7 @@ RULES = (
         "more bytes are acknowledged than were counted",
         "bytes sent before the window was granted; the two bytes more of a prepare; within one answer time; after a hole",
         _WIRE_BYTES,
-        tuple(f.WAYS[way] for way in f.OVER),
+        tuple(w.WAYS[way] for way in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
         needs=("flow",),
     ),
@@ -158,22 +158,21 @@ def _asked_above(context: Context, number: int) -> int | None:
 
 def _next(context: Context, link: Link, cause: str | None) -> str | None:
     """What to do about other counting: where the consumer is a node that replicates, or nothing fits, servers' own faults are named."""
-    if cause in f.WAYS and not (context.session(link.number).name or "").startswith("replication:"):
+    if cause in w.WAYS and not (context.session(link.number).name or "").startswith("replication:"):
         return _NEXT.get(cause or "")
-    is_over = cause is None or cause in f.WAYS[f.OVER.start :]
+    is_over = cause is None or cause in w.WAYS[w.OVER.start :]
     return f"{_WIRE_BYTES}; {_OVER_NODES}" if is_over else f"{_ALL_BYTES}; {_UNDER_NODES}"
 
 
 def _is_known(context: Context, link: Link, watched: Watched) -> bool:
     """Whether the balance is known at the end of what was read."""
     is_based = context.tracker.state.connections.is_based[link.number]
-    return bool(watched.view[f.V_IS_ON] and is_based) and link.lost_at_end == (None, None)
+    return bool(watched.window.is_on and is_based) and link.lost_at_end == (None, None)
 
 
 def _is_starved(context: Context, link: Link, watched: Watched) -> bool:
     """Whether somebody waits for an acknowledgement at the end of what was read."""
-    view = watched.view
-    if not _is_known(context, link, watched) or view[f.V_BALANCE] < view[f.V_WINDOW]:
+    if not _is_known(context, link, watched) or watched.window.balance < watched.window.size:
         return False
     streams = context.streams[context.streams.connection == link.number]
     return bool(((streams.state >= ACCEPTED) & (streams.state <= STREAMING)).any())
@@ -186,91 +185,89 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
         events.append(last)
         count += 1
     asked = _asked_above(context, link.number)
-    if not events or (asked is not None and (watched.overruns.count or watched.view[f.V_OVERRUN])):
+    if not events or (asked is not None and (watched.overruns.count or watched.window.overrun.before)):
         return
     is_closed = link.closed in ("fin", "rst") and link.closed_by == context.producer(link.number)
-    is_given_up = last is not None and is_closed and last[f.T_TIME] >= STUCK_NS
-    events.sort(key=lambda event: (not is_given_up or event is not last, -event[f.T_TIME]))
-    longest, used, window, ago = events[0][f.T_TIME], events[0][f.T_A], events[0][f.T_B], events[0][f.T_C]
-    last_ack = f"last acknowledgement {duration(ago / 1e9)} before" if ago >= 0 else "never acknowledged before"
-    message = f"window full {used:,}/{window:,} for {duration(longest / 1e9)}, {last_ack}"
-    if is_closed and events[0] is last:
+    is_given_up = last is not None and is_closed and last.time_ns >= STUCK_NS
+    events.sort(key=lambda event: (not is_given_up or event is not last, -event.time_ns))
+    worst = events[0]
+    last_ack = (
+        f"last acknowledgement {duration(worst.since_ack_ns / 1e9)} before" if worst.since_ack_ns >= 0 else "never acknowledged before"
+    )
+    message = f"window full {worst.used:,}/{worst.window:,} for {duration(worst.time_ns / 1e9)}, {last_ack}"
+    if is_closed and worst is last:
         message += f", then the {('client', 'server')[link.closed_by]} closed the connection"
-    if longest >= STUCK_NS:
+    if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
-    if asked is not None and window == asked & MOST_WINDOW:
+    if asked is not None and worst.window == asked & MOST_WINDOW:
         message += f"; of the {asked:,} that were asked for, servers before 7.6 keep the lower 32 bits"
     places = []
     for event in events:
-        full = context.said(link.number, At(*event[f.T_FULL :][:4]))
-        ack = context.said(link.number, At(*event[f.T_ACK :][:4]), of_consumer=True)
+        full = context.said(link.number, event.at)
+        ack = context.said(link.number, event.ack, of_consumer=True)
         places.append([full, ack] if ack.row else [full])
-    until = max(event[f.T_FULL + AT_TIME] + event[f.T_TIME] for event in events)
-    severity: Severity = "warning" if longest >= LONG_NS else "note"
+    until = max(event.at.time_ns + event.time_ns for event in events)
+    severity: Severity = "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_given_up else None
     yield from _of("flow-control-stall", severity, message, places, count, until_ns=until, closes=closes)
 
 
-def _last_stall(context: Context, link: Link, watched: Watched) -> list[int] | None:
+def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | None:
     """The stall that had no end when the connection, or the capture, ended."""
     if not _is_starved(context, link, watched):
         return None
-    view, until = watched.view, context.until_ns(link)
-    time_ns = int(until - view[f.V_EVENT_TIME])
-    if time_ns < f.SHORTEST_NS:
+    window, until = watched.window, context.until_ns(link)
+    time_ns = until - window.quiet_since
+    if time_ns < w.SHORTEST_NS:
         return None
-    ago = int(until - view[f.V_ACK + AT_TIME]) if view[f.V_ACKS] else -1
-    head = [f.STALL, time_ns, int(view[f.V_BALANCE]), int(view[f.V_WINDOW]), ago]
-    return [*head, *view[f.V_FULL : f.V_FULL + PLACE].tolist(), *view[f.V_ACK : f.V_ACK + PLACE].tolist()]
+    since_ack = until - window.latest_ack.time if window.acks else -1
+    return Pressure(time_ns, window.balance, window.size, since_ack, At.of(window.latest), At.of(window.latest_ack))
 
 
 def _under(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
-    view, fit = watched.view, watched.fit
-    places = [context.said(link.number, At(*view[at : at + PLACE].tolist()[:4]), of_consumer=True) for at in (f.V_MISSED, f.V_ACK)]
-    if 0 < fit < f.OVER.start:
-        missing, affected = watched.ways[fit, [f.W_LESS, f.W_AFFECTED]].tolist()
-        message = f"under-acknowledged by {missing:,} bytes: {affected:,} x {_WHAT[f.WAYS[fit]]}"
-        yield from _of(
-            "under-acknowledged", "warning", message, [places], int(view[f.V_ACKS]), f.WAYS[fit], next_=_next(context, link, f.WAYS[fit])
-        )
+    window, fit = watched.window, watched.fit
+    places = [context.said(link.number, At.of(place), of_consumer=True) for place in (window.missed, window.latest_ack)]
+    if 0 < fit < w.OVER.start:
+        way, cause = watched.ways[fit], w.WAYS[fit]
+        message = f"under-acknowledged by {way.less:,} bytes: {way.affected:,} x {_WHAT[cause]}"
+        next_ = _next(context, link, cause)
+        yield from _of("under-acknowledged", "warning", message, [places], window.acks, cause, next_=next_)
         return
-    only_grew = watched.fits_nothing and view[f.V_ACKS] >= f.ENOUGH_WITHOUT and not view[f.V_FELL]
+    only_grew = watched.fits_nothing and window.acks >= w.ENOUGH_WITHOUT and not window.has_fallen
     if is_whole and only_grew and _last_stall(context, link, watched) is not None:
-        grown = f"what waits for an acknowledgement only grew over {view[f.V_ACKS]:,} of them, to {view[f.V_AFTER]:,} bytes"
-        message = f"under-acknowledged: {grown} of {view[f.V_WINDOW]:,}"
-        yield from _of("under-acknowledged", "warning", message, [places], int(view[f.V_ACKS]), NO_FIT, next_=_next(context, link, NO_FIT))
+        grown = f"what waits for an acknowledgement only grew over {window.acks:,} of them, to {window.after_ack:,} bytes"
+        message = f"under-acknowledged: {grown} of {window.size:,}"
+        yield from _of("under-acknowledged", "warning", message, [places], window.acks, NO_FIT, next_=_next(context, link, NO_FIT))
 
 
 def _over(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
-    view = watched.view.copy()
+    window = Window.of_bytes(Window.as_bytes(watched.window))
     if is_whole and _is_known(context, link, watched):
-        f.settle_excess(context.until_ns(link), view)  # the producer sends nothing more
-    if not view[f.V_OVER_COUNT]:
+        w.settle_excess(context.until_ns(link), window)  # the producer sends nothing more
+    excess = window.excess
+    if not excess.count:
         return
-    cause = f.WAYS[watched.fit] if watched.fit in f.OVER else None
-    places = [
-        context.said(link.number, At(*view[at : at + PLACE].tolist()[:4]), of_consumer=True) for at in (f.V_OVER_FIRST, f.V_OVER_LAST)
-    ]
-    message = f"acknowledged {view[f.V_OVER_ACKED]:,} bytes, sent {view[f.V_OVER_COUNTED]:,}"
+    cause = w.WAYS[watched.fit] if watched.fit in w.OVER else None
+    places = [context.said(link.number, At.of(place), of_consumer=True) for place in (excess.first, excess.last)]
+    message = f"acknowledged {excess.acked:,} bytes, sent {excess.counted:,}"
     next_ = _next(context, link, cause)
-    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], int(view[f.V_OVER_COUNT]), cause, next_=next_)
+    yield from _of("over-acknowledged", "warning", message, [list(dict.fromkeys(places))], excess.count, cause, next_=next_)
 
 
 def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool) -> Iterator[Occurrence]:
-    view = watched.view
+    window, overrun = watched.window, watched.window.overrun
     if _asked_above(context, link.number) is not None:
         return  # this server keeps more of it than others
     events, count = [*watched.overruns.told], watched.overruns.count
-    is_late = context.until_ns(link) > view[f.V_OVERRUN_AT + AT_TIME] + view[f.V_TOLERANCE]
-    if is_whole and view[f.V_OVERRUN] and is_late and _is_known(context, link, watched):
-        head = [f.OVERRUN, 0, int(view[f.V_OVERRUN_PEAK]), int(view[f.V_WINDOW]), 0]
-        events.append([*head, *view[f.V_OVERRUN_AT : f.V_OVERRUN_AT + PLACE].tolist(), *view[f.V_ACK : f.V_ACK + PLACE].tolist()])
+    is_late = context.until_ns(link) > overrun.at.time + window.tolerance
+    if is_whole and overrun.before and is_late and _is_known(context, link, watched):
+        events.append(Pressure(0, overrun.peak, window.size, 0, At.of(overrun.at), At.of(window.latest_ack)))
         count += 1
     if not events:
         return
-    events.sort(key=lambda event: event[f.T_B] - event[f.T_A])
-    message = f"{events[0][f.T_A] - events[0][f.T_B]:,} bytes past the window of {events[0][f.T_B]:,}"
-    places = [[context.said(link.number, At(*event[f.T_FULL :][:4]))] for event in events]
+    events.sort(key=lambda event: event.window - event.used)
+    message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
+    places = [[context.said(link.number, event.at)] for event in events]
     yield from _of("flow-control-overrun", "warning", message, places, count)
 
 

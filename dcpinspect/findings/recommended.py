@@ -21,9 +21,8 @@ from dcpinspect.findings.finding import Place
 from dcpinspect.protocol.flags import ACTIVE_ONLY, FROM_LATEST, NO_VALUE, PRODUCER, TO_LATEST
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.streams import flow as f
 from dcpinspect.streams import words as w
-from dcpinspect.streams.flow import FlowControl
+from dcpinspect.streams.flow import TOO_SMALL, FlowControl
 from dcpinspect.streams.kinds import UPR_LAYOUT
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import CUT_VALUE, LEAST, UNREAD_SEQNO, Snapshot
@@ -287,21 +286,20 @@ def _flow_control(talk: ClientConnection) -> Answer:
 
 def _ack_pace(talk: ClientConnection) -> Answer:
     watched = talk.facts.flow.watched.get(talk.link.number) if talk.facts.flow is not None else None
-    if watched is None or not watched.view[f.V_WINDOW]:
+    if watched is None or not watched.window.size:
         return Answer("NA", "flow control is off, or unknown")
-    view = watched.view
-    acks, acked, window = int(view[f.V_ACKS]), int(view[f.V_ACKED]), int(view[f.V_WINDOW])
-    last = talk.context.said(talk.link.number, At(*view[f.V_ACK : f.V_ACK + 4].tolist()), of_consumer=True)
+    acks, acked, size, late = watched.window.acks, watched.window.acked, watched.window.size, watched.window.past_half
+    last = talk.context.said(talk.link.number, At.of(watched.window.latest_ack), of_consumer=True)
     if acks < ENOUGH_ACKS:
         return Answer("NA", f"{acks} acknowledgement{'' if acks == 1 else 's'}", [last] if acks else ())
-    if f.TOO_SMALL * acked < acks * window:
-        message = f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % of the window of {window:,}"
+    if TOO_SMALL * acked < acks * size:
+        message = f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, less than 1 % of the window of {size:,}"
         return Answer("FAIL", message, [last], "warning", "too-often")
-    if view[f.V_HALF]:
-        first = talk.context.said(talk.link.number, At(*view[f.V_HALF_AT : f.V_HALF_AT + 4].tolist()), of_consumer=True)
-        message = f"{view[f.V_HALF]:,} of {acks:,} acknowledgements come when more than half of the window of {window:,} is used"
+    if late:
+        first = talk.context.said(talk.link.number, At.of(watched.window.past_half_at), of_consumer=True)
+        message = f"{late:,} of {acks:,} acknowledgements come when more than half of the window of {size:,} is used"
         return Answer("FAIL", message, [first], "note", "late")
-    return Answer("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {window:,}", [last])
+    return Answer("PASS", f"{acks:,} acknowledgements of {acked // acks:,} bytes on average, of a window of {size:,}", [last])
 
 
 def _streaming(key: str) -> Callable[[ClientConnection], Answer]:

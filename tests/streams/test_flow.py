@@ -8,14 +8,14 @@ import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.protocol.encode import encode
-from dcpinspect.streams import flow as f
-from dcpinspect.streams.flow import FlowControl, Watched
+from dcpinspect.streams import windows as w
+from dcpinspect.streams.flow import MOST, MOST_OF_ALL, FlowControl, Watched
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def watched(*talks: Told, sizes: Sequence[int] = (), most: int = f.MOST, most_of_all: int = f.MOST_OF_ALL) -> dict[int, Watched]:
+def watched(*talks: Told, sizes: Sequence[int] = (), most: int = MOST, most_of_all: int = MOST_OF_ALL) -> dict[int, Watched]:
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker()
     tracker.flow = FlowControl(most, most_of_all)
     for batch in [*(engine.feed(part) for part in batches(packets(*talks), list(sizes))), engine.finish()]:
@@ -40,23 +40,23 @@ def acknowledging(rounds: int, leak: int = 0) -> Told:
 def test_totals_are_those_of_the_connection() -> None:
     (one,) = watched(acknowledging(10)).values()
     size = 24 + 31 + 3 + 10
-    assert one.view[[f.V_IS_ON, f.V_WINDOW, f.V_BALANCE, f.V_COUNTED, f.V_ACKS, f.V_ACKED]].tolist() == [
-        *(1, 100_000, 0, 44 + 10 * size, 11, 44 + 10 * size)
-    ]
-    assert one.ways[f.TRUE, [f.W_IS_OPEN, f.W_LANDED]].tolist() == [1, 11]
+    window, true = one.window, one.ways[w.TRUE]
+    assert (window.is_on, window.size, window.balance, window.counted) == (1, 100_000, 0, 44 + 10 * size)
+    assert (window.acks, window.acked) == (11, 44 + 10 * size)
+    assert (true.is_open, true.landed) == (1, 11)
     assert (one.fit, one.fits_nothing) == (-1, False)
 
 
 @pytest.mark.parametrize("sizes", [[], [1] * 400, [5] * 100])
 def test_what_was_acknowledged_is_forgotten(sizes: list[int]) -> None:
     (one,) = watched(acknowledging(150), sizes=sizes).values()
-    assert one.view[f.V_ACKS] == 151
+    assert one.window.acks == 151
     assert len(one.waiting) <= 2 * 256 + 302  # what one batch needs, not what the capture has
 
 
 def test_ways_of_counting_are_given_up_one_after_the_other() -> None:
     (one,) = watched(acknowledging(10, leak=7)).values()
-    assert (one.fit, one.fits_nothing, one.view[f.V_FOLLOWS]) == (-1, True, 0)
+    assert (one.fit, one.fits_nothing, one.window.is_followed) == (-1, True, 0)
 
 
 def silent(count: int, port: int = 50_000) -> Told:
@@ -90,7 +90,8 @@ def test_a_size_without_compression_is_the_one_that_the_preamble_says() -> None:
     stream.mutation(1, "k", b"x" * 5000, snappy=True)
     stream.mutation(2, "k", b"x" * 10)
     (one,) = watched(talk).values()
-    sizes = [int(f.size_by(f.WAYS.index("decompressed-sizes"), *entry)) for entry in one.waiting[: one.view[f.V_USED]].tolist()]
+    way = w.WAYS.index("decompressed-sizes")
+    sizes = [w.size_by(way, waiting.size, waiting.detail) for waiting in one.waiting[: one.window.waiting]]
     assert [size for size in sizes if size] == [44, 24 + 31 + 2 + 5000, 24 + 31 + 2 + 10]
 
 
@@ -101,7 +102,7 @@ def test_a_preamble_that_lies_breaks_nothing(value: bytes) -> None:
     stream.snapshot(0, 9, "memory")
     stream.send("dcp_mutation", collection=0, key="k", value=value, datatype=2, by_seqno=1, rev_seqno=1, cas=1)
     (one,) = watched(talk).values()
-    assert one.view[f.V_COUNTED] == 44 + 24 + 31 + 2 + len(value)
+    assert one.window.counted == 44 + 24 + 31 + 2 + len(value)
 
 
 def test_a_window_that_is_granted_anew_begins_with_nothing() -> None:
@@ -110,7 +111,7 @@ def test_a_window_that_is_granted_anew_begins_with_nothing() -> None:
     talk.send("client", encode("dcp_buffer_acknowledgement", ack_bytes=5))
     talk.control("connection_buffer_size", "500")
     (one,) = watched(talk).values()
-    assert one.view[[f.V_IS_ON, f.V_WINDOW, f.V_BALANCE, f.V_ACKS]].tolist() == [1, 500, 0, 0]
+    assert (one.window.is_on, one.window.size, one.window.balance, one.window.acks) == (1, 500, 0, 0)
 
 
 def test_a_connection_without_a_window_is_not_watched() -> None:

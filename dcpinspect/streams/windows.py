@@ -1,0 +1,432 @@
+"""The kernel that follows the window of a connection: stalls, what goes beyond it, and ways of counting."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import inline, kernel
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.streams.columns import PREPARE_SURPLUS
+from dcpinspect.streams.kinds import (
+    ACK,
+    ANSWER,
+    END,
+    FACT,
+    KINDS,
+    MARKER,
+    NOOP,
+    OSO,
+    PREPARE,
+    SEQNO_ADVANCED,
+    SYSTEM_EVENT,
+    UNREADABLE,
+    UNREADABLE_ACK,
+)
+from dcpinspect.streams.rows import LEAST, Place
+from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
+
+SHORTEST_NS = 1_000_000_000
+"""A window that was full for less is nothing to talk about."""
+
+ENOUGH = 3
+"""Acknowledgements from which on a way of counting is believed."""
+ENOUGH_WITHOUT = 4
+"""The same where no way of counting fits."""
+
+WAYS = (
+    "true",
+    "without-flex-frames",
+    "without-seqno-advanced",
+    "without-stream-end",
+    "without-snapshot-marker",
+    "without-oso-snapshot",
+    "without-system-event",
+    "without-prepare-surplus",
+    "without-header",
+    "decompressed-sizes",
+    "stream-answers-counted",
+    "answers-counted",
+    "noops-counted",
+)
+"""Ways of counting, the right one first."""
+TRUE = 0
+_FLEX, _ADVANCED, _END, _MARKER, _OSO, _SYSTEM, _PREPARE, _HEADER, _INFLATED, _STREAM_ANSWERS, _ANSWERS, _NOOPS = range(1, len(WAYS))
+OVER = range(_INFLATED, len(WAYS))
+"""Those by which too much is acknowledged."""
+
+OTHER_ANSWER = KINDS
+"""Kind of the producer's answers that are of no stream; only ways of counting know it."""
+
+
+STALL, OVERRUN = range(2)
+"""Codes of ``FlowEvent``."""
+
+
+class FlowMessage(Struct[T]):
+    """A message as flow control sees it."""
+
+    kind: T = number("What it is: see ``kinds``; OTHER_ANSWER; 0 for an answer that no way of counting counts.")
+    size: T = number(
+        "Bytes that flow control counts; of a message that it does not count, its length; of a granted window, the bytes counted before."
+    )
+    given: T = number("Of an acknowledgement: bytes that the client has processed.")
+    rtt: T = number("Of an answer: nanoseconds since its request, 0 where that is not known.")
+    balance: T = number("Bytes that wait for an acknowledgement, LEAST where nobody knows.")
+    window: T = number("Bytes of the window.")
+    detail: T = number("As in ``Waiting``.")
+    place: Place[T] = nested(Place, "Where it is.")
+
+
+class FlowMessages(FlowMessage[Ints], Rows[FlowMessage]):
+    """The messages of a connection that the kernel takes at once."""
+
+
+class Waiting(Struct[T]):
+    """A message that waits to be acknowledged."""
+
+    size: T = number("Its bytes.")
+    detail: T = number(
+        "Its kind; the size of its framing extras from bit 8 up; from bit 32 up, by how much its value is longer without compression."
+    )
+
+
+class WaitingMessages(Waiting[Ints], Rows[Waiting]):
+    """The messages of a connection that wait to be acknowledged, by one way of counting at least."""
+
+
+class Way(Struct[T]):
+    """A way of counting."""
+
+    is_open: T = number("Nothing speaks against it.")
+    messages: T = number("Messages that are acknowledged by it, of those in ``waiting``.")
+    bytes: T = number("Their size.")
+    landed: T = number("Acknowledgements that were a sum of whole messages.")
+    affected: T = number("Messages that it counts otherwise than the right way.")
+    less: T = number("By how many bytes it counts those less.")
+
+
+class Ways(Way[Ints], Rows[Way]):
+    """The ways of counting of a connection, one for each of ``WAYS``."""
+
+
+class Excess(Struct[T]):
+    """Acknowledgements of more than was counted."""
+
+    needed: T = number("Bytes that have to be counted to make the latest one good, 0 for none.")
+    at: Place[T] = nested(Place, "Where that is.")
+    count: T = number("Those that nothing made good.")
+    acked: T = number("Bytes acknowledged by the worst of them.")
+    counted: T = number("Bytes counted by then.")
+    first: Place[T] = nested(Place, "The first of them.")
+    last: Place[T] = nested(Place, "The last of them.")
+
+
+class Overrun(Struct[T]):
+    """A message that goes beyond the window, unless acknowledgements under way make room."""
+
+    before: T = number("Balance before it, 0 for none.")
+    peak: T = number("Balance after the latest message that goes beyond the window.")
+    at: Place[T] = nested(Place, "The first such message.")
+
+
+class Window(Struct[T]):
+    """What is known of the window of a connection."""
+
+    is_on: T = number("The balance is known.")
+    size: T = number("Its bytes.")
+    balance: T = number("Bytes that wait for an acknowledgement.")
+    counted: T = number("Bytes that were counted since it was granted.")
+    counted_before: T = number("Bytes that the producer had counted before it was granted.")
+    tolerance: T = number("Longest time that an answer took, by which the two directions may be out of step.")
+    acks: T = number("Acknowledgements.")
+    acked: T = number("Bytes that they acknowledged.")
+    after_ack: T = number("Balance after the latest acknowledgement.")
+    has_fallen: T = number("That was less than after the one before, once.")
+    past_half: T = number("Acknowledgements that came when more than half of the window was used.")
+    past_half_at: Place[T] = nested(Place, "The first of them.")
+    quiet_since: T = number("Time since when nothing was counted nor acknowledged.")
+    is_exempt: T = number("It became smaller than what was used.")
+    is_followed: T = number("Ways of counting are held against acknowledgements.")
+    waiting: T = number("Rows in use of the messages that wait.")
+    fit: T = number("Way of counting that was found before the window was granted anew, or -1.", reset=-1)
+    latest: Place[T] = nested(Place, "The latest counted message.")
+    latest_ack: Place[T] = nested(Place, "The latest acknowledgement.")
+    missed: Place[T] = nested(Place, "The first acknowledgement that is no sum of whole messages.")
+    excess: Excess[T] = nested(Excess, "Acknowledgements of more than was counted.")
+    overrun: Overrun[T] = nested(Overrun, "What goes beyond it.")
+    events: T = number("Rows in use of the events of the messages that the kernel took last.")
+
+
+class FlowEvent(Struct[T]):
+    """Something about a window that is worth a word."""
+
+    code: T = number("STALL: the window was full. OVERRUN: a message began although it was.")
+    time: T = number("Of a stall: how long it was full, in nanoseconds.")
+    used: T = number("Bytes in use, of an overrun at last.")
+    window: T = number("Bytes of the window.")
+    since_ack: T = number("Of a stall: from the acknowledgement before to its end, in nanoseconds, -1 for never.")
+    at: Place[T] = nested(Place, "The message that filled the window, or went beyond it.")
+    ack: Place[T] = nested(Place, "The acknowledgement that ended the stall; of an overrun, the one before.")
+
+
+class FlowEvents(FlowEvent[Ints], Rows[FlowEvent]):
+    """The events of the messages that the kernel took last."""
+
+
+class FlowTables(Tables):
+    """What the kernel works on: one connection."""
+
+    messages: FlowMessages
+    window: Window
+    ways: Ways
+    waiting: WaitingMessages
+    """With room for every message."""
+    events: FlowEvents
+
+
+@inline
+def size_by(way: int, size: int, detail: int) -> int:
+    """Size of a message by a way of counting."""
+    kind = detail & 0xFF
+    if kind < END or kind > UNREADABLE:  # nothing that flow control counts
+        if kind == NOOP:
+            return size if way == _NOOPS else 0
+        return size if way == _ANSWERS or (way == _STREAM_ANSWERS and kind == ANSWER) else 0
+    if way == _FLEX:
+        return size - ((detail >> 8) & 0xFFFF)
+    if way == _PREPARE:
+        return size - PREPARE_SURPLUS if kind == PREPARE else size
+    if way == _HEADER:
+        return size - HEADER_SIZE
+    if way == _INFLATED:
+        return size + (detail >> 32)
+    is_left_out = (
+        (way == _ADVANCED and kind == SEQNO_ADVANCED)
+        or (way == _END and kind == END)
+        or (way == _MARKER and kind == MARKER)
+        or (way == _OSO and kind == OSO)
+        or (way == _SYSTEM and kind == SYSTEM_EVENT)
+    )
+    return 0 if is_left_out else size
+
+
+@inline
+def hold_against(tables: FlowTables, acked: int) -> int:
+    """Holds a sum of acknowledgements against all ways of counting; the number of those that nothing speaks against."""
+    left = 0
+    for w in range(len(tables.ways)):
+        way = tables.ways[w]
+        if way.is_open == 0:
+            continue
+        while way.messages < tables.window.waiting:
+            waiting = tables.waiting[way.messages]
+            counted, true = size_by(w, waiting.size, waiting.detail), size_by(TRUE, waiting.size, waiting.detail)
+            if counted and way.bytes >= acked:  # what is left out never will be acknowledged, and is passed over at once
+                break
+            way.bytes += counted
+            way.less += true - counted
+            way.affected += 1 if counted != true else 0
+            way.messages += 1
+        if way.bytes == acked:
+            way.landed += 1
+        elif w != TRUE or way.bytes > acked:  # what is acknowledged by the right one may still have to be read
+            way.is_open = 0
+        left += way.is_open
+    return left
+
+
+@inline
+def fit_of(window: Window, ways: Ways) -> int:
+    """The way of counting that fits every acknowledgement where the right one does not, or -1."""
+    acks = window.acks
+    if window.fit >= 0:
+        return int(window.fit)
+    if window.is_followed == 0 or acks < ENOUGH or ways[TRUE].landed == acks:
+        return -1
+    for w in range(1, len(ways)):
+        way = ways[w]
+        if way.is_open and way.landed == acks and way.affected:
+            return int(w)
+    return -1
+
+
+@inline
+def grant(tables: FlowTables, message: FlowMessage) -> None:
+    """Another window; where nothing waits to be acknowledged, all is counted from here on."""
+    window = tables.window
+    if message.balance == 0:
+        fit = fit_of(window, tables.ways)
+        window.fit = fit
+        window.counted = 0
+        window.has_fallen = 0
+        window.excess.needed = 0
+        if fit < 0:
+            window.is_followed = 1 if message.window > 0 and message.size == 0 else 0
+            window.acks = 0
+            window.acked = 0
+            window.past_half = 0
+            window.waiting = 0
+            for w in range(len(tables.ways)):
+                begin_way(tables.ways[w])
+    window.counted_before = max(window.counted_before, message.size)
+    window.tolerance = max(window.tolerance, message.rtt)
+    window.is_on = 1 if message.window > 0 else 0
+    window.is_exempt = 1 if message.balance >= message.window else 0
+    window.size = message.window
+    window.balance = message.balance
+    window.overrun.before = 0
+    window.quiet_since = message.place.time
+
+
+@inline
+def begin_way(way: Way) -> None:
+    """Nothing was acknowledged yet."""
+    way.is_open = 1
+    way.messages = 0
+    way.bytes = 0
+    way.landed = 0
+    way.affected = 0
+    way.less = 0
+
+
+@inline
+def tell(tables: FlowTables, code: int, used: int) -> int:
+    """Number of an event of the window; the caller fills in what is special about it."""
+    window, number = tables.window, tables.window.events
+    window.events = number + 1
+    event = tables.events[number]
+    event.code = code
+    event.used = used
+    event.window = window.size
+    return int(number)
+
+
+@inline
+def settle_overrun(tables: FlowTables, message: FlowMessage) -> None:
+    """An acknowledgement: it makes room for what seemed to go beyond the window, or came too late for that."""
+    window, overrun = tables.window, tables.window.overrun
+    if overrun.before == 0:
+        return
+    if message.place.time <= overrun.at.time + window.tolerance:
+        overrun.before -= message.given
+        if overrun.before < window.size:
+            overrun.before = 0
+        return
+    event = tables.events[tell(tables, OVERRUN, overrun.peak)]
+    event.at = overrun.at
+    event.ack = window.latest_ack
+    overrun.before = 0
+
+
+@inline
+def settle_stall(tables: FlowTables, message: FlowMessage) -> None:
+    """An acknowledgement: it ends the time that the window was full."""
+    window, time_ns = tables.window, message.place.time
+    if window.balance < window.size or time_ns - window.quiet_since < SHORTEST_NS:
+        return
+    event = tables.events[tell(tables, STALL, window.balance)]
+    event.time = time_ns - window.quiet_since
+    event.since_ack = time_ns - window.latest_ack.time if window.acks > 0 else -1
+    event.at = window.latest
+    event.ack = message.place
+
+
+@inline
+def on_ack(tables: FlowTables, message: FlowMessage) -> None:
+    """The consumer acknowledges bytes."""
+    window, balance = tables.window, message.balance
+    settle_overrun(tables, message)
+    settle_stall(tables, message)
+    if 2 * window.balance > window.size:
+        if window.past_half == 0:
+            window.past_half_at = message.place
+        window.past_half += 1
+    if window.acks > 0 and balance < window.after_ack:
+        window.has_fallen = 1
+    window.after_ack = balance
+    window.acks += 1
+    window.acked += message.given
+    if window.excess.needed == 0 and balance + window.counted_before < 0:
+        window.excess.needed = window.counted - balance - window.counted_before
+        window.excess.at = message.place
+    if window.is_followed and window.fit < 0:
+        landed = tables.ways[TRUE].landed
+        left = hold_against(tables, window.counted - balance)
+        if landed == window.acks - 1 and tables.ways[TRUE].landed == landed:
+            window.missed = message.place
+        if left == 0:
+            window.is_followed = 0
+            window.waiting = 0
+    window.latest_ack = message.place
+    window.quiet_since = max(window.quiet_since, message.place.time)
+    window.balance = balance
+
+
+@inline
+def on_counted(window: Window, message: FlowMessage) -> None:
+    """The producer sends what its window counts."""
+    excess, overrun = window.excess, window.overrun
+    settle_excess(message.place.time, window)
+    window.counted += message.size
+    if excess.needed and window.counted >= excess.needed:
+        excess.needed = 0
+    if window.balance < window.size:
+        window.is_exempt = 0
+    elif window.is_exempt == 0:
+        if overrun.before == 0:
+            overrun.before = window.balance
+            overrun.at = message.place
+        overrun.peak = message.balance
+    window.latest = message.place
+    window.quiet_since = max(window.quiet_since, message.place.time)
+    window.balance = message.balance
+
+
+@inline
+def settle_excess(time_ns: int, window: Window) -> None:
+    """The producer's messages have come to ``time_ns``: what was acknowledged before without being sent by now never was."""
+    excess = window.excess
+    if excess.needed == 0 or time_ns <= excess.at.time + window.tolerance:
+        return
+    if excess.count == 0:
+        excess.first = excess.at
+    if excess.needed - window.counted >= excess.acked - excess.counted:
+        excess.acked = excess.needed + window.counted_before
+        excess.counted = window.counted + window.counted_before
+    excess.last = excess.at
+    excess.count += 1
+    excess.needed = 0
+
+
+@inline
+def wait(tables: FlowTables, message: FlowMessage) -> None:
+    """The message waits to be acknowledged."""
+    window, waiting = tables.window, tables.waiting[tables.window.waiting]
+    waiting.size = message.size
+    waiting.detail = message.detail
+    window.waiting += 1
+
+
+@kernel("void(FlowTables)")
+def follow_flow(tables: FlowTables) -> None:
+    """Takes what was said on one connection."""
+    window = tables.window
+    window.events = 0
+    for i in range(len(tables.messages)):
+        message = tables.messages[i]
+        kind = message.kind
+        if kind in (FACT, ACK, UNREADABLE_ACK) or END <= kind <= UNREADABLE:
+            if message.balance == LEAST or (kind != FACT and window.is_on == 0):
+                window.is_on = 0
+                window.overrun.before = 0
+                window.excess.needed = 0
+                continue
+            if kind == FACT:
+                grant(tables, message)
+                continue
+            if kind == ACK:
+                on_ack(tables, message)
+                continue
+            on_counted(window, message)
+        else:
+            window.tolerance = max(window.tolerance, message.rtt)
+        if kind and window.is_on and window.is_followed and window.fit < 0:
+            wait(tables, message)
