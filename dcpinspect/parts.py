@@ -203,7 +203,7 @@ _ALLOWED = {
     "dcpinspect.streams.gaps": ("Extra",),
     "dcpinspect.streams.server_reports": ("At", "FailoverLog", "ServerReport", "HighSeqno", "Listing", "NotPersisted"),
     "dcpinspect.streams.links": ("Link",),
-    "dcpinspect.streams.noops": ("Kept", "Noops"),
+    "dcpinspect.streams.noops": ("Kept", "Noops", "Noticed"),
     "dcpinspect.streams.oso": ("OutOfOrder",),
     "dcpinspect.streams.session": ("Control", "Conversation", "Session"),
     "dcpinspect.streams.state": ("State",),

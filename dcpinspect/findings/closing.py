@@ -18,7 +18,6 @@ from dcpinspect.findings.explains import AT_ONCE, CLOSES, SILENT, UNANSWERED
 from dcpinspect.findings.finding import Finding, Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
-from dcpinspect.streams import noops as n
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
@@ -97,9 +96,9 @@ def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, n
         return False
     peer = noops.peers[link.number]
     if kind == UNANSWERED:
-        return bool(peer[n.P_IS_WAITING] or (peer[n.P_OPEN] and peer[n.P_VAGUE]))
+        return bool(peer.is_waiting or (peer.open.place.row and peer.vague.place.row))
     interval = noop_interval(context.session(link.number))
-    is_over = interval is not None and link.closed_ns - max(place.time_ns, int(peer[n.P_CONSUMER_TIME])) >= interval * 1e9
+    is_over = interval is not None and link.closed_ns - max(place.time_ns, peer.consumer_time) >= interval * 1e9
     return fault.severity == "error" and is_over
 
 

@@ -10,11 +10,10 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams import noops as n
 from dcpinspect.streams.connections import noop_interval
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.noops import Kept
-from dcpinspect.streams.places import AT_TIME
+from dcpinspect.streams.noop_peers import Heard, Peer, patience
+from dcpinspect.streams.noops import Kept, Noticed
 from dcpinspect.streams.server_reports import At
 
 RULES = (
@@ -67,14 +66,13 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         return
     for link in context.links:
         kept = noops.kept.get(link.number) or Kept()
-        peer = noops.peers[link.number].tolist() if link.number < len(noops.peers) else None
-        if peer is None or peer[n.P_PRODUCER] < 0:
+        peer = noops.peers[link.number] if link.number < len(noops.peers) else None
+        if peer is None or peer.producer < 0:
             continue
         yield from _unanswered(context, link, kept, peer, is_whole=is_whole)
         yield from _overlaps(context, link, kept, peer, is_whole=is_whole)
         for event in kept.opaques.told:
-            times = _times(event, kept.opaques.told, kept.opaques.count)
-            yield _other_opaque(context, link, event[n.T_A], event[n.T_B], event[n.T_PLACE :], event[n.T_OTHER :], times)
+            yield _other_opaque(context, link, event, _times(event, kept.opaques.told, kept.opaques.count))
         yield from _silences(context, link, kept, peer, is_whole=is_whole)
 
 
@@ -82,7 +80,7 @@ def _of(rule: str, severity: Severity, message: str, places: Sequence[Place], co
     return Occurrence(rule, severity, message, places[0].connection, tuple(places), count=count, last_time_ns=until_ns)
 
 
-def _times(event: list[int], told: Sequence[list[int]], count: int) -> int:
+def _times(event: Noticed, told: Sequence[Noticed], count: int) -> int:
     """How often the first of those that are told stands for: itself, and those that are not."""
     return count - len(told) + 1 if event is told[0] else 1
 
@@ -91,68 +89,71 @@ def _hex(opaque: int) -> str:
     return f"0x{opaque:08x}"
 
 
-def _other_opaque(
-    context: Context, link: Link, asked: int, answered: int, noop: Sequence[int], answer: Sequence[int], times: int
-) -> Occurrence:
-    places = (context.said(link.number, At(*answer[:4]), of_consumer=True), context.said(link.number, At(*noop[:4])))
-    return _of("noop-opaque", "warning", f"noop {_hex(asked)} answered with opaque {_hex(answered)}", places, times)
+def _noticed(message: Heard, other: Heard) -> Noticed:
+    """What the kernel had no reason to tell yet."""
+    return Noticed(other.place.time - message.place.time, message.opaque, other.opaque, At.of(message.place), At.of(other.place))
 
 
-def _unanswered(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
-    until, patience = context.until_ns(link), max(peer[n.P_LIMIT], 10 * peer[n.P_SLOWEST])
-    is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
-    is_closed = link.closed in ("fin", "rst") and link.closed_by == peer[n.P_PRODUCER]
-    for at, opaque in ((n.P_OPEN, peer[n.P_OPEN_OPAQUE]), (n.P_OLDER, peer[n.P_OLDER_OPAQUE])):
-        waited = until - peer[at + AT_TIME]
-        is_oldest = at == n.P_OLDER or not peer[n.P_OLDER]
-        if is_read and peer[at] and waited > patience and is_oldest and peer[n.P_VAGUE]:
-            yield _other_opaque(context, link, opaque, peer[n.P_VAGUE_OPAQUE], peer[at:], peer[n.P_VAGUE :], 1)
-        elif is_read and peer[at] and waited > patience:
+def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
+    places = (context.said(link.number, event.other, of_consumer=True), context.said(link.number, event.at))
+    message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
+    return _of("noop-opaque", "warning", message, places, times)
+
+
+def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+    until = context.until_ns(link)
+    is_read = is_whole and link.lost_at_end[1 - peer.producer] is None
+    is_closed = link.closed in ("fin", "rst") and link.closed_by == peer.producer
+    for noop, is_oldest in ((peer.open, not peer.older.place.row), (peer.older, True)):
+        waited = until - noop.place.time
+        if not is_read or not noop.place.row or waited <= patience(peer):
+            continue
+        if is_oldest and peer.vague.place.row:
+            yield _other_opaque(context, link, _noticed(noop, peer.vague), 1)
+        else:
             then = ", then the producer closed the connection" if is_closed else ""
-            message = f"noop {_hex(opaque)} unanswered for {duration(waited / 1e9)}{then}"
+            message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            yield _of("noop-unanswered", severity, message, [context.said(link.number, At(*peer[at:][:4]))], 1, until)
+            yield _of("noop-unanswered", severity, message, [context.said(link.number, At.of(noop.place))], 1, until)
     told = kept.unanswered.told
     for event in told:
-        until_ns = event[n.T_OTHER + AT_TIME] if event[n.T_OTHER] else None
-        if context.may_lack(link.number, 1 - peer[n.P_PRODUCER], event[n.T_PLACE + AT_TIME], until_ns):
+        if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
             continue  # perhaps known only later
-        places = [context.said(link.number, At(*event[n.T_PLACE :][:4]))]
-        if event[n.T_OTHER]:
-            places.append(context.said(link.number, At(*event[n.T_OTHER :][:4]), of_consumer=True))
-        message = f"noop {_hex(event[n.T_A])} unanswered for {duration(event[n.T_TIME] / 1e9)}"
+        places = [context.said(link.number, event.at)]
+        if event.other.row:
+            places.append(context.said(link.number, event.other, of_consumer=True))
+        message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
         yield _of("noop-unanswered", "warning", message, places, _times(event, told, kept.unanswered.count))
 
 
-def _overlaps(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
-    pairs = [(event[n.T_A], event[n.T_B], event[n.T_PLACE :], event[n.T_OTHER :]) for event in kept.overlaps.told]
-    count = kept.overlaps.count
-    is_read = is_whole and link.lost_at_end[1 - peer[n.P_PRODUCER]] is None
-    if is_read and peer[n.P_IS_DOUBLE] and context.until_ns(link) > peer[n.P_EXCUSED]:
-        pairs.append((peer[n.P_OPEN_OPAQUE], peer[n.P_OLDER_OPAQUE], peer[n.P_OPEN :], peer[n.P_OLDER :]))
+def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
+    events, count = [*kept.overlaps.told], kept.overlaps.count
+    is_read = is_whole and link.lost_at_end[1 - peer.producer] is None
+    if is_read and peer.is_double and context.until_ns(link) > peer.excused_until:
+        events.append(_noticed(peer.open, peer.older))
         count += 1
-    for number, (opaque, older, place, other) in enumerate(pairs):
-        message = f"noop {_hex(opaque)} sent while {_hex(older)} had no answer"
-        places = [context.said(link.number, At(*place[:4])), context.said(link.number, At(*other[:4]))]
-        yield _of("noop-overlap", "warning", message, places, count - len(pairs) + 1 if number == 0 else 1)
+    for number, event in enumerate(events):
+        message = f"noop {_hex(event.opaque)} sent while {_hex(event.other_opaque)} had no answer"
+        places = [context.said(link.number, at) for at in (event.at, event.other)]
+        yield _of("noop-overlap", "warning", message, places, count - len(events) + 1 if number == 0 else 1)
 
 
-def _silences(context: Context, link: Link, kept: Kept, peer: list[int], *, is_whole: bool) -> Iterator[Occurrence]:
+def _silences(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:
     interval = noop_interval(context.session(link.number))
     every = f", noop every {interval:g} s" if interval is not None else ""
-    until = context.until_ns(link)
-    silence = until - max(peer[n.P_HEARD + AT_TIME], peer[n.P_ANSWER_TIME])
-    is_heard = bool(peer[n.P_HEARD]) and peer[n.P_HEARD] >= peer[n.P_SINCE] and not peer[n.P_UNSEEN]
-    is_read = is_whole and link.lost_at_end[peer[n.P_PRODUCER]] is None
-    if is_read and is_heard and not peer[n.P_OPEN] and not peer[n.P_IS_WAITING] and silence > peer[n.P_SILENCE]:
+    until, latest = context.until_ns(link), peer.latest.place
+    silence = until - max(latest.time, peer.answer_time)
+    is_heard = bool(latest.row) and latest.row >= peer.since and not peer.unseen
+    is_read = is_whole and link.lost_at_end[peer.producer] is None
+    if is_read and is_heard and not peer.open.place.row and not peer.is_waiting and silence > peer.silence:
         message = f"nothing for {duration(silence / 1e9)}{every}"
-        yield _of("silent-connection", "warning", message, [context.said(link.number, At(*peer[n.P_HEARD :][:4]))], 1, until)
+        yield _of("silent-connection", "warning", message, [context.said(link.number, At.of(latest))], 1, until)
     told = kept.silences.told
     for event in told:
-        if context.may_lack(link.number, peer[n.P_PRODUCER], event[n.T_PLACE + AT_TIME], event[n.T_OTHER + AT_TIME]):
+        if context.may_lack(link.number, peer.producer, event.at.time_ns, event.other.time_ns):
             continue  # perhaps known only later
-        places = [context.said(link.number, At(*event[at:][:4])) for at in (n.T_PLACE, n.T_OTHER)]
-        message = f"nothing for {duration(event[n.T_TIME] / 1e9)}{every}"
+        places = [context.said(link.number, at) for at in (event.at, event.other)]
+        message = f"nothing for {duration(event.time_ns / 1e9)}{every}"
         yield _of("silent-connection", "warning", message, places, _times(event, told, kept.silences.count))
 
 

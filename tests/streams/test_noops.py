@@ -9,7 +9,8 @@ import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.protocol.encode import encode
-from dcpinspect.streams import noops as n
+from dcpinspect.streams import noops
+from dcpinspect.streams.noop_peers import ROOM
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.tracker import Tracker
 from tests.damage import PORT, batches
@@ -38,20 +39,21 @@ def followed(*talks: Told, sizes: tuple[int, ...] = ()) -> Noops:
 )
 def test_how_long_each_side_may_take(controls: dict[str, Any], limit: float, silence: float | None) -> None:
     peer = followed(opened(**controls)).peers[1]
-    assert peer[n.P_LIMIT] == limit * 1e9
-    assert peer[n.P_SILENCE] == (n.NEVER if silence is None else silence * 1e9)
+    assert peer.limit == limit * 1e9
+    assert peer.silence == (noops.NEVER if silence is None else silence * 1e9)
 
 
 def test_a_noop_is_open_until_its_answer() -> None:
     talk = opened(enable_noop="true")
     talk.send("server", encode("dcp_noop", opaque=9))
-    assert followed(talk).peers[1, [n.P_OPEN_OPAQUE, n.P_OLDER]].tolist() == [9, 0]
-    assert followed(talk).peers[1, n.P_OPEN] > 0
+    peer = followed(talk).peers[1]
+    assert (peer.open.opaque, peer.older.place.row) == (9, 0)
+    assert peer.open.place.row > 0
     talk.wait(0.5)
     talk.answer("dcp_noop", 9, by="client")
     found = followed(talk)
-    assert (found.peers[1, n.P_OPEN], found.kept) == (0, {})
-    assert 0.5e9 <= found.peers[1, n.P_SLOWEST] < 0.6e9
+    assert (found.peers[1].open.place.row, found.kept) == (0, {})
+    assert 0.5e9 <= found.peers[1].slowest < 0.6e9
 
 
 def test_a_noop_that_was_held_back_behind_its_answer_is_not_open() -> None:
@@ -71,7 +73,7 @@ def test_a_noop_that_was_held_back_behind_its_answer_is_not_open() -> None:
     for batch in [*(engine.feed(part) for part in batches(captured, [])), engine.finish()]:
         if batch is not None:
             tracker.feed(batch)
-    assert tracker.noops.peers[1, n.P_OPEN] == 0
+    assert tracker.noops.peers[1].open.place.row == 0
 
 
 def test_a_hole_of_the_consumer_may_hide_the_answer() -> None:
@@ -80,14 +82,15 @@ def test_a_hole_of_the_consumer_may_hide_the_answer() -> None:
     with talk.lost():
         talk.answer("dcp_noop", 9, by="client")
     talk.failover_log(7, [(1, 0)])
-    assert followed(talk).peers[1, [n.P_OPEN, n.P_UNSEEN]].tolist() == [0, 1]
+    peer = followed(talk).peers[1]
+    assert (peer.open.place.row, peer.unseen) == (0, 1)
 
 
 def test_connections_are_told_apart() -> None:
     talks = [opened(f"test:{port}", port=port) for port in (50_000, 50_001)]
     talks[0].send("server", encode("dcp_noop", opaque=9))
     talks[1].noop()
-    assert (np.flatnonzero(followed(*talks).peers[:, n.P_OPEN]) == [1]).all()
+    assert (np.flatnonzero(followed(*talks).peers.open.place.row) == [1]).all()
 
 
 @pytest.mark.parametrize("sizes", [(), (5,) * 20])
@@ -100,5 +103,5 @@ def test_what_is_noticed_is_kept_however_much_there_is_room_for(sizes: tuple[int
         talk.noop()
     whole = followed(talk, sizes=sizes).kept
     assert (whole[1].silences.count, whole[1].opaques.count) == (10, 10)
-    monkeypatch.setattr(n, "_EVENTS", n.ROOM)
+    monkeypatch.setattr(noops, "_EVENTS", ROOM)
     assert followed(talk, sizes=sizes).kept == whole

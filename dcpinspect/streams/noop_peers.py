@@ -1,0 +1,270 @@
+"""The kernel that follows noops: which were not answered, answered with another opaque, or sent too early; and silence."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import inline, kernel
+from dcpinspect.streams.lookup import clear
+from dcpinspect.streams.rows import Place
+from dcpinspect.structs import Ints, Rows, Struct, T, Tables, nested, number
+
+OTHER, NOOP, ANSWER, LOST = range(4)
+"""What a message is here. LOST is no message: bytes before the next one of its direction could not be read."""
+UNANSWERED, OVERLAP, OPAQUE, SILENT = range(4)
+"""What an event says: ``message`` is a noop that waited for its answer ``other``; was sent while the noop ``other`` had no answer; was
+answered by ``other`` with another opaque. Or nothing was heard between the two."""
+ROOM = 3
+"""Free rows for events that are enough for any one message."""
+
+
+class Heard(Struct[T]):
+    """A message."""
+
+    opaque: T = number("Its opaque.")
+    place: Place[T] = nested(Place, "Where it is; row 0 where there is none.")
+
+
+class NoopMessage(Struct[T]):
+    """A message as noops need it."""
+
+    code: T = number("What it is: OTHER and those behind it.")
+    connection: T = number("Its connection.")
+    direction: T = number("0 from the client, 1 from the server.")
+    is_long: T = number("It came in several packets, so that nobody knows when it began.")
+    rtt: T = number("Of an answer: nanoseconds since its request, 0 where that is not known.")
+    heard: Heard[T] = nested(Heard, "The message itself.")
+
+
+class NoopMessages(NoopMessage[Ints], Rows[NoopMessage]):
+    """The messages of a batch."""
+
+
+class Peer(Struct[T]):
+    """What is known of the noops of a connection."""
+
+    producer: T = number("Direction of the producer's messages, or -1.", reset=-1)
+    limit: T = number("Longest time that an answer may take; 0 before anything was said.")
+    silence: T = number("Longest time that the producer may say nothing.")
+    since: T = number("Row from which on that holds.")
+    slowest: T = number("Longest time that an answer to a noop took.")
+    tolerance: T = number("Longest time that any answer took.")
+    unseen: T = number("So many answers may still come to noops that were not captured, or are no longer known.")
+    open: Heard[T] = nested(Heard, "The noop under way.")
+    older: Heard[T] = nested(Heard, "A noop before it that has no answer.")
+    vague: Heard[T] = nested(Heard, "An answer with another opaque, either to ``older`` or to a noop that nobody has seen.")
+    latest: Heard[T] = nested(Heard, "The producer's latest message.")
+    consumer_time: T = number("Time of the consumer's latest message.")
+    answer_time: T = number("Time of its latest answer to a noop.")
+    is_double: T = number("``open`` was sent while ``older`` waited, and nothing has excused that.")
+    excused_until: T = number("An answer up to this time excuses it.")
+    is_waiting: T = number("The last noop got an answer with another opaque, so that the producer still waits, and sends no other.")
+
+
+class Peers(Peer[Ints], Rows[Peer]):
+    """The connections of a reading; number n is at place n."""
+
+
+class NoopEvent(Struct[T]):
+    """Something about noops that is worth a word."""
+
+    code: T = number("What it says: UNANSWERED and those behind it.")
+    connection: T = number("The connection.")
+    time: T = number("Nanoseconds between the two messages.")
+    message: Heard[T] = nested(Heard, "The noop, or the message before a silence.")
+    other: Heard[T] = nested(Heard, "Its answer, the noop before it, or the message behind a silence; row 0 for none.")
+
+
+class NoopEvents(NoopEvent[Ints], Rows[NoopEvent]):
+    """The events that nobody has looked at yet."""
+
+
+class NoopCounts(Struct[T]):
+    """Rows in use."""
+
+    events: T = number("Events.")
+
+
+class NoopTables(Tables):
+    """What the kernel works on."""
+
+    messages: NoopMessages
+    peers: Peers
+    events: NoopEvents
+    counts: NoopCounts
+
+
+@inline
+def tell(tables: NoopTables, code: int, message: NoopMessage, about: Heard, waited: int) -> int:
+    """Number of an event about an earlier message of the connection; the other one of it is this message."""
+    e = tables.counts.events
+    tables.counts.events = e + 1
+    event = tables.events[e]
+    event.code = code
+    event.connection = message.connection
+    event.time = waited
+    event.message = about
+    event.other = message.heard
+    return int(e)
+
+
+@inline
+def patience(peer: Peer) -> int:
+    """How long an answer may take before its absence is worth a word."""
+    return int(max(peer.limit, 10 * peer.slowest))
+
+
+@inline
+def forget_open(peer: Peer) -> None:
+    """No noop is known to be under way."""
+    peer.open.place.row = 0
+    peer.older.place.row = 0
+    peer.vague.place.row = 0
+    peer.is_double = 0
+
+
+@inline
+def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
+    """The older noop never got its own answer, so the one with another opaque was for it."""
+    e = tell(tables, OPAQUE, message, peer.older, peer.vague.place.time - peer.older.place.time)
+    tables.events[e].other = peer.vague
+    peer.vague.place.row = 0
+
+
+@inline
+def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
+    """The message is another noop: the older one of those before it is not waited for any longer."""
+    waited = message.heard.place.time - peer.older.place.time
+    if waited > patience(peer) and peer.vague.place.row:
+        tell_vague(tables, message, peer)
+    elif waited > patience(peer):
+        e = tell(tables, UNANSWERED, message, peer.older, waited)
+        clear(tables.events[e].other.place)
+    else:
+        peer.unseen += 1  # its answer may come, and it is forgotten
+    peer.vague.place.row = 0
+
+
+@inline
+def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
+    """The producer asks."""
+    time_ns = message.heard.place.time
+    peer.is_waiting = 0
+    if peer.consumer_time > time_ns:  # a gap before it held it back: its answer may have been read already
+        forget_open(peer)
+        peer.unseen = max(peer.unseen, 1)
+        return
+    has_older = peer.older.place.row != 0
+    is_held_back = has_older and peer.consumer_time < peer.older.place.time  # the answers may be read later
+    if is_held_back and peer.open.place.row:
+        peer.unseen += 1
+    elif has_older and not is_held_back:
+        leave_older(tables, message, peer)
+    peer.is_double = 1 if peer.open.place.row and not peer.vague.place.row else 0
+    peer.excused_until = time_ns + peer.tolerance  # answers that come from now on are in question themselves
+    if not is_held_back:
+        peer.older = peer.open
+    peer.open = message.heard
+
+
+@inline
+def take_answer(tables: NoopTables, message: NoopMessage, peer: Peer, noop: Heard, is_wrong: bool) -> None:
+    """The message answers a noop; ``is_wrong``: with another opaque."""
+    time_ns = message.heard.place.time
+    waited = time_ns - noop.place.time
+    peer.is_waiting = 1 if is_wrong else 0
+    if is_wrong:
+        tell(tables, OPAQUE, message, noop, waited)
+    elif waited > patience(peer):
+        tell(tables, UNANSWERED, message, noop, waited)
+    peer.vague.place.row = 0
+    peer.answer_time = max(peer.answer_time, time_ns)
+    peer.slowest = max(peer.slowest, waited)
+    noop.place.row = 0
+
+
+@inline
+def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
+    """The consumer answers."""
+    opaque, time_ns = message.heard.opaque, message.heard.place.time
+    to_older = peer.older.place.row != 0 and peer.older.opaque == opaque
+    if not to_older and peer.open.place.row == 0:
+        return  # it answers one before
+    is_wrong = not to_older and peer.open.opaque != opaque
+    if is_wrong:
+        if time_ns < (peer.older.place.time if peer.older.place.row else peer.open.place.time):
+            return  # the same
+        if peer.unseen > 0:
+            peer.unseen -= 1
+            peer.vague = message.heard
+            peer.is_double = 0
+            return
+        if peer.older.place.row and peer.vague.place.row:  # of two wrong answers, the first was to the first
+            tell_vague(tables, message, peer)
+            peer.older.place.row = 0
+            peer.is_double = 0
+        to_older = peer.older.place.row != 0
+        if not to_older and time_ns < peer.open.place.time:
+            return
+    if to_older:
+        take_answer(tables, message, peer, peer.older, is_wrong)
+        peer.is_double = 0
+    else:
+        take_answer(tables, message, peer, peer.open, is_wrong)
+        peer.unseen = 0  # all before it have their answers
+
+
+@inline
+def on_lost(message: NoopMessage, peer: Peer) -> None:
+    """Bytes of a direction could not be read."""
+    peer.unseen = max(peer.unseen, 1)
+    if message.direction == peer.producer:
+        peer.latest.place.row = 0
+    else:
+        forget_open(peer)
+
+
+@inline
+def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
+    """The producer says something."""
+    silent = message.heard.place.time - max(peer.latest.place.time, peer.answer_time)
+    is_timed = peer.latest.place.row != 0 and peer.latest.place.row >= peer.since and message.is_long == 0
+    # for the answer to a noop, which may not have been captured
+    is_waiting = peer.open.place.row != 0 or peer.unseen != 0 or peer.is_waiting != 0
+    if is_timed and silent > peer.silence and not is_waiting:
+        tell(tables, SILENT, message, peer.latest, silent)
+    peer.latest = message.heard
+    if message.code == NOOP:
+        on_noop(tables, message, peer)
+
+
+@inline
+def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
+    """The consumer says something."""
+    time_ns = message.heard.place.time
+    if peer.is_double and peer.open.place.row and time_ns > peer.excused_until:
+        e = tell(tables, OVERLAP, message, peer.open, 0)
+        tables.events[e].other = peer.older
+        peer.is_double = 0
+    peer.consumer_time = max(peer.consumer_time, time_ns)
+    if message.code == ANSWER:
+        on_answer(tables, message, peer)
+
+
+@kernel("int64(int64, NoopTables)")
+def follow_noops(start: int, tables: NoopTables) -> int:
+    """Takes what was said on all connections, from number ``start`` on; returns the one it stopped before for want of room, or their
+    number."""
+    tables.counts.events = 0
+    for i in range(start, len(tables.messages)):
+        if len(tables.events) - tables.counts.events < ROOM:
+            return i
+        message = tables.messages[i]
+        peer = tables.peers[message.connection]
+        if message.code == LOST:
+            on_lost(message, peer)
+            continue
+        peer.tolerance = max(peer.tolerance, message.rtt)
+        if message.direction == peer.producer:
+            on_producer(tables, message, peer)
+        else:
+            on_consumer(tables, message, peer)
+    return len(tables.messages)
