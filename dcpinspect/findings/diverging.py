@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dcpinspect.findings.context import Context, Table, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gaps import elsewhere
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.opcodes import Opcode
-from dcpinspect.streams.events import T_CAS, T_OPCODE, T_PLACE, T_ROW, T_SEQNO, key_text
+from dcpinspect.streams.changes import Event, key_text
 from dcpinspect.streams.histories import CAUSES, SHOWN, Contradiction
 from dcpinspect.streams.server_reports import At
 
@@ -54,35 +54,35 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
 
 
 def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, *, with_keys: bool) -> Occurrence:
-    both = sorted(zip(found.streams, found.events[seqno], strict=True), key=lambda one: -int(one[1][T_ROW]))
+    both = sorted(zip(found.streams, found.events[seqno], strict=True), key=lambda one: -one[1].place.row)
     (here, mine), (there, theirs) = both
     beside = "another value" if found.cause == "value" else _what(theirs, with_keys=with_keys)
     if found.cause == "value":
         beside += _cas(theirs)
-    message = f"seqno {plain(mine[T_SEQNO])} is {_what(mine, with_keys=with_keys)} here, {beside} on {elsewhere(context, here, there)}"
+    message = f"seqno {plain(mine.seqno)} is {_what(mine, with_keys=with_keys)} here, {beside} on {elsewhere(context, here, there)}"
     return occurrence(
         context,
         here,
         "diverging-history",
         "error",
         message,
-        [context.at(stream, At(*event[T_PLACE : T_PLACE + 4].tolist())) for stream, event in both],
+        [context.at(stream, At.of(event.place)) for stream, event in both],
         cause=found.cause,
-        seqnos=(plain(mine[T_SEQNO]),),
+        seqnos=(plain(mine.seqno),),
         shared="another change than another stream has of the same seqno and branch",
         count=count,
     )
 
 
-def _what(event: Table, *, with_keys: bool) -> str:
+def _what(event: Event, *, with_keys: bool) -> str:
     """What an event is: a mutation of k with CAS 0x0000000000000001."""
-    opcode = int(event[T_OPCODE])
+    opcode = event.opcode
     of = f" of {key_text(event)}" if with_keys and opcode != Opcode.DCP_SYSTEM_EVENT else ""
     return f"{_WORDS[opcode]}{of}{_cas(event)}"
 
 
-def _cas(event: Table) -> str:
-    cas = int(event[T_CAS]) & ((1 << 64) - 1)
+def _cas(event: Event) -> str:
+    cas = event.cas & ((1 << 64) - 1)
     return f" with CAS 0x{cas:016x}" if cas else ""
 
 

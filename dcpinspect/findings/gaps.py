@@ -12,7 +12,7 @@ from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
-from dcpinspect.streams.events import T_PLACE, T_SEQNO, key_text
+from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.rows import Gap, Gaps
 from dcpinspect.streams.server_reports import At
 
@@ -54,11 +54,11 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     yield from _bulk(context, gaps.table[unexplained.in_history], "gap-in-history-snapshot", "warning", _in_history)
     yield from _bulk(context, gaps.table[unexplained.without_cause], "gap-unexplained", "note", _without_cause)
     for one in unexplained.missing:
-        seqno = plain(one.event[T_SEQNO])
+        seqno = plain(one.event.seqno)
         what = f"{key_text(one.event)} " if finished.with_keys else ""
         message = f"{what}seqno {seqno} was sent to {elsewhere(context, one.stream, one.other)}, not here"
         here = context.marker(one.snapshot) if one.gap is None else context.at(one.stream, At.of(one.gap.ends))
-        there = context.at(one.other, At(*one.event[T_PLACE : T_PLACE + 4].tolist()))
+        there = context.at(one.other, At.of(one.event.place))
         yield occurrence(context, one.stream, "item-missing", "error", message, (here, there), seqnos=(seqno,))
 
 

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from dcpinspect.protocol.flags import DISK, HISTORY, SKIP_DELETES
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.streams import words as w
+from dcpinspect.streams.changes import Event, Events
 from dcpinspect.streams.collections import named_collections
-from dcpinspect.streams.events import T_COLLECTION, T_ENDED, T_KEY, T_OPCODE, T_ROW, T_SEQNO, EventQuery, FoundEvents, Interval
+from dcpinspect.streams.events import EventQuery, FoundEvents, Interval
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import GREATEST, LEAST, Gaps, Snapshot, Streams
 from dcpinspect.streams.session import Session
@@ -40,7 +41,7 @@ _DELETIONS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION)
 _VISIBLE = (Opcode.DCP_MUTATION, Opcode.DCP_COMMIT, *_DELETIONS)
 _PENDING = (Opcode.DCP_PREPARE, Opcode.DCP_ABORT)
 _HAS_PURGE = 4
-"""Bit of N_PRESENT: the marker says up to where deletions were purged."""
+"""Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class Comparison:
     cause: int
     """-1: nothing, for want of events to compare."""
     stream: int
-    event: Table | None = None
-    """The first one in the gap that tells it, as ``events`` has it."""
+    event: Event | None = None
+    """The first one in the gap that tells it."""
 
     def or_rather(self, other: Comparison) -> Comparison:
         """What two streams tell of one gap: that something is missing outranks that nothing is, and both that nobody knows."""
@@ -158,7 +159,7 @@ class Disputes:
         Gaps have the kernel's numbers; those inside out-of-order snapshots count down from -1.
         """
         told: dict[int, Comparison] = {}
-        events: dict[int, Events] = {}
+        events: dict[int, StreamEvents] = {}
         for gap, other in self.pairs:
             stream, after = self._gaps[gap].stream, self._gaps[gap].after
             name = int(self._numbers[gap])
@@ -167,13 +168,13 @@ class Disputes:
                 continue
             for number in (stream, other):
                 if number not in events:
-                    events[number] = Events(shown.of(number))
+                    events[number] = StreamEvents(shown.of(number))
             found = self._judged(gap, other, events[stream], events[other], asked[stream])
             if found is not None:
                 told[name] = told[name].or_rather(found) if name in told else found
         return told
 
-    def _judged(self, gap: int, other: int, mine: Events, theirs: Events, asked: Subscription) -> Comparison | None:
+    def _judged(self, gap: int, other: int, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> Comparison | None:
         after, before = int(self._gaps.after[gap]), int(self._gaps.before[gap])
         inside = theirs.table[theirs.between(after, before)]
         if not len(inside):
@@ -182,11 +183,11 @@ class Disputes:
         if place is not None:
             return Comparison(w.UNEXPLAINED, other, inside[place])
         hidden = set(() if asked.prepares else _PENDING) | set(() if asked.system_events else (int(Opcode.DCP_SYSTEM_EVENT),))
-        if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside[:, T_OPCODE].tolist()):
+        if self._numbers[gap] >= 0 and len(inside) == before - after - 1 and hidden.issuperset(inside.opcode.tolist()):
             return Comparison(w.INVISIBLE, other, inside[0])
         return None
 
-    def _missing(self, gap: int, other: int, inside: Table, mine: Events, theirs: Events, asked: Subscription) -> int | None:
+    def _missing(self, gap: int, other: int, inside: Events, mine: StreamEvents, theirs: StreamEvents, asked: Subscription) -> int | None:
         """The first event of a gap that had to come, by its place among those inside."""
         number = int(self._gaps.snapshot[gap])
         if number < 0 or asked.collections is None:
@@ -197,7 +198,8 @@ class Disputes:
         start, end = self._range(number)
         # A backfill lacks what compaction purged; and a first marker begins where the client asked, not where its items do.
         is_all_there = snapshot.layout != OSO_LAYOUT and not snapshot.flags & DISK and snapshot.index > 1
-        told = inside[:, [T_SEQNO, T_OPCODE, T_KEY, T_COLLECTION, T_ROW]].tolist()
+        columns = (inside.seqno, inside.opcode, inside.key, inside.collection, inside.place.row)
+        told = zip(*(column.tolist() for column in columns), strict=True)
         for place, (seqno, opcode, key, collection, row) in enumerate(told):
             if opcode not in _VISIBLE or key < 0 or collection < 0 or not start <= seqno <= end:
                 continue
@@ -215,7 +217,7 @@ class Disputes:
                 return place
         return None
 
-    def _is_latest(self, stream: int, row: int, end: int, theirs: Events, event: tuple[int, int, int]) -> bool:
+    def _is_latest(self, stream: int, row: int, end: int, theirs: StreamEvents, event: tuple[int, int, int]) -> bool:
         """Whether an event of a stream, (seqno, key, collection) in a row, is the latest of its key up to ``end``.
 
         A snapshot has no more than one of a key, its latest; one of history may have more. If its end is below ``end``, all that is in the
@@ -263,16 +265,16 @@ class Grouped:
         return self._order[self._ends[owner] : self._ends[owner + 1]]
 
 
-class Events:
+class StreamEvents:
     """The events of one stream, in order of seqno, ready for many questions."""
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Events) -> None:
         self.table = table
-        self.collections = frozenset(np.unique(table[:, T_COLLECTION]).tolist())
-        self._seqno = np.ascontiguousarray(table[:, T_SEQNO])
-        self._ended = np.ascontiguousarray(table[:, T_ENDED])
-        self._key = np.ascontiguousarray(table[:, T_KEY])
-        self._collection = np.where(np.isin(table[:, T_OPCODE], _VISIBLE), table[:, T_COLLECTION], _NO_COLLECTION)
+        self.collections = frozenset(np.unique(table.collection).tolist())
+        self._seqno = np.ascontiguousarray(table.seqno)
+        self._ended = np.ascontiguousarray(table.ended)
+        self._key = np.ascontiguousarray(table.key)
+        self._collection = np.where(np.isin(table.opcode, _VISIBLE), table.collection, _NO_COLLECTION)
 
     def between(self, after: int, before: int) -> slice:
         """Places of the events above the first and below the second seqno."""

@@ -11,37 +11,26 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.kernel import Ints, Octets, kernel
+from dcpinspect.kernel import Octets, kernel
 from dcpinspect.protocol.columns import Rows, Slices
 from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
-from dcpinspect.streams.places import AT_FRAME, AT_OFFSET, AT_ROW, AT_TIME
+from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Events, KeyStart, changes_of
 from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Streams
 from dcpinspect.streams.state import biased
+from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
-Table = npt.NDArray[np.int64]
 Interval = tuple[int, int]
 """Biased seqnos, both included."""
 
-(
-    T_PLACE, _, _, _, T_CONNECTION, T_VBUCKET, T_SID, T_SEQNO, T_OPCODE, T_COLLECTION, T_ENDED, T_KEY, T_CAS, T_DATATYPE, T_VALUE,
-    T_KEY_SIZE, T_KEY_TEXT, _, _, _, EVENT,
-) = range(21)  # fmt: skip
-"""Columns of a table of events. T_PLACE: row, stream offset, frame and time. T_SEQNO: biased. T_COLLECTION: -1 where it is not known.
-T_ENDED: the collection that the event ends, or -1. T_KEY: a hash of the key, -1 where the capture lacks part of it. T_KEY_TEXT: the
-first bytes of the key. T_VALUE: a hash of the value, -1 where the capture lacks part of the message, or nobody asked."""
-T_ROW = T_PLACE + AT_ROW
-BRIEF = (T_ROW, T_SEQNO, T_OPCODE, T_COLLECTION, T_KEY, T_CAS, T_DATATYPE, T_VALUE)
-"""Columns that tell whether two events are the same change."""
 
 RECENT = 1 << 19
 """Events remembered of what cannot be read twice: 84 MB."""
 MOST = 1 << 19
-"""Events looked at together to compare streams; of those of which only ``BRIEF`` is kept, as many as take the same memory."""
+"""Events looked at together to compare streams; of those of which only the changes are kept, as many as take the same memory."""
 VBUCKETS = 1 << 16
 """As many as two bytes can tell apart."""
 
@@ -81,10 +70,6 @@ def hash_keys(data: Octets, start: Ints, size: Ints, one: int, two: int, out: In
         out[i] = (high << 31) | low
 
 
-TOLD_OF_KEY = 32
-"""Bytes of a key that are kept to be shown."""
-
-
 @kernel("void(octets, int64[::1], int64[::1], uint8[:,::1])")
 def copy_keys(data: Octets, start: Ints, size: Ints, out: Octets) -> None:
     """The first bytes of [start, start + size), as many as a row of ``out`` has, which is zero."""
@@ -93,21 +78,14 @@ def copy_keys(data: Octets, start: Ints, size: Ints, out: Octets) -> None:
             out[i, at] = data[start[i] + at]
 
 
-def key_text(event: npt.NDArray[np.int64]) -> str:
-    """The key of an event, cut short where it is long."""
-    size = int(event[T_KEY_SIZE])
-    shown = np.ascontiguousarray(event[T_KEY_TEXT:]).view(np.uint8)[: max(0, size)].tobytes()
-    return shown.decode(errors="backslashreplace") + ("…" if size > TOLD_OF_KEY else "")
-
-
 def events_of(
     batch: MessageBatch,
-    keys: Table | None = None,
-    connections: Table | None = None,
+    keys: Ints | None = None,
+    connections: Ints | None = None,
     secrets_: tuple[int, int] = _SECRETS,
     *,
     with_values: bool = False,
-) -> Table:
+) -> Events:
     """The events of a batch; ``keys``: only those of these streams, as ``stream_keys`` numbers them.
 
     ``connections``: other numbers of the batch's connections; ``secrets_``: by which keys, and values if asked for, are hashed.
@@ -115,7 +93,7 @@ def events_of(
     decoded = batch.decoded
     seqnos = decoded.numbers.get("by_seqno")
     if seqnos is None:
-        return np.empty((0, EVENT), dtype=np.int64)
+        return Events.zeros(0)
     is_event = _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & decoded.has_magic
     if seqnos.valid is not None:
         is_event &= seqnos.valid
@@ -127,34 +105,33 @@ def events_of(
     if keys is not None and len(rows):
         chosen = np.isin(stream_keys(connection[rows], decoded.specific[rows].astype(np.int64), sid), keys)
         rows, sid = rows[chosen], sid[chosen]
-    table = np.empty((len(rows), EVENT), dtype=np.int64)
+    table = Events.zeros(len(rows))
     if not len(rows):
         return table
-    table[:, T_ROW] = batch.row[rows]
-    table[:, T_PLACE + AT_OFFSET] = batch.stream_offset[rows]
-    table[:, T_PLACE + AT_FRAME] = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
-    table[:, T_PLACE + AT_TIME] = batch.time_ns[rows]
-    table[:, T_CONNECTION] = connection[rows]
-    table[:, T_VBUCKET] = decoded.specific[rows]
-    table[:, T_SID] = sid
-    table[:, T_SEQNO] = biased(seqnos.values[rows])
-    table[:, T_OPCODE] = decoded.opcode[rows]
-    table[:, T_COLLECTION] = collections_of(batch, rows)
+    place = table.place
+    place.row, place.offset, place.time = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
+    place.frame = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
+    table.connection = connection[rows]
+    table.vbucket = decoded.specific[rows]
+    table.sid = sid
+    table.seqno = biased(seqnos.values[rows])
+    table.opcode = decoded.opcode[rows].astype(np.int64)
+    table.collection = collections_of(batch, rows)
     event = decoded.numbers.get("event")
-    ends = table[:, T_OPCODE] == Opcode.DCP_SYSTEM_EVENT
+    ends = table.opcode == Opcode.DCP_SYSTEM_EVENT
     if event is not None:
         ends &= event.values[rows].astype(np.int64) == _END_COLLECTION
-    table[:, T_ENDED] = np.where(ends, table[:, T_COLLECTION], -1)
-    table[:, T_KEY] = key_hashes(batch, rows, secrets_)
-    table[:, T_CAS] = decoded.cas[rows].view(np.int64)
-    table[:, T_DATATYPE] = decoded.datatype[rows]
-    table[:, T_VALUE] = _hashes(batch, decoded.value, rows, secrets_) if with_values else -1
+    table.ended = np.where(ends, table.collection, -1)
+    table.key = key_hashes(batch, rows, secrets_)
+    table.cas = decoded.cas[rows].view(np.int64)
+    table.datatype = decoded.datatype[rows].astype(np.int64)
+    table.value[:] = _hashes(batch, decoded.value, rows, secrets_) if with_values else -1
     key = decoded.key
     size = np.maximum(key.size[rows], 0)
     told = np.zeros((len(rows), TOLD_OF_KEY), dtype=np.uint8)
     copy_keys(len(rows), batch.data, np.ascontiguousarray(key.start[rows]), size, told)
-    table[:, T_KEY_SIZE] = size
-    table[:, T_KEY_TEXT:] = told.view(np.int64)
+    table.key_size = size
+    table.array["key_start"] = told.view(KeyStart.dtype)[:, 0]
     return table
 
 
@@ -182,7 +159,7 @@ def collections_of(batch: MessageBatch, rows: Rows) -> Rows:
     return values
 
 
-def stream_keys(connection: Table, vbucket: Table, sid: Table) -> Table:
+def stream_keys(connection: Ints, vbucket: Ints, sid: Ints) -> Ints:
     """One number for connection, vbucket and stream-id (-1 for none)."""
     return (connection << _CONNECTION_SHIFT) | (vbucket << 17) | (sid + 1)
 
@@ -196,14 +173,14 @@ class EventQuery:
     """Which seqnos of which streams somebody needs."""
 
     def __init__(self, streams: Streams, intervals: Mapping[int, Sequence[Interval]], *, is_brief: bool = False) -> None:
-        """``intervals``: by number of the stream, in any order, overlapping or not; ``is_brief``: of events ``BRIEF`` will do."""
+        """``intervals``: by number of the stream, in any order, overlapping or not; ``is_brief``: of events their changes will do."""
         self.is_brief = is_brief
         self.secrets = _SECRETS
         """By which all keys are hashed that are compared with each other, whoever reads them."""
         self._intervals = {number: _merged(found) for number, found in intervals.items()}
         numbers = np.array(sorted(self._intervals), dtype=np.int64)
         of = streams[numbers]
-        self.keys: Table = stream_keys(of.connection, of.vbucket, of.sid)
+        self.keys: Ints = stream_keys(of.connection, of.vbucket, of.sid)
         self.first_row = int(of.opened.row.min()) if len(of) else 0
         self.last_row = int(of.latest.row.max()) if len(of) else 0
         self._streams: dict[int, list[tuple[int, int, int]]] = {}
@@ -214,7 +191,7 @@ class EventQuery:
             self._opened[number] = key, first
 
     @property
-    def connections(self) -> Table:
+    def connections(self) -> Ints:
         """The connections that have the wanted streams."""
         return np.unique(self.keys >> _CONNECTION_SHIFT)
 
@@ -222,18 +199,18 @@ class EventQuery:
         """(key, row that opened it) of a stream."""
         return self._opened[stream]
 
-    def of(self, events: Table) -> list[tuple[int, Table]]:
+    def of(self, events: Events) -> list[tuple[int, Events]]:
         """(stream, its events among these), as far as they are wanted."""
         if not len(events):
             return []
-        keys = stream_keys(events[:, T_CONNECTION], events[:, T_VBUCKET], events[:, T_SID])
+        keys = stream_keys(events.connection, events.vbucket, events.sid)
         order = np.argsort(keys, kind="stable")
         different, starts = np.unique(keys[order], return_index=True)
         found = []
         for key, own in zip(different.tolist(), np.split(order, starts[1:]), strict=True):
             for number, first, last in self._streams.get(key, ()):
                 lows, highs = self._intervals[number]
-                row, seqno = events[own, T_ROW], events[own, T_SEQNO]
+                row, seqno = events.place.row[own], events.seqno[own]
                 place = np.searchsorted(lows, seqno, side="right") - 1
                 chosen = (place >= 0) & (seqno <= highs[np.maximum(place, 0)]) & (row >= first) & (row <= last)
                 if chosen.any():
@@ -241,7 +218,7 @@ class EventQuery:
         return found
 
 
-def _merged(intervals: Sequence[Interval]) -> tuple[Table, Table]:
+def _merged(intervals: Sequence[Interval]) -> tuple[Ints, Ints]:
     """First and last of intervals, sorted and apart."""
     pairs = np.array(sorted(set(intervals)), dtype=np.int64)
     last = np.maximum.accumulate(pairs[:, 1])
@@ -259,26 +236,32 @@ class FoundEvents:
         self.vbuckets = VBUCKETS
         """Of vbuckets from this one on there are more events than anyone looks at, together with those of the vbuckets before."""
         self._forgotten = forgotten or {}
-        self._parts: dict[int, list[Table]] = {}
-        self._counts: Table = np.zeros(VBUCKETS, dtype=np.int64)
+        self._events: dict[int, list[Events]] = {}
+        self._changes: dict[int, list[Changes]] = {}
+        """Of each stream one of the two."""
+        self._counts: Ints = np.zeros(VBUCKETS, dtype=np.int64)
 
-    def take(self, events: Table) -> None:
+    def take(self, events: Events) -> None:
         """What there is of them among these events."""
         for number, found in self.wanted.of(events):
-            vbucket = int(found[0, T_VBUCKET])
+            vbucket = int(found.vbucket[0])
             self._counts[vbucket] += len(found)
-            if vbucket < self.vbuckets:
-                self._parts.setdefault(number, []).append(found[:, BRIEF] if self.wanted.is_brief else found)
+            if vbucket < self.vbuckets and self.wanted.is_brief:
+                self._changes.setdefault(number, []).append(changes_of(found))
+            elif vbucket < self.vbuckets:
+                self._events.setdefault(number, []).append(found)
         self._limit()
 
     def _limit(self) -> None:
-        most = MOST * EVENT // len(BRIEF) if self.wanted.is_brief else MOST
+        most = MOST * Event.dtype.itemsize // Change.dtype.itemsize if self.wanted.is_brief else MOST
         if self._counts[: self.vbuckets].sum() > most:
             self.vbuckets = int(np.searchsorted(np.cumsum(self._counts), most, side="right"))
-            for number in [number for number in self._parts if vbucket_of(self.wanted.place(number)[0]) >= self.vbuckets]:
-                del self._parts[number]
+            for number in [*self._events, *self._changes]:
+                if vbucket_of(self.wanted.place(number)[0]) >= self.vbuckets:
+                    self._events.pop(number, None)
+                    self._changes.pop(number, None)
 
-    def feed(self, batch: MessageBatch, connections: Table | None = None) -> None:
+    def feed(self, batch: MessageBatch, connections: Ints | None = None) -> None:
         """The same for a batch of messages that are read again; ``connections``: the numbers that its own have where they are wanted."""
         self.take(events_of(batch, self.wanted.keys, connections, self.wanted.secrets, with_values=self.wanted.is_brief))
 
@@ -288,17 +271,20 @@ class FoundEvents:
         whole = FoundEvents(wanted)
         for part in parts:
             whole._counts += part._counts
-            whole._parts |= part._parts
+            whole._events |= part._events
+            whole._changes |= part._changes
             whole._limit()
         return whole
 
-    def of(self, stream: int) -> Table:
+    def of(self, stream: int) -> Events:
         """The events of a stream in order of seqno."""
-        parts = self._parts.get(stream)
-        if parts is None:
-            return np.empty((0, len(BRIEF) if self.wanted.is_brief else EVENT), dtype=np.int64)
-        table = np.concatenate(parts)
-        return table[np.argsort(table[:, BRIEF.index(T_SEQNO) if self.wanted.is_brief else T_SEQNO], kind="stable")]
+        events = Events.joined(self._events.get(stream, ()))
+        return events[np.argsort(events.seqno, kind="stable")]
+
+    def changes(self, stream: int) -> Changes:
+        """The changes of a stream in order of seqno, where these are what is wanted."""
+        changes = Changes.joined(self._changes.get(stream, ()))
+        return changes[np.argsort(changes.seqno, kind="stable")]
 
     def has_from(self, stream: int, after: int) -> bool:
         """Whether every event of a stream above a (biased) seqno that was captured can be had."""
@@ -312,7 +298,7 @@ class RecentEvents:
 
     def __init__(self, most: int = RECENT) -> None:
         self._most = most
-        self._parts: deque[Table] = deque()
+        self._parts: deque[Events] = deque()
         self._count = 0
         self._forgotten: dict[int, tuple[int, int]] = {}
 
@@ -333,22 +319,22 @@ class RecentEvents:
         while self._count > self._most // 2:
             old = self._parts.popleft()
             self._count -= len(old)
-            keys, number = np.unique(stream_keys(old[:, T_CONNECTION], old[:, T_VBUCKET], old[:, T_SID]), return_inverse=True)
+            keys, number = np.unique(stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True)
             row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), LEAST)
-            np.maximum.at(row, number.reshape(-1), old[:, T_ROW])
-            np.maximum.at(seqno, number.reshape(-1), old[:, T_SEQNO])
+            np.maximum.at(row, number.reshape(-1), old.place.row)
+            np.maximum.at(seqno, number.reshape(-1), old.seqno)
             for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
                 self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, LEAST))[1])
 
     @property
     def first_row(self) -> int:
         """Row of the oldest event that is remembered."""
-        return int(self._parts[0][0, T_ROW]) if self._parts else 0
+        return int(self._parts[0].place.row[0]) if self._parts else 0
 
     @property
     def last_row(self) -> int:
         """Row of the newest one."""
-        return int(self._parts[-1][:, T_ROW].max()) if self._parts else 0
+        return int(self._parts[-1].place.row.max()) if self._parts else 0
 
     def shown(self, wanted: EventQuery) -> FoundEvents:
         """What is remembered of the wanted events."""

@@ -15,9 +15,9 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.flags import DISK, HISTORY
 from dcpinspect.streams import words as w
+from dcpinspect.streams.changes import Event
 from dcpinspect.streams.contracts import GAPS
 from dcpinspect.streams.disputes import Comparison
-from dcpinspect.streams.events import T_ROW, T_SEQNO
 from dcpinspect.streams.kinds import (
     AT_EDGE,
     BOTH_EVENTS,
@@ -86,8 +86,7 @@ class Missing:
 
     stream: int
     other: int
-    event: Table
-    """As ``events`` has it."""
+    event: Event
     gap: Gap | None
     """Of the kernel."""
     snapshot: int
@@ -189,7 +188,7 @@ class ExplainedGaps:
         is_history = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
         return Unexplained(numbers[is_history], missing, numbers[~is_history])
 
-    def _missing(self, number: int, other: int, event: Table) -> Missing:
+    def _missing(self, number: int, other: int, event: Event) -> Missing:
         if number < len(self.table):
             gap = self.table[number]
             return Missing(int(gap.stream), other, event, gap, -1)
@@ -219,12 +218,12 @@ class ExplainedGaps:
         tale = self._told.get(number)
         if number >= len(self.table):
             rows = self._extras[number - len(self.table)].rows
-            return [int(tale.event[T_ROW]), rows[-1]] if tale is not None and tale.event is not None else list(rows)
+            return [tale.event.place.row, rows[-1]] if tale is not None and tale.event is not None else list(rows)
         gap = self.table[number]
         cause = int(self.cause[place])
         first, last = int(gap.begins.row), int(gap.ends.row)
         if tale is not None and tale.event is not None:
-            return [int(tale.event[T_ROW]), last]
+            return [tale.event.place.row, last]
         snapshot = int(gap.snapshot)
         marker = int(self._snapshots.place.row[snapshot]) if snapshot >= 0 else first
         if cause == w.LOSS:
@@ -254,9 +253,9 @@ class ExplainedGaps:
         own = self._extra_evidence(self._extras[number - len(self.table)]) if is_extra else self._own_evidence(place, number)
         return own + ("" if tale is None else "; other streams not compared")
 
-    def _tale(self, tale: Comparison, event: Table) -> str:
+    def _tale(self, tale: Comparison, event: Event) -> str:
         connection = self._streams.connection[tale.stream]
-        shown = f"connection {connection} was sent {_plain(int(event[T_SEQNO]))} in row {event[T_ROW]}"
+        shown = f"connection {connection} was sent {_plain(event.seqno)} in row {event.place.row}"
         if tale.cause == w.INVISIBLE:
             return f"{shown}: what this client is not shown"
         return f"{shown}, and here neither that nor a later version came before the snapshot was complete"

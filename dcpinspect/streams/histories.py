@@ -13,32 +13,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
 from dcpinspect.protocol.opcodes import Opcode
+from dcpinspect.streams.changes import Changes, Event
 from dcpinspect.streams.disputes import MOST_OTHERS
-from dcpinspect.streams.events import (
-    BRIEF,
-    T_CAS,
-    T_COLLECTION,
-    T_DATATYPE,
-    T_KEY,
-    T_OPCODE,
-    T_ROW,
-    T_SEQNO,
-    T_VALUE,
-    VBUCKETS,
-    EventQuery,
-    FoundEvents,
-    Interval,
-)
+from dcpinspect.streams.events import VBUCKETS, EventQuery, FoundEvents, Interval
 from dcpinspect.streams.rows import GREATEST, LEAST, Stream, Streams
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.verdicts import failover_entries
 
-Table = npt.NDArray[np.int64]
 Log = tuple[tuple[int, int], ...]
 
 CAUSES = ("key", "state", "cas", "value")
@@ -67,9 +52,6 @@ for _opcode, _state in {
     Opcode.DCP_SYSTEM_EVENT: 16,
 }.items():
     _STATES[_opcode] = _state
-_ROW, _SEQNO, _OPCODE, _COLLECTION, _KEY, _CAS, _DATATYPE, _VALUE = (
-    BRIEF.index(column) for column in (T_ROW, T_SEQNO, T_OPCODE, T_COLLECTION, T_KEY, T_CAS, T_DATATYPE, T_VALUE)
-)
 
 
 class _Part(NamedTuple):
@@ -90,8 +72,8 @@ class Contradiction:
     count: int = 0
     seqnos: list[int] = field(default_factory=list)
     """Biased; of the first ones and the last."""
-    events: dict[int, tuple[Table, Table]] = field(default_factory=dict)
-    """By seqno, what each stream has, as ``events`` has it."""
+    events: dict[int, tuple[Event, Event]] = field(default_factory=dict)
+    """By seqno, what each stream has."""
 
     def add(self, seqnos: Sequence[int]) -> None:
         """More of them, in order."""
@@ -127,7 +109,7 @@ class Histories:
         fresh: dict[int, list[Interval]] = defaultdict(list)
         for one, two, low, high in pairs:
             are_alike = _shows_alike(conversation.sessions, streams, one, two)
-            for cause, seqnos in self._differences(shown.of(one), shown.of(two), (low, high), are_alike=are_alike):
+            for cause, seqnos in self._differences(shown.changes(one), shown.changes(two), (low, high), are_alike=are_alike):
                 found = self._found.setdefault((one, two, cause), Contradiction((one, two), cause))
                 found.add(seqnos)
                 for stream in (one, two):
@@ -141,13 +123,13 @@ class Histories:
         self.compare(look, streams, conversation)
         self._compared_row = row
 
-    def _differences(self, one: Table, two: Table, interval: Interval, *, are_alike: bool) -> Iterable[tuple[str, list[int]]]:
+    def _differences(self, one: Changes, two: Changes, interval: Interval, *, are_alike: bool) -> Iterable[tuple[str, list[int]]]:
         """(cause, seqnos) of what differs; ``are_alike``: both are shown values in the same way."""
         low, high = interval
-        one, two = (table[(table[:, _SEQNO] >= low) & (table[:, _SEQNO] <= high)] for table in (one, two))
-        seqnos, of_one, of_two = np.intersect1d(one[:, _SEQNO], two[:, _SEQNO], return_indices=True)
+        one, two = (table[(table.seqno >= low) & (table.seqno <= high)] for table in (one, two))
+        seqnos, of_one, of_two = np.intersect1d(one.seqno, two.seqno, return_indices=True)
         one, two = one[of_one], two[of_two]
-        is_new = np.maximum(one[:, _ROW], two[:, _ROW]) > self._compared_row
+        is_new = np.maximum(one.row, two.row) > self._compared_row
         left = is_new
         for cause, differs in zip(CAUSES, _differing(one, two), strict=True):
             chosen = left & differs & (are_alike or cause != "value")
@@ -157,22 +139,22 @@ class Histories:
 
     def _keep_events(self, shown: FoundEvents) -> None:
         for found in self._found.values():
-            one, two = ({int(event[T_SEQNO]): event for event in shown.of(stream)} for stream in found.streams)
+            one, two = ({event.seqno: event for event in shown.of(stream)} for stream in found.streams)
             known = {**found.events, **{seqno: (one[seqno], two[seqno]) for seqno in one.keys() & two.keys()}}
             found.events = {seqno: known[seqno] for seqno in found.seqnos if seqno in known}
 
 
-def _differing(one: Table, two: Table) -> tuple[Mask, Mask, Mask, Mask]:
+def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     """Which changes differ in their keys, in what they do, in their CAS, in their values; as far as that is known of both."""
-    states = _STATES[one[:, _OPCODE]], _STATES[two[:, _OPCODE]]
-    is_document = (one[:, _OPCODE] != Opcode.DCP_SYSTEM_EVENT) & (two[:, _OPCODE] != Opcode.DCP_SYSTEM_EVENT)
-    names_key = is_document & ((one[:, [_COLLECTION, _KEY]] >= 0) & (two[:, [_COLLECTION, _KEY]] >= 0)).all(axis=1)
-    keys = names_key & (one[:, [_COLLECTION, _KEY]] != two[:, [_COLLECTION, _KEY]]).any(axis=1)
-    is_same = (states[0] == states[1]) & np.isin(one[:, _OPCODE], _HAS_CAS)
-    cas = is_same & (one[:, _CAS] != 0) & (two[:, _CAS] != 0) & (one[:, _CAS] != two[:, _CAS])
-    is_plain = (one[:, _DATATYPE] == two[:, _DATATYPE]) & (one[:, _DATATYPE] & SNAPPY == 0) & (one[:, _OPCODE] == two[:, _OPCODE])
-    has_body = np.isin(one[:, _OPCODE], _HAS_BODY)  # what a deletion has of a body, only some servers left there
-    values = is_same & is_plain & has_body & (one[:, _VALUE] >= 0) & (two[:, _VALUE] >= 0) & (one[:, _VALUE] != two[:, _VALUE])
+    states = _STATES[one.opcode], _STATES[two.opcode]
+    is_document = (one.opcode != Opcode.DCP_SYSTEM_EVENT) & (two.opcode != Opcode.DCP_SYSTEM_EVENT)
+    names_key = is_document & (one.collection >= 0) & (two.collection >= 0) & (one.key >= 0) & (two.key >= 0)
+    keys = names_key & ((one.collection != two.collection) | (one.key != two.key))
+    is_same = (states[0] == states[1]) & np.isin(one.opcode, _HAS_CAS)
+    cas = is_same & (one.cas != 0) & (two.cas != 0) & (one.cas != two.cas)
+    is_plain = (one.datatype == two.datatype) & (one.datatype & SNAPPY == 0) & (one.opcode == two.opcode)
+    has_body = np.isin(one.opcode, _HAS_BODY)  # what a deletion has of a body, only some servers left there
+    values = is_same & is_plain & has_body & (one.value >= 0) & (two.value >= 0) & (one.value != two.value)
     return keys, states[0] & states[1] == 0, cas, values
 
 

@@ -11,24 +11,8 @@ from hypothesis import strategies as st
 
 from dcpinspect.engine import Engine
 from dcpinspect.streams import events
-from dcpinspect.streams.events import (
-    T_COLLECTION,
-    T_CONNECTION,
-    T_ENDED,
-    T_KEY,
-    T_OPCODE,
-    T_ROW,
-    T_SEQNO,
-    T_SID,
-    T_VBUCKET,
-    EventQuery,
-    FoundEvents,
-    RecentEvents,
-    copy_keys,
-    events_of,
-    hash_keys,
-    key_text,
-)
+from dcpinspect.streams.changes import key_text
+from dcpinspect.streams.events import EventQuery, FoundEvents, RecentEvents, copy_keys, events_of, hash_keys
 from dcpinspect.streams.rows import GREATEST, LEAST, Streams
 from dcpinspect.streams.state import unbiased
 from dcpinspect.tables.messages import MessageBatch
@@ -71,15 +55,15 @@ def some() -> Told:
 def test_an_event_has_its_seqno_collection_and_key() -> None:
     (batch,) = read(some())
     events = events_of(batch)
-    assert events[:, [T_CONNECTION, T_VBUCKET]].tolist() == [[1, 7]] * 4
-    assert events[:, T_SID].tolist() == [3, 3, 3, -1]
-    assert [number - LEAST for number in events[:, T_SEQNO].tolist()] == [1, 2, 3, 4]
-    assert events[:, T_OPCODE].tolist() == [0x57, 0x58, 0x5F, 0x62]
-    assert events[:, T_COLLECTION].tolist() == [0, 9, 9, 0]
-    assert events[:, T_ENDED].tolist() == [-1, -1, 9, -1]
-    keys = events[:, T_KEY].tolist()
+    assert (events.connection.tolist(), events.vbucket.tolist()) == ([1] * 4, [7] * 4)
+    assert events.sid.tolist() == [3, 3, 3, -1]
+    assert [number - LEAST for number in events.seqno.tolist()] == [1, 2, 3, 4]
+    assert events.opcode.tolist() == [0x57, 0x58, 0x5F, 0x62]
+    assert events.collection.tolist() == [0, 9, 9, 0]
+    assert events.ended.tolist() == [-1, -1, 9, -1]
+    keys = events.key.tolist()
     assert keys[0] == keys[1] == keys[3] != keys[2]
-    assert events[:, T_ROW].tolist() == sorted(events[:, T_ROW].tolist())
+    assert events.place.row.tolist() == sorted(events.place.row.tolist())
 
 
 def test_a_key_that_is_not_there_as_a_whole_is_no_key() -> None:
@@ -90,7 +74,7 @@ def test_a_key_that_is_not_there_as_a_whole_is_no_key() -> None:
     cut = [packet.cut(150) for packet in packets(talk)]
     engine = Engine(["told.pcap"], ports=(PORT,))
     (batch,) = [found for found in (engine.feed(next(batches(cut))), engine.finish()) if found is not None]
-    assert events_of(batch)[:, T_KEY].tolist() == [-1]
+    assert events_of(batch).key.tolist() == [-1]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
@@ -109,13 +93,13 @@ def test_both_forms_hash_alike_and_different_keys_differently(keys: list[bytes])
 @pytest.mark.parametrize("sizes", [(), (3,) * 20])
 def test_only_wanted_seqnos_of_wanted_streams_are_taken(sizes: tuple[int, ...]) -> None:
     found = read(some(), *sizes)
-    rows = [int(row) for batch in found for row in events_of(batch)[:, T_ROW]]
+    rows = [int(row) for batch in found for row in events_of(batch).place.row]
     table = streams((1, 7, 3, rows[0], rows[-1]), (1, 8, 3, 1, 99), (1, 7, 3, rows[-1] + 1, 99), (2, 7, 3, 1, 99))
     wanted = EventQuery(table, {number: [(seqno(2), seqno(2)), (seqno(2), seqno(3)), (seqno(50), seqno(60))] for number in range(4)})
     shown = FoundEvents(wanted)
     for batch in found:
         shown.feed(batch)
-    assert [(shown.of(number)[:, T_SEQNO] - LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
+    assert [(shown.of(number).seqno - LEAST).tolist() for number in range(4)] == [[2, 3], [], [], []]
     assert (wanted.first_row, wanted.last_row) == (1, 99)
 
 
@@ -128,7 +112,7 @@ def test_seqnos_at_both_ends_of_64_bits_are_found() -> None:
     (batch,) = read(talk)
     shown = FoundEvents(EventQuery(streams((1, 7, -1, 1, 99)), {0: [(LEAST, seqno(1)), (seqno(1 << 63), GREATEST)]}))
     shown.feed(batch)
-    assert unbiased(shown.of(0)[:, T_SEQNO]).tolist() == [1, 1 << 63, (1 << 64) - 1]
+    assert unbiased(shown.of(0).seqno).tolist() == [1, 1 << 63, (1 << 64) - 1]
 
 
 def test_of_more_events_than_anyone_looks_at_there_are_those_of_the_first_vbuckets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,11 +149,16 @@ def test_several_that_look_at_different_connections_find_together_what_one_finds
         parts[-1].feed(batch, np.array([0, connection]))
     together = FoundEvents.joined(wanted, parts)
     assert together.vbuckets == 8
-    assert [together.of(number)[:, [T_CONNECTION, T_VBUCKET]].tolist() for number in range(4)] == [[[1, 7]] * 2, [], [], [[3, 7]] * 2]
+    assert [[(event.connection, event.vbucket) for event in together.of(number)] for number in range(4)] == [
+        [(1, 7)] * 2,
+        [],
+        [],
+        [(3, 7)] * 2,
+    ]
     assert wanted.connections.tolist() == [1, 2, 3]
     one = FoundEvents(EventQuery(table[:1], {0: [(LEAST, GREATEST)]}))
     one.feed(batch)
-    assert one.of(0).tolist() == together.of(0).tolist()
+    assert one.of(0).as_integers().tolist() == together.of(0).as_integers().tolist()
 
 
 def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
@@ -184,7 +173,7 @@ def test_keys_are_hashed_as_who_wants_them_hashes_all_keys() -> None:
         wanted.secrets = secrets
         shown = FoundEvents(pickle.loads(pickle.dumps(wanted)))  # noqa: S301 - our own
         shown.feed(batch)
-        hashes.append(int(shown.of(0)[0, T_KEY]))
+        hashes.append(int(shown.of(0).key[0]))
     assert hashes[0] == hashes[1] != hashes[2]
 
 
@@ -208,8 +197,8 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
     assert len(everything.shown(wanted).of(0)) == 40
     assert everything.shown(wanted).has_from(0, LEAST)
     shown = recent.shown(wanted)
-    assert (shown.of(0)[:, T_SEQNO] - LEAST).tolist() == list(range(23, 41))  # twice it was 21, and then 10
-    assert recent.first_row == shown.of(0)[0, T_ROW]
+    assert (shown.of(0).seqno - LEAST).tolist() == list(range(23, 41))  # twice it was 21, and then 10
+    assert recent.first_row == shown.of(0).place.row[0]
     assert [shown.has_from(0, seqno(number)) for number in (21, 22, 23)] == [False, True, True]
     assert shown.has_from(1, LEAST) is True
     assert shown.has_from(2, LEAST)

@@ -1,0 +1,72 @@
+"""Events as records: what each of them changes, and where it is; and what of that tells whether two are the same change."""
+
+from __future__ import annotations
+
+from dcpinspect.streams.rows import Place
+from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
+
+TOLD_OF_KEY = 32
+"""Bytes of a key that are kept to be shown."""
+
+
+class KeyStart(Struct[T]):
+    """The first bytes of a key, eight in each."""
+
+    first: T = number("The first eight, 0 behind the key's end.")
+    second: T = number("The next.")
+    third: T = number("The next.")
+    fourth: T = number("The last that are kept.")
+
+
+class Event(Struct[T]):
+    """A change that a message tells, and where it is."""
+
+    place: Place[T] = nested(Place, "The message.")
+    connection: T = number("Its connection.")
+    vbucket: T = number("Its vbucket.")
+    sid: T = number("Its stream-id, -1 for none.")
+    seqno: T = number("Its seqno, biased.")
+    opcode: T = number("Its opcode.")
+    collection: T = number("Its collection, -1 where that is not known.")
+    ended: T = number("The collection that it ends, or -1.")
+    key: T = number("Hash of its key, -1 where the capture lacks part of it.")
+    cas: T = number("Its CAS.")
+    datatype: T = number("Its datatype.")
+    value: T = number("Hash of its value, -1 where the capture lacks part of the message, or nobody asked.")
+    key_size: T = number("Bytes of its key.")
+    key_start: KeyStart[T] = nested(KeyStart, "The first of them.")
+
+
+class Events(Event[Ints], Rows[Event]):
+    """The events of a batch, or of a stream."""
+
+
+class Change(Struct[T]):
+    """What tells whether two events are the same change; all as ``Event`` has it."""
+
+    row: T = number("Row of the message.")
+    seqno: T = number("Its seqno, biased.")
+    opcode: T = number("Its opcode.")
+    collection: T = number("Its collection, -1 where that is not known.")
+    key: T = number("Hash of its key, -1 where the capture lacks part of it.")
+    cas: T = number("Its CAS.")
+    datatype: T = number("Its datatype.")
+    value: T = number("Hash of its value, or -1.")
+
+
+class Changes(Change[Ints], Rows[Change]):
+    """The changes of a stream."""
+
+
+def changes_of(events: Events) -> Changes:
+    """What tells whether they are the same as others."""
+    found = Changes.zeros(len(events))
+    found.row, found.seqno, found.opcode, found.collection = events.place.row, events.seqno, events.opcode, events.collection
+    found.key, found.cas, found.datatype, found.value = events.key, events.cas, events.datatype, events.value
+    return found
+
+
+def key_text(event: Event) -> str:
+    """The key of an event, cut short where it is long."""
+    shown = KeyStart.as_bytes(event.key_start)[: event.key_size]
+    return shown.decode(errors="backslashreplace") + ("…" if event.key_size > TOLD_OF_KEY else "")
