@@ -33,7 +33,7 @@ LONGEST_NAME = 200
 """Bytes of a name that servers take."""
 ENOUGH_ACKS = 4
 _HAS_PURGE = 1 << 2
-"""Bit of N_PRESENT."""
+"""Bit of ``OptionalSeqnos.present``."""
 _CLIENT = 0
 """Direction of the side that opened the TCP connection."""
 

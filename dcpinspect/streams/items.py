@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.protocol import columns
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.columns import kinds
 from dcpinspect.streams.kinds import ABORT, EVENT, REQUEST, UNREADABLE_REQUEST
 from dcpinspect.streams.state import biased
+from dcpinspect.structs import Ints, Rows, Struct, T, number
 from dcpinspect.tables.messages import MessageBatch
-
-Table = npt.NDArray[np.int64]
 
 MOST = 1 << 20
 """Entries kept; with more, neighbours are told together, as so many events between two seqnos."""
 
-I_CONNECTION, I_SID, I_REQUESTS, I_ROW, I_FIRST, I_LAST, I_COUNT, I_TIME, I_UNTIL, ITEM = range(10)
-"""I_SID: -1 for none. I_REQUESTS: stream requests for the vbucket on the connection before. I_ROW: row of the first event. I_FIRST,
-I_LAST: biased seqnos. I_TIME, I_UNTIL: nanoseconds since 1970 of the earliest and the latest."""
+
+class Item(Struct[T]):
+    """An event, or neighbours that are told together."""
+
+    connection: T = number("Its connection.")
+    sid: T = number("Its stream-id, -1 for none.")
+    requests: T = number("Stream requests for the vbucket on the connection before it.")
+    row: T = number("Row of the first event.")
+    first: T = number("Its seqno, biased.")
+    last: T = number("Greatest seqno, biased.")
+    count: T = number("Events.")
+    time: T = number("Time of the earliest of them, in nanoseconds since 1970.")
+    until: T = number("Time of the latest.")
+
+
+class Items(Item[Ints], Rows[Item]):
+    """The events of a vbucket."""
 
 
 class VbucketItems:
@@ -33,17 +46,17 @@ class VbucketItems:
         self._vbucket = vbucket
         self._connections = connections
         self._most = most
-        self._kept: Table = np.empty((0, ITEM), dtype=np.int64)
-        self._fresh: list[Table] = []
+        self._kept = Items.zeros(0)
+        self._fresh: list[Items] = []
         self._size = 0
         self._requests: dict[int, int] = {}
 
-    def feed(self, batch: MessageBatch) -> Rows:
+    def feed(self, batch: MessageBatch) -> columns.Rows:
         """Takes the next messages of the reading; returns which of the batch are of the vbucket."""
         is_own: Mask = (batch.vbucket.values == self._vbucket) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
-        own: Rows = np.flatnonzero(is_own)
+        own: columns.Rows = np.flatnonzero(is_own)
         if not len(own):
             return own
         kind = kinds(batch)[0][own]
@@ -61,22 +74,20 @@ class VbucketItems:
         return own
 
     @property
-    def table(self) -> Table:
-        """An entry a row, in order of rows while none were told together."""
-        return np.concatenate((self._kept, *self._fresh))
+    def table(self) -> Items:
+        """In order of rows while none were told together."""
+        return Items.joined([self._kept, *self._fresh])
 
-    def _add(self, batch: MessageBatch, rows: Rows, requests: Table) -> None:
-        table = np.empty((len(rows), ITEM), dtype=np.int64)
-        sid = batch.decoded.sid
-        table[:, I_CONNECTION] = batch.connection[rows]
-        table[:, I_SID] = sid.values[rows]
+    def _add(self, batch: MessageBatch, rows: columns.Rows, requests: Ints) -> None:
+        table, sid = Items.zeros(len(rows)), batch.decoded.sid
+        table.connection, table.row = batch.connection[rows], batch.row[rows]
+        table.sid = sid.values[rows].astype(np.int64)
         if sid.valid is not None:
-            table[~sid.valid[rows], I_SID] = -1
-        table[:, I_REQUESTS] = requests
-        table[:, I_ROW] = batch.row[rows]
-        table[:, I_FIRST] = table[:, I_LAST] = biased(batch.decoded.numbers["by_seqno"].values[rows])
-        table[:, I_COUNT] = 1
-        table[:, I_TIME] = table[:, I_UNTIL] = batch.time_ns[rows]
+            table.sid[~sid.valid[rows]] = -1
+        table.requests = requests
+        table.first = table.last = biased(batch.decoded.numbers["by_seqno"].values[rows])
+        table.count[:] = 1
+        table.time = table.until = batch.time_ns[rows]
         self._fresh.append(table)
         self._size += len(table)
 
@@ -84,17 +95,17 @@ class VbucketItems:
         """Makes one entry of two neighbours in seqno, until half of what may be kept is free; never of two streams."""
         table = self.table
         while len(table) > self._most // 2:
-            table = table[np.lexsort((table[:, I_FIRST], table[:, I_REQUESTS], table[:, I_SID], table[:, I_CONNECTION]))]
-            key = table[:, [I_CONNECTION, I_SID, I_REQUESTS]]
-            begins = np.concatenate(([True], (key[1:] != key[:-1]).any(axis=1)))
+            table = table[np.lexsort((table.first, table.requests, table.sid, table.connection))]
+            changes = [np.diff(column) != 0 for column in (table.connection, table.sid, table.requests)]
+            begins = np.concatenate(([True], np.any(changes, axis=0)))
             place = np.arange(len(table)) - np.maximum.accumulate(np.where(begins, np.arange(len(table)), 0))
             starts = np.flatnonzero(place % 2 == 0)
             merged = table[starts]
-            merged[:, I_ROW] = np.minimum.reduceat(table[:, I_ROW], starts)
-            merged[:, I_LAST] = np.maximum.reduceat(table[:, I_LAST], starts)
-            merged[:, I_COUNT] = np.add.reduceat(table[:, I_COUNT], starts)
-            merged[:, I_TIME] = np.minimum.reduceat(table[:, I_TIME], starts)
-            merged[:, I_UNTIL] = np.maximum.reduceat(table[:, I_UNTIL], starts)
+            merged.row = np.minimum.reduceat(table.row, starts)
+            merged.last = np.maximum.reduceat(table.last, starts)
+            merged.count = np.add.reduceat(table.count, starts)
+            merged.time = np.minimum.reduceat(table.time, starts)
+            merged.until = np.maximum.reduceat(table.until, starts)
             if len(merged) == len(table):  # as many streams as entries
                 break
             table = merged

@@ -39,14 +39,6 @@ def in_order(keys: Sequence[Table]) -> list[Table]:
     return np.split(place, np.cumsum(sizes)[:-1]) if sizes else []
 
 
-def joined_tables(tables: Sequence[Table], places: Sequence[Table], width: int) -> Table:
-    """Rows of tables put where ``places`` says."""
-    found = np.empty((sum(len(table) for table in tables), width), dtype=np.int64)
-    for table, place in zip(tables, places, strict=True):
-        found[place] = table
-    return found
-
-
 def without_repeats(parts: Sequence[Sequence[bytes]]) -> tuple[list[bytes], list[Table]]:
     """All different ones of these lists, once each, and by list the numbers that its own have among them."""
     known: dict[bytes, int] = {}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask, Numbers
-from dcpinspect.streams import items as i
+from dcpinspect.streams.items import Items, VbucketItems
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.filter import Filter
@@ -123,7 +123,7 @@ class StreamStory:
 
 
 def stories(
-    tables: Tables, vbucket: int, connections: Sequence[range], items: i.VbucketItems, only: Filter | None = None
+    tables: Tables, vbucket: int, connections: Sequence[range], items: VbucketItems, only: Filter | None = None
 ) -> list[StreamStory]:
     """The streams of a vbucket on these connections (all without), in order of their opening; ``items`` was fed with the whole reading.
 
@@ -155,12 +155,12 @@ def stories(
                 after=_numbers(own_gaps, "after_seqno")[0],
                 before=_numbers(own_gaps, "before_seqno")[0],
                 cause=_codes(own_gaps, "cause"),
-                item_first=unbiased(own[:, i.I_FIRST]),
-                item_last=unbiased(own[:, i.I_LAST]),
-                item_count=own[:, i.I_COUNT],
-                item_row=own[:, i.I_ROW],
-                item_time=own[:, i.I_TIME],
-                item_until=own[:, i.I_UNTIL],
+                item_first=unbiased(own.first),
+                item_last=unbiased(own.last),
+                item_count=own.count,
+                item_row=own.row,
+                item_time=own.time,
+                item_until=own.until,
             )
         )
     return found
@@ -187,7 +187,7 @@ def _by_stream(records: Records) -> dict[tuple[int, int, int], npt.NDArray[np.in
     return {key: np.array(own, dtype=np.int64) for key, own in places.items()}
 
 
-def _streams_of(entries: i.Table, rows: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
+def _streams_of(entries: Items, rows: Sequence[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
     """Number of the stream that each entry belongs to: the latest that received anything and was opened by then; -1 for none."""
     found = np.full(len(entries), -1, dtype=np.int64)
     pairs = sorted({(row["connection"], -1 if row["sid"] is None else row["sid"]) for row in rows})
@@ -198,9 +198,9 @@ def _streams_of(entries: i.Table, rows: Sequence[Mapping[str, Any]]) -> npt.NDAr
             if row["connection"] == connection and (-1 if row["sid"] is None else row["sid"]) == sid and row["items"]
         ]
         if streams:
-            own = (entries[:, i.I_CONNECTION] == connection) & (entries[:, i.I_SID] == sid)
+            own = (entries.connection == connection) & (entries.sid == sid)
             opened = np.array([rows[number]["open_row"] for number in streams])
-            place = np.searchsorted(opened, entries[own, i.I_ROW], side="right") - 1
+            place = np.searchsorted(opened, entries.row[own], side="right") - 1
             found[own] = np.where(place >= 0, np.array(streams)[place], -1)
     return found
 

@@ -15,7 +15,8 @@ KEYS = {
     ),
     "stream": (
         "connection vbucket sid stream opaque requested_start requested_end vbucket_uuid snapshot_start snapshot_end request_flags filter"
-        " answer status rollback_seqno failover_log verdict end_reason items first_seqno last_seqno snapshots gaps gap_seqnos open_row end_row"
+        " answer status rollback_seqno failover_log verdict end_reason items first_seqno last_seqno snapshots"
+        " gaps gap_seqnos open_row end_row"
         " first_time last_time"
     ),
     "connection": (
@@ -28,7 +29,8 @@ KEYS = {
         " answer_row log_row time"
     ),
     "vbucket": (
-        "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno items bytes gaps gap_seqnos snapshots rollbacks"
+        "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno items bytes gaps"
+        " gap_seqnos snapshots rollbacks"
         " findings last_time"
     ),
 }

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from dcpinspect.engine import Engine
-from dcpinspect.streams import items as i
-from dcpinspect.streams.items import VbucketItems
+from dcpinspect.streams.items import MOST, VbucketItems
 from dcpinspect.streams.state import unbiased
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
 
 
-def gathered(talk: Told, *, most: int = i.MOST, sizes: tuple[int, ...] = (), connections: tuple[range, ...] = ()) -> VbucketItems:
+def gathered(talk: Told, *, most: int = MOST, sizes: tuple[int, ...] = (), connections: tuple[range, ...] = ()) -> VbucketItems:
     engine, found = Engine(["told.pcap"], ports=(PORT,)), VbucketItems(7, connections, most=most)
     for batch in [*(engine.feed(part) for part in batches(packets(talk), sizes)), engine.finish()]:
         if batch is not None:
@@ -39,11 +38,11 @@ def conversation(seqnos: int) -> Told:
 @pytest.mark.parametrize("sizes", [(), (1, 2, 3)])
 def test_every_event_of_the_vbucket_is_there_with_the_requests_before_it(sizes: tuple[int, ...]) -> None:
     table = gathered(conversation(9), sizes=sizes).table
-    assert (unbiased(table[:, i.I_FIRST]).tolist(), unbiased(table[:, i.I_LAST]).tolist()) == ([1, 3, 5, 7, 9, 11],) * 2
-    assert table[:, i.I_COUNT].tolist() == [1] * 6
-    assert table[:, i.I_REQUESTS].tolist() == [1] * 5 + [2]
-    assert set(table[:, i.I_CONNECTION].tolist()) == {1}
-    assert set(table[:, i.I_SID].tolist()) == {-1}
+    assert (unbiased(table.first).tolist(), unbiased(table.last).tolist()) == ([1, 3, 5, 7, 9, 11],) * 2
+    assert table.count.tolist() == [1] * 6
+    assert table.requests.tolist() == [1] * 5 + [2]
+    assert set(table.connection.tolist()) == {1}
+    assert set(table.sid.tolist()) == {-1}
 
 
 def test_connections_that_nobody_asked_for_are_left_out() -> None:
@@ -56,10 +55,10 @@ def test_too_many_events_are_told_together_and_never_those_of_two_streams() -> N
     table = few.table
     assert len(table) <= 16
     for requests in (1, 2):
-        own, all_of_it = (one[one[:, i.I_REQUESTS] == requests] for one in (table, whole.table))
-        assert own[:, i.I_COUNT].sum() == len(all_of_it)
-        assert (own[:, i.I_FIRST].min(), own[:, i.I_LAST].max()) == (all_of_it[:, i.I_FIRST].min(), all_of_it[:, i.I_LAST].max())
-        for entry in own.tolist():
-            inside = (all_of_it[:, i.I_FIRST] >= entry[i.I_FIRST]) & (all_of_it[:, i.I_FIRST] <= entry[i.I_LAST])
-            assert np.count_nonzero(inside) == entry[i.I_COUNT]
+        own, all_of_it = (one[one.requests == requests] for one in (table, whole.table))
+        assert own.count.sum() == len(all_of_it)
+        assert (own.first.min(), own.last.max()) == (all_of_it.first.min(), all_of_it.last.max())
+        for item in own:
+            inside = (all_of_it.first >= item.first) & (all_of_it.first <= item.last)
+            assert np.count_nonzero(inside) == item.count
     assert few.last_rows == whole.last_rows

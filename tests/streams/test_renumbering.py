@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.streams.renumbering import by_connection, in_order, joined_tables, renumbered, without_repeats
+from dcpinspect.streams.renumbering import by_connection, in_order, renumbered, without_repeats
 
 
 def numbers(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -19,12 +19,6 @@ def test_what_counts_nothing_stays() -> None:
 def test_places_are_in_order_of_keys_and_equal_keys_keep_their_order() -> None:
     assert [place.tolist() for place in in_order([numbers(3, 3, 9), numbers(), numbers(1, 4)])] == [[1, 2, 4], [], [0, 3]]
     assert in_order([]) == []
-
-
-def test_rows_go_to_their_places() -> None:
-    parts = [numbers(30, 31, 90).reshape(3, 1), numbers(10, 40).reshape(2, 1)]
-    assert joined_tables(parts, [numbers(1, 2, 4), numbers(0, 3)], 1).ravel().tolist() == [10, 30, 31, 40, 90]
-    assert joined_tables([], [], 7).shape == (0, 7)
 
 
 def test_what_several_have_is_there_once() -> None:

@@ -16,7 +16,21 @@ from hypothesis import strategies as st
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.session import Sessions
-from dcpinspect.streams.requests import ANSWERS, ASKS, CONTINUES, ENTRY, IGNORE, TELLS, WAITING, Pairs, Requests, no_requests, pair_requests
+from dcpinspect.streams.request_queues import (
+    ANSWERS,
+    ASKS,
+    CONTINUES,
+    FREE,
+    IGNORE,
+    TELLS,
+    Flows,
+    PairTables,
+    Slots,
+    WaitingCounts,
+    WaitingRequests,
+    pair_requests,
+)
+from dcpinspect.streams.requests import WAITING, Pairs, Requests
 
 C2S, S2C = 0, 1
 
@@ -242,38 +256,24 @@ class Kernel:
     size: int = 8
     seed: int = 0
     form: str = "interpreted"
-    slots: list[np.ndarray[Any, np.dtype[np.int64]]] = field(default_factory=list)
+    tables: PairTables = field(default_factory=PairTables)
 
     def __post_init__(self) -> None:
-        self.slots = [np.full(2 * self.size, -2, dtype=np.int64), *(np.zeros(2 * self.size, dtype=np.int64) for _ in range(3))]
-        self.entries = np.zeros((self.size, ENTRY), dtype=np.int64)
-        self.flows = np.zeros((2, 3), dtype=np.int64)
-        self.counts = no_requests()
+        self.tables.slots, self.tables.waiting = Slots.zeros(2 * self.size), WaitingRequests.zeros(self.size)
+        self.tables.flows, self.tables.counts, self.tables.seed = Flows.zeros(2), WaitingCounts.one(), self.seed
 
     def run(self, steps: list[tuple[int, int, int, int]], first: int = 0) -> list[tuple[int, int, int, int]]:
         """(row, offset, time, vbucket) for each (key, opaque, meaning, vbucket)."""
-        columns = np.array(steps, dtype=np.int64).reshape(-1, 4).T.copy()
-        row = np.arange(first, first + len(steps), dtype=np.int64)
-        flow = (columns[2] >= ANSWERS).astype(np.int64)
+        tables, columns = self.tables, np.array(steps, dtype=np.int64).reshape(-1, 4).T.copy()
+        tables.key, tables.opaque, tables.meaning, tables.vbucket = columns[0] + 1, columns[1], columns[2], columns[3]
+        tables.row = np.arange(first, first + len(steps), dtype=np.int64)
+        tables.offset, tables.time = tables.row * 100, tables.row * 1000
+        tables.flow = (tables.meaning >= ANSWERS).astype(np.int64)
+        tables.after_loss = np.zeros_like(tables.flow)
         out = [np.full(len(steps), -1, dtype=np.int64) for _ in range(4)]
-        run: Callable[..., None] = pair_requests.compiled if self.form == "compiled" else pair_requests.interpreted
-        run(
-            columns[0],
-            flow,
-            np.zeros_like(flow),
-            columns[1],
-            columns[2],
-            row,
-            row * 100,
-            row * 1000,
-            columns[3],
-            *self.slots,
-            self.entries,
-            self.flows,
-            self.counts,
-            self.seed,
-            *out,
-        )
+        tables.request_row, tables.request_offset, tables.request_time, tables.request_vbucket = out
+        run: Callable[[PairTables], None] = pair_requests.compiled if self.form == "compiled" else pair_requests.interpreted
+        run(tables)
         return list(zip(*(column.tolist() for column in out), strict=True))
 
 
@@ -351,7 +351,7 @@ def test_a_request_is_not_forgotten_for_others_that_are_answered() -> None:
 def test_answered_requests_leave_their_slots() -> None:
     kernel = Kernel(8)
     kernel.run([(1, opaque, meaning, 0) for opaque in range(100) for meaning in (ASKS, ANSWERS)])
-    assert (kernel.slots[0] == -2).all()
+    assert (kernel.tables.slots.key == FREE).all()
 
 
 def test_a_reading_remembers_65536_requests() -> None:

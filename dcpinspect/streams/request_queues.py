@@ -1,0 +1,293 @@
+"""The kernel that pairs responses with requests: a hash table of queues of the requests that wait."""
+
+from __future__ import annotations
+
+from dcpinspect.kernel import inline, kernel
+from dcpinspect.structs import Ints, Rows, Struct, T, Tables, number
+
+IGNORE, ASKS, TELLS, ANSWERS, CONTINUES = range(5)
+"""What a message means here: nothing, a request, a request without a success answer, a response, one of several responses."""
+
+TOLD = 1 << 61
+"""Added to the keys of requests without a success answer."""
+FREE = 0
+"""Key of a slot that is free: keys have their connection, which counts from 1."""
+
+
+class Slot(Struct[T]):
+    """A queue of requests, or room for one."""
+
+    key: T = number("Connection, direction, table and opcode of its requests as one number; FREE for none.")
+    opaque: T = number("Their opaque.")
+    first: T = number("The first of them.", of="waiting")
+    last: T = number("The last of them.", of="waiting")
+
+
+class Slots(Slot[Ints], Rows[Slot]):
+    """An open hash table."""
+
+
+class WaitingRequest(Struct[T]):
+    """A request that waits for its answer."""
+
+    key: T = number("As in ``Slot``.")
+    opaque: T = number("Its opaque.")
+    next: T = number("The next one of the same queue, or of the free rows.", of="waiting")
+    row: T = number("Its row.")
+    offset: T = number("Stream offset of its first byte.")
+    time: T = number("Its time.")
+    vbucket: T = number("Its vbucket; of requests without a success answer, that of the newest.")
+    is_late: T = number("Later messages of the other side had been read before it.")
+    age: T = number("Requests that had been queued before it.")
+    older: T = number("The one before it in that order.", of="waiting")
+    newer: T = number("The one behind it.", of="waiting")
+
+
+class WaitingRequests(WaitingRequest[Ints], Rows[WaitingRequest]):
+    """The requests that wait."""
+
+
+class Flow(Struct[T]):
+    """A direction of a connection."""
+
+    queued: T = number("Requests that had been queued when bytes of it were lost last.")
+    time: T = number("The latest time seen.")
+    has_lost: T = number("Something of it is missing.")
+
+
+class Flows(Flow[Ints], Rows[Flow]):
+    """The directions of all connections: those of connection n at places 2 n and 2 n + 1."""
+
+
+class WaitingCounts(Struct[T]):
+    """How full the table of requests is, and its ends."""
+
+    queued: T = number("Requests that were ever queued.")
+    used: T = number("Rows that were ever used.")
+    unused: T = number("First of the rows that are free again.", reset=-1, of="waiting")
+    oldest: T = number("The oldest request.", reset=-1, of="waiting")
+    newest: T = number("The newest one.", reset=-1, of="waiting")
+
+
+class PairTables(Tables):
+    """What the kernel works on. Columns of a batch are there as they are: a table of them would be a copy."""
+
+    key: Ints
+    """Of each message the key of its request, as ``Slot`` has it."""
+    flow: Ints
+    """Number of its direction in ``flows``."""
+    after_loss: Ints
+    """Whether bytes before it could not be read."""
+    opaque: Ints
+    meaning: Ints
+    """IGNORE and those behind it."""
+    row: Ints
+    offset: Ints
+    time: Ints
+    vbucket: Ints
+    request_row: Ints
+    """The kernel writes, of the request that it answers, as the next three; -1 for none."""
+    request_offset: Ints
+    request_time: Ints
+    request_vbucket: Ints
+    slots: Slots
+    waiting: WaitingRequests
+    flows: Flows
+    counts: WaitingCounts
+    seed: int
+    """Opaques are chosen by the peers: an unknown seed keeps them from choosing which ones collide."""
+
+
+@inline
+def home(key: int, opaque: int, seed: int, mask: int) -> int:
+    """The slot that a key wants. Products stay below 2^63, so both forms of a kernel agree."""
+    mixed = (key & 0x7FFFFFFF) * 0x2545F491 + ((key >> 31) & 0x7FFFFFFF) * 0x5851F42D
+    mixed = (mixed ^ (mixed >> 29)) & 0x7FFFFFFF
+    mixed = mixed * 0x1B873593 + ((opaque ^ seed) & 0xFFFFFFFF) * 0x4F6CDD1D
+    mixed = (mixed ^ (mixed >> 32)) & 0x7FFFFFFF
+    mixed = mixed * 0x2C1B3C6D
+    return (mixed ^ (mixed >> 17)) & mask
+
+
+@inline
+def find(tables: PairTables, key: int, opaque: int) -> int:
+    """The slot of a key, or -1 - the free slot where it belongs."""
+    mask = len(tables.slots) - 1
+    at = home(key, opaque, tables.seed, mask)
+    while tables.slots[at].key != FREE:
+        if tables.slots[at].key == key and tables.slots[at].opaque == opaque:
+            return at
+        at = (at + 1) & mask
+    return -1 - at
+
+
+@inline
+def remove(tables: PairTables, at: int) -> None:
+    """Frees a slot and closes the gap behind it, so that later keys are still found."""
+    mask = len(tables.slots) - 1
+    hole = at
+    probe = (at + 1) & mask
+    while tables.slots[probe].key != FREE:
+        slot = tables.slots[probe]
+        wanted = home(slot.key, slot.opaque, tables.seed, mask)
+        if ((probe - wanted) & mask) >= ((probe - hole) & mask):
+            put = tables.slots[hole]
+            put.key = slot.key
+            put.opaque = slot.opaque
+            put.first = slot.first
+            put.last = slot.last
+            hole = probe
+        probe = (probe + 1) & mask
+    tables.slots[hole].key = FREE
+
+
+@inline
+def take(tables: PairTables) -> int:
+    """A free row, the newest from now on; there is one."""
+    counts, w = tables.counts, tables.counts.unused
+    if w >= 0:
+        counts.unused = tables.waiting[w].next
+    else:
+        w = counts.used
+        counts.used = w + 1
+    before = counts.newest
+    tables.waiting[w].older = before
+    tables.waiting[w].newer = -1
+    if before >= 0:
+        tables.waiting[before].newer = w
+    else:
+        counts.oldest = w
+    counts.newest = w
+    tables.waiting[w].age = counts.queued
+    counts.queued += 1
+    return int(w)
+
+
+@inline
+def give_back(tables: PairTables, w: int) -> None:
+    """Frees a row."""
+    counts, older, newer = tables.counts, tables.waiting[w].older, tables.waiting[w].newer
+    if older >= 0:
+        tables.waiting[older].newer = newer
+    else:
+        counts.oldest = newer
+    if newer >= 0:
+        tables.waiting[newer].older = older
+    else:
+        counts.newest = older
+    tables.waiting[w].next = counts.unused
+    counts.unused = w
+
+
+@inline
+def pop(tables: PairTables, at: int) -> None:
+    """Takes the first request off the queue of a slot."""
+    w = tables.slots[at].first
+    after = tables.waiting[w].next
+    if after == -1:
+        remove(tables, at)
+    else:
+        tables.slots[at].first = after
+    give_back(tables, w)
+
+
+@inline
+def on_request(tables: PairTables, i: int) -> None:
+    """Message ``i`` waits for an answer, or for an error."""
+    is_told = tables.meaning[i] == TELLS
+    key, opaque = tables.key[i] + TOLD if is_told else tables.key[i], tables.opaque[i]
+    at = find(tables, key, opaque)
+    if is_told and at >= 0:
+        tables.waiting[tables.slots[at].first].vbucket = tables.vbucket[i]
+        return
+    if tables.counts.unused < 0 and tables.counts.used == len(tables.waiting):
+        # the oldest makes room: the first of its queue, as both are in order of arrival
+        oldest = tables.waiting[tables.counts.oldest]
+        pop(tables, find(tables, oldest.key, oldest.opaque))
+        at = find(tables, key, opaque)
+    w = take(tables)
+    request = tables.waiting[w]
+    request.key = key
+    request.opaque = opaque
+    request.next = -1
+    request.row = tables.row[i]
+    request.offset = tables.offset[i]
+    request.time = tables.time[i]
+    request.vbucket = tables.vbucket[i]
+    request.is_late = 1 if not is_told and tables.time[i] < tables.flows[tables.flow[i] ^ 1].time else 0
+    if at >= 0:
+        tables.waiting[tables.slots[at].last].next = w
+        tables.slots[at].last = w
+    else:
+        slot = tables.slots[-1 - at]
+        slot.key = key
+        slot.opaque = opaque
+        slot.first = w
+        slot.last = w
+
+
+@inline
+def is_for_first(tables: PairTables, i: int, slot: Slot) -> bool:
+    """Whether message ``i`` answers the first request of a queue, from which those are taken that have had their answers.
+
+    A request whose answer may have been lost, or read before it, does not take the answer of the next one: who asks again under an opaque
+    has had its answer, so a response is that of the latest request before it. Nobody knows whose it is where requests for several vbuckets
+    share the opaque, or where the request may have been lost as well.
+    """
+    w = slot.first
+    flow, other = tables.flows[tables.flow[i]], tables.flows[tables.flow[i] ^ 1]
+    if tables.waiting[w].is_late == 0 and tables.waiting[w].age >= flow.queued:
+        return True
+    is_shared = False
+    after = tables.waiting[w].next
+    while after != -1 and tables.waiting[after].time <= tables.time[i]:
+        is_shared = is_shared or tables.waiting[after].vbucket != tables.waiting[w].vbucket
+        give_back(tables, w)
+        w = after
+        after = tables.waiting[after].next
+    slot.first = w
+    age = tables.waiting[w].age
+    return not (is_shared or (age < flow.queued and age < other.queued))
+
+
+@inline
+def on_response(tables: PairTables, i: int) -> None:
+    """Message ``i`` answers a request."""
+    key, opaque = tables.key[i], tables.opaque[i]
+    at = find(tables, key, opaque)
+    if at < 0:
+        at = find(tables, key + TOLD, opaque)
+        if at >= 0:
+            tables.request_vbucket[i] = tables.waiting[tables.slots[at].first].vbucket
+        return
+    slot = tables.slots[at]
+    if tables.flows[tables.flow[i] ^ 1].has_lost and tables.waiting[slot.first].time > tables.time[i]:
+        return  # the request that it answers was lost
+    is_its = is_for_first(tables, i, slot)
+    if is_its:
+        request = tables.waiting[slot.first]
+        tables.request_row[i] = request.row
+        tables.request_offset[i] = request.offset
+        tables.request_time[i] = request.time
+        tables.request_vbucket[i] = request.vbucket
+    if not is_its or tables.meaning[i] == ANSWERS:
+        pop(tables, at)
+
+
+@kernel("void(PairTables)")
+def pair_requests(tables: PairTables) -> None:
+    """Queues requests and pops them for their responses: constant time a message.
+
+    Once all rows of ``waiting`` are in use, the oldest makes room.
+    """
+    for i in range(len(tables.key)):
+        flow = tables.flows[tables.flow[i]]
+        if tables.after_loss[i]:
+            flow.queued = tables.counts.queued
+            flow.has_lost = 1
+        flow.time = max(flow.time, tables.time[i])
+        meaning = tables.meaning[i]
+        if meaning in (ASKS, TELLS):
+            on_request(tables, i)
+        elif meaning != IGNORE:
+            on_response(tables, i)
