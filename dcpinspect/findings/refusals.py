@@ -14,22 +14,26 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import duration, place_of, renumbered_place
-from dcpinspect.findings.context import Context
+from dcpinspect.findings.context import Context, place_at, plain
 from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol import columns
 from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_name
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.streams import rows as r
 from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.links import Link
-from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from dcpinspect.streams.rows import FILE_SHIFT
+from dcpinspect.streams.server_reports import At
+from dcpinspect.streams.state import biased
+from dcpinspect.structs import Ints, Rows, Struct, T, nested, number
+from dcpinspect.tables.messages import MessageBatch
 
 RULES = (
     Rule(
@@ -61,10 +65,6 @@ _NO_SEQNO = 0
 _CHUNKS = 64
 """Tables of latest messages before they become one."""
 
-R_ROW, R_OFFSET, R_FILE, R_FRAME, R_TIME, R_CONNECTION, R_DIRECTION, R_OPCODE, R_OPAQUE, R_VBUCKET = range(10)
-
-Table = npt.NDArray[np.int64]
-
 _Key = tuple[int, int, int, int]
 """Connection, opcode, opaque, status of the answer."""
 
@@ -83,13 +83,20 @@ class _Refused:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """Messages of streams."""
+class Sent(Struct[T]):
+    """A message of a stream."""
 
-    table: Table
-    """A column a message."""
-    seqnos: npt.NDArray[np.uint64]
+    place: r.Place[T] = nested(r.Place, "Where it is.")
+    connection: T = number("Its connection.")
+    direction: T = number("0 from the client, 1 from the server.")
+    opcode: T = number("Its opcode.")
+    opaque: T = number("Its opaque.")
+    vbucket: T = number("Its vbucket.")
+    seqno: T = number("Its seqno, biased, LEAST for none.")
+
+
+class SentMessages(Sent[Ints], Rows[Sent]):
+    """Messages of streams, in order of rows."""
 
 
 class Refusals(Watcher):
@@ -97,7 +104,7 @@ class Refusals(Watcher):
 
     def __init__(self) -> None:
         self._of: dict[_Key, _Refused] = {}
-        self._recent: deque[_Sent] = deque()
+        self._recent: deque[SentMessages] = deque()
         """Messages of streams in the latest rows."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
@@ -127,18 +134,17 @@ class Refusals(Watcher):
         self._remember(batch, sent)
         return ()
 
-    def _remember(self, batch: MessageBatch, rows: Rows) -> None:
+    def _remember(self, batch: MessageBatch, rows: columns.Rows) -> None:
         least = int(batch.row[-1]) - REACH if len(batch) else 0
-        while self._recent and self._recent[0].table[R_ROW, -1] <= least:
+        while self._recent and self._recent[0].place.row[-1] <= least:
             self._recent.popleft()
         rows = rows[batch.row[rows] > least]
         if len(rows):
             self._recent.append(_sent(batch, rows))
         if len(self._recent) > _CHUNKS:
-            table = np.concatenate([one.table for one in self._recent], axis=1)
-            self._recent = deque([_Sent(table, np.concatenate([one.seqnos for one in self._recent]))])
+            self._recent = deque([SentMessages.joined([*self._recent])])
 
-    def _refuse(self, batch: MessageBatch, rows: Rows, before: Sequence[_Sent], *, needs_v7: bool) -> None:
+    def _refuse(self, batch: MessageBatch, rows: columns.Rows, before: Sequence[SentMessages], *, needs_v7: bool) -> None:
         """Answers of one key."""
         decoded, first = batch.decoded, int(rows[0])
         key = (int(batch.connection[first]), int(decoded.opcode[first]), int(decoded.opaque[first]), int(decoded.specific[first]))
@@ -166,7 +172,7 @@ class Refusals(Watcher):
         self._of = found["refused"]
 
     @classmethod
-    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+    def joined(cls, parts: Sequence[Self], connections: Sequence[columns.Rows]) -> Self:
         """What was found in readings of different connections; ``connections``: by reading, the numbers of its own among all."""
         whole = cls()
         for part, of in zip(parts, connections, strict=True):
@@ -197,7 +203,7 @@ class Refusals(Watcher):
                 side = ("client", "server")[link.closed_by]
                 word = "reset" if link.closed == "rst" else "closed"
                 what += f"; the {side} {word} the connection {duration(after_ns / 1e9)} later, in frame {link.closed_frame}"
-            for number, (answer, about, seqno) in enumerate(one.told):
+            for index, (answer, about, seqno) in enumerate(one.told):
                 upto = f" up to seqno {seqno}" if about is not None and seqno != _NO_SEQNO else ""
                 yield Occurrence(
                     "consumer-refused",
@@ -209,27 +215,30 @@ class Refusals(Watcher):
                     cause=status_name(status).replace("_", "-"),
                     seqnos=(seqno,) if upto else (),
                     shared=f"{opcode_name(opcode)} {what}",
-                    count=one.count - len(one.told) + 1 if number == len(one.told) - 1 else 1,
+                    count=one.count - len(one.told) + 1 if index == len(one.told) - 1 else 1,
                     last_time_ns=one.last.time_ns if one.last is not None else 0,
                     closes=connection if after_ns is not None else None,
                 )
 
 
-def _sent(batch: MessageBatch, rows: Rows) -> _Sent:
-    decoded = batch.decoded
-    where = (batch.row, batch.stream_offset, batch.last_file, batch.last_frame, batch.time_ns, batch.connection, batch.direction)
-    columns = [column[rows] for column in where]
-    columns += [column[rows].astype(np.int64) for column in (decoded.opcode, decoded.opaque, decoded.specific)]
+def _sent(batch: MessageBatch, rows: columns.Rows) -> SentMessages:
+    decoded, place = batch.decoded, (table := SentMessages.zeros(len(rows))).place
+    place.row, place.offset, place.time = batch.row[rows], batch.stream_offset[rows], batch.time_ns[rows]
+    place.frame = (batch.last_file[rows] << FILE_SHIFT) | batch.last_frame[rows]
+    table.connection, table.direction = batch.connection[rows], batch.direction[rows]
+    codes = (decoded.opcode, decoded.opaque, decoded.specific)
+    table.opcode, table.opaque, table.vbucket = (column[rows].astype(np.int64) for column in codes)
     seqnos = np.full(len(rows), _NO_SEQNO, dtype=np.uint64)
     for name in _SEQNOS:
-        number = decoded.numbers.get(name)
-        if number is not None:
-            has_it = seqnos == _NO_SEQNO if number.valid is None else (seqnos == _NO_SEQNO) & number.valid[rows]
-            seqnos = np.where(has_it, number.values[rows].astype(np.uint64), seqnos)
-    return _Sent(np.stack(columns), seqnos)
+        known = decoded.numbers.get(name)
+        if known is not None:
+            has_it = seqnos == _NO_SEQNO if known.valid is None else (seqnos == _NO_SEQNO) & known.valid[rows]
+            seqnos = np.where(has_it, known.values[rows].astype(np.uint64), seqnos)
+    table.seqno = biased(seqnos)
+    return table
 
 
-def _found(before: Sequence[_Sent], key: _Key, row: int, direction: int, request: int | None) -> tuple[Place | None, int, bool]:
+def _found(before: Sequence[SentMessages], key: _Key, row: int, direction: int, request: int | None) -> tuple[Place | None, int, bool]:
     """The latest message before a row that an answer can be about, its seqno, and whether it may be about another vbucket's as well.
 
     ``request``: the row of the message, where it is known.
@@ -237,15 +246,13 @@ def _found(before: Sequence[_Sent], key: _Key, row: int, direction: int, request
     connection, opcode, opaque, _ = key
     place, seqno, vbuckets = None, _NO_SEQNO, set()
     for sent in before:
-        table = sent.table
-        is_it = (table[R_CONNECTION] == connection) & (table[R_OPCODE] == opcode) & (table[R_OPAQUE] == opaque)
-        is_it &= (table[R_DIRECTION] == direction) & (table[R_ROW] < row) & (table[R_ROW] >= row - REACH)
-        at = np.flatnonzero(is_it if request is None else is_it & (table[R_ROW] == request))
+        is_it = (sent.connection == connection) & (sent.opcode == opcode) & (sent.opaque == opaque)
+        is_it &= (sent.direction == direction) & (sent.place.row < row) & (sent.place.row >= row - REACH)
+        at = np.flatnonzero(is_it if request is None else is_it & (sent.place.row == request))
         if len(at):
-            number, offset, file, frame, time_ns = table[:R_CONNECTION, at[-1]].tolist()
-            place = Place(number, connection, DIRECTIONS[direction], offset, file, frame, time_ns)
-            seqno = int(sent.seqnos[at[-1]])
-            vbuckets.update(np.unique(table[R_VBUCKET, at]).tolist())
+            last = sent[at[-1]]
+            place, seqno = place_at(connection, direction, At.of(last.place)), plain(last.seqno)
+            vbuckets.update(np.unique(sent.vbucket[at]).tolist())
     return (None, _NO_SEQNO, True) if len(vbuckets) > 1 else (place, seqno, False)
 
 
