@@ -28,9 +28,9 @@ NO_TEST_FILE = {
     "findings/candidates.py": "data, which the tests of the rules and of the collector make and look at",
     "findings/finding.py": "the same",
     "findings/rule.py": "the same",
-    "transport/columns.py": "names of columns",
     "streams/kinds.py": "names of numbers",
-    "streams/places.py": "names of columns",
+    "streams/late_requests.py": "a part of the kernel of streams/follow.py",
+    "transport/columns.py": "names of columns",
     "protocol/utf8.py": "a part of the kernels of export/row_text.py and protocol/json_check.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }

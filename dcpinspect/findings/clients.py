@@ -132,7 +132,7 @@ class Clients:
 
     def may_have_asked(self, turn: Turn) -> bool:
         """Whether the client of a turn asked again, or may have where the capture does not show it."""
-        if self._context.vague.streams[turn.stream]:
+        if self._context.unread_requests.streams[turn.stream]:
             return True
         row = self._context.streams[turn.stream]
         connections = self.may_be(int(row.connection))
@@ -148,7 +148,7 @@ class Clients:
     def may_have_said(self, connection: int, since_ns: int, until_ns: int | None = None, *, vbucket: int) -> bool:
         """Whether the client of a connection may have said something of a vbucket, on any of its connections, that nobody can read."""
         context = self._context
-        if context.vague.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
+        if context.unread_requests.asked_between(context.clients[connection], vbucket, since_ns, until_ns):
             return True
         return any(context.may_lack(one, 1 - context.producer(one), since_ns, until_ns) for one in self.may_be(connection))
 

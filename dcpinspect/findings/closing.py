@@ -96,7 +96,7 @@ def _is_why(context: Context, link: Link, fault: Finding, place: Place | None, n
         return False
     peer = noops.peers[link.number]
     if kind == UNANSWERED:
-        return bool(peer.is_waiting or (peer.open.place.row and peer.vague.place.row))
+        return bool(peer.is_waiting or (peer.open.place.row and peer.undecided.place.row))
     interval = noop_interval(context.session(link.number))
     is_over = interval is not None and link.closed_ns - max(place.time_ns, peer.consumer_time) >= interval * 1e9
     return fault.severity == "error" and is_over

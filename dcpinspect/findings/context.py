@@ -174,13 +174,13 @@ class Context:
             stream = self.streams[number]
             connection, vbucket, sid = stream.connection, stream.vbucket, stream.sid
             if connection in self.clients:
-                found.setdefault((self.clients[connection], vbucket, sid if not self.vague.streams[number] else -2 - number), []).append(
-                    number
-                )
+                found.setdefault(
+                    (self.clients[connection], vbucket, sid if not self.unread_requests.streams[number] else -2 - number), []
+                ).append(number)
         return found
 
     @cached_property
-    def vague(self) -> UnreadRequests:
+    def unread_requests(self) -> UnreadRequests:
         """Stream requests that may be for any stream of their vbucket."""
         sessions = self.tracker.conversation.sessions
         return UnreadRequests(self.streams, self.sight, self.by_number, sessions, self.clients)

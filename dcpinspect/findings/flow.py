@@ -121,14 +121,14 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _under(context, link, watched, is_whole=is_whole)
         yield from _over(context, link, watched, is_whole=is_whole)
         yield from _overruns(context, link, watched, is_whole=is_whole)
-    for number, few in sorted(flow.unasked.items()):
+    for number, examples in sorted(flow.unasked.items()):
         control = context.session(number).controls.get("connection_buffer_size")
-        places = [context.said(number, place, of_consumer=True) for place in few.told]
+        places = [context.said(number, place, of_consumer=True) for place in examples.told]
         asked = _asked_above(context, number)
         if number in context.by_number and (control is None or places[0].row < control.row or asked is not None):
             message = "acknowledged although flow control is off"
             message += f": of a window of {asked:,}, servers before 7.6 keep the lower 32 bits, which are 0" if asked is not None else ""
-            yield from _of("ack-without-window", "note", message, [[place] for place in places], few.count)
+            yield from _of("ack-without-window", "note", message, [[place] for place in places], examples.count)
 
 
 def _of(

@@ -108,8 +108,8 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
         waited = until - noop.place.time
         if not is_read or not noop.place.row or waited <= patience(peer):
             continue
-        if is_oldest and peer.vague.place.row:
-            yield _other_opaque(context, link, _noticed(noop, peer.vague), 1)
+        if is_oldest and peer.undecided.place.row:
+            yield _other_opaque(context, link, _noticed(noop, peer.undecided), 1)
         else:
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"

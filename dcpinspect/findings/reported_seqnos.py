@@ -112,16 +112,16 @@ def _not_persisted(context: Context) -> Iterator[Occurrence]:
     persisted = {
         (origins[connection], vbucket)
         for connection, session in sessions.items()
-        for vbucket, heard in session.heard.items()
-        if heard.not_persisted.is_over and connection in origins
+        for vbucket, report in session.reports.items()
+        if report.not_persisted.is_over and connection in origins
     }
     items: dict[tuple[Origin, int], int] = defaultdict(int)
     for connection, vbucket, count in zip(streams.connection.tolist(), streams.vbucket.tolist(), streams.items.tolist(), strict=True):
         if connection in origins:
             items[origins[connection], vbucket] += count
     for connection, session in sessions.items():
-        for vbucket, heard in session.heard.items():
-            said = heard.not_persisted
+        for vbucket, report in session.reports.items():
+            said = report.not_persisted
             if said.count < _ANSWERS or connection not in origins or (origins[connection], vbucket) in persisted:
                 continue
             if said.places[-1].time_ns - said.places[0].time_ns < _SECONDS * 10**9:

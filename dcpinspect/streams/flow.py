@@ -166,8 +166,8 @@ class FlowControl:
             mine = numbers[connection == number]
             if state.connections.losses.array[number].any():
                 continue  # a window may have been granted
-            few = self.unasked.setdefault(number, Examples())
-            few.add_chosen([At.of(state.messages[one].place) for one in few.chosen(mine)], len(mine))
+            examples = self.unasked.setdefault(number, Examples())
+            examples.add_chosen([At.of(state.messages[one].place) for one in examples.chosen(mine)], len(mine))
 
     def _messages(self, batch: MessageBatch, state: State, said: Rows) -> tuple[FlowMessages, Ints]:
         """(what the kernel reads, connection of each), sorted by connection. ``said``: those that the kernel of streams has read."""

@@ -117,14 +117,14 @@ def causes(gaps: Gaps, snapshots: Snapshots, facts: StreamFacts) -> Table:
     keeps_all = (marked & HISTORY != 0) & _has(flags, BOTH_EVENTS) & ~filtered & ~skips & ~facts.lacks_history[stream]
     # whether a request asks for some collections only, or an open leaves out deletions, nobody knows where it was not captured
     is_placed = _has(flags, IN_RANGE) & _has(flags, AT_EDGE)
-    is_vague = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
+    is_unclear = ~facts.is_asked[stream] | (~facts.is_opened[stream] & (marked & DISK != 0))
     conditions = [
         (w.LOSS, _has(flags, IS_LOST) | _has(flags, NO_MARKER)),
         (w.ADVANCED, _has(flags, IS_ADVANCED)),
         (w.INVISIBLE, has_visible & (gaps.after >= visible)),
         (w.TAIL, _has(flags, IS_TAIL)),
         (w.FILTERED, filtered),
-        (w.LOSS, is_vague & _has(flags, IN_RANGE)),
+        (w.LOSS, is_unclear & _has(flags, IN_RANGE)),
         (w.UNEXPLAINED, keeps_all),
         (w.FILTERED, skips),
         (w.DEDUPLICATED, is_placed),

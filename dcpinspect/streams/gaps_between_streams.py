@@ -49,7 +49,7 @@ def resumed_gaps(
     connections: Connections,
     clients: Mapping[int, Client],
     links: Mapping[int, Link],
-    vague: UnreadRequests,
+    unread: UnreadRequests,
     sight: Visibility,
 ) -> list[Extra]:
     """An accepted stream that starts above what the same client's stream before it had received, both captured whole."""
@@ -58,7 +58,7 @@ def resumed_gaps(
     earlier: dict[tuple[str, int, int], list[int]] = defaultdict(list)
     last_of_host: dict[tuple[str, int, int], int] = {}
     incomplete = _incomplete(sight, clients, links)
-    taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~vague.streams
+    taken = ((streams.answer == w.A_ACCEPTED) | (streams.seen > 0)) & ~unread.streams
     order = np.argsort(streams.opened.time, kind="stable")
     for number in order[taken[order]].tolist():
         stream = streams[number]
@@ -80,7 +80,7 @@ def resumed_gaps(
         if not old.has_position or old.position >= stream.request.start or old.in_oso >= 0:
             continue
         time_ns = int(stream.opened.time)
-        if vague.asked_between(client.name, key[1], int(old.opened.time), time_ns):
+        if unread.asked_between(client.name, key[1], int(old.opened.time), time_ns):
             continue
         if _received_meanwhile(streams, earlier[key][:-1], old):
             continue

@@ -218,7 +218,7 @@ def _ends(streams: Streams, conversation: Conversation, parsed: dict[int, Log]) 
             parsed[number] = tuple(failover_entries(conversation.logs[number]))
         add(vbucket, parsed[number])
     for session in conversation.sessions.values():
-        for vbucket, heard in session.heard.items():
-            for told in heard.logs:
+        for vbucket, report in session.reports.items():
+            for told in report.logs:
                 add(vbucket, tuple(failover_entries(told.raw)))
     return found

@@ -76,8 +76,8 @@ class FailoverLogs:
             row = streams[number]
             self._add(int(row.connection), int(row.vbucket), (), At.of(row.answered))
         for connection, session in sessions.items():
-            for vbucket, heard in session.heard.items():
-                for told in heard.logs:
+            for vbucket, report in session.reports.items():
+                for told in report.logs:
                     self._add(connection, vbucket, tuple(failover_entries(told.raw)), told.at)
         for logs in self._known.values():
             logs.sort(key=told_at)

@@ -31,7 +31,7 @@ class NoopMessage(Struct[T]):
     direction: T = number("0 from the client, 1 from the server.")
     is_long: T = number("It came in several packets, so that nobody knows when it began.")
     rtt: T = number("Of an answer: nanoseconds since its request, 0 where that is not known.")
-    heard: Heard[T] = nested(Heard, "The message itself.")
+    arrival: Heard[T] = nested(Heard, "The message itself.")
 
 
 class NoopMessages(NoopMessage[Ints], Rows[NoopMessage]):
@@ -50,7 +50,7 @@ class Peer(Struct[T]):
     unseen: T = number("So many answers may still come to noops that were not captured, or are no longer known.")
     open: Heard[T] = nested(Heard, "The noop under way.")
     older: Heard[T] = nested(Heard, "A noop before it that has no answer.")
-    vague: Heard[T] = nested(Heard, "An answer with another opaque, either to ``older`` or to a noop that nobody has seen.")
+    undecided: Heard[T] = nested(Heard, "An answer with another opaque, either to ``older`` or to a noop that nobody has seen.")
     latest: Heard[T] = nested(Heard, "The producer's latest message.")
     consumer_time: T = number("Time of the consumer's latest message.")
     answer_time: T = number("Time of its latest answer to a noop.")
@@ -102,7 +102,7 @@ def tell(tables: NoopTables, code: int, message: NoopMessage, about: Heard, wait
     event.connection = message.connection
     event.time = waited
     event.message = about
-    event.other = message.heard
+    event.other = message.arrival
     return int(e)
 
 
@@ -117,36 +117,36 @@ def forget_open(peer: Peer) -> None:
     """No noop is known to be under way."""
     peer.open.place.row = 0
     peer.older.place.row = 0
-    peer.vague.place.row = 0
+    peer.undecided.place.row = 0
     peer.is_double = 0
 
 
 @inline
 def tell_vague(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """The older noop never got its own answer, so the one with another opaque was for it."""
-    e = tell(tables, OPAQUE, message, peer.older, peer.vague.place.time - peer.older.place.time)
-    tables.events[e].other = peer.vague
-    peer.vague.place.row = 0
+    e = tell(tables, OPAQUE, message, peer.older, peer.undecided.place.time - peer.older.place.time)
+    tables.events[e].other = peer.undecided
+    peer.undecided.place.row = 0
 
 
 @inline
 def leave_older(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """The message is another noop: the older one of those before it is not waited for any longer."""
-    waited = message.heard.place.time - peer.older.place.time
-    if waited > patience(peer) and peer.vague.place.row:
+    waited = message.arrival.place.time - peer.older.place.time
+    if waited > patience(peer) and peer.undecided.place.row:
         tell_vague(tables, message, peer)
     elif waited > patience(peer):
         e = tell(tables, UNANSWERED, message, peer.older, waited)
         clear(tables.events[e].other.place)
     else:
         peer.unseen += 1  # its answer may come, and it is forgotten
-    peer.vague.place.row = 0
+    peer.undecided.place.row = 0
 
 
 @inline
 def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """The producer asks."""
-    time_ns = message.heard.place.time
+    time_ns = message.arrival.place.time
     peer.is_waiting = 0
     if peer.consumer_time > time_ns:  # a gap before it held it back: its answer may have been read already
         forget_open(peer)
@@ -158,24 +158,24 @@ def on_noop(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
         peer.unseen += 1
     elif has_older and not is_held_back:
         leave_older(tables, message, peer)
-    peer.is_double = 1 if peer.open.place.row and not peer.vague.place.row else 0
+    peer.is_double = 1 if peer.open.place.row and not peer.undecided.place.row else 0
     peer.excused_until = time_ns + peer.tolerance  # answers that come from now on are in question themselves
     if not is_held_back:
         peer.older = peer.open
-    peer.open = message.heard
+    peer.open = message.arrival
 
 
 @inline
 def take_answer(tables: NoopTables, message: NoopMessage, peer: Peer, noop: Heard, is_wrong: bool) -> None:
     """The message answers a noop; ``is_wrong``: with another opaque."""
-    time_ns = message.heard.place.time
+    time_ns = message.arrival.place.time
     waited = time_ns - noop.place.time
     peer.is_waiting = 1 if is_wrong else 0
     if is_wrong:
         tell(tables, OPAQUE, message, noop, waited)
     elif waited > patience(peer):
         tell(tables, UNANSWERED, message, noop, waited)
-    peer.vague.place.row = 0
+    peer.undecided.place.row = 0
     peer.answer_time = max(peer.answer_time, time_ns)
     peer.slowest = max(peer.slowest, waited)
     noop.place.row = 0
@@ -184,7 +184,7 @@ def take_answer(tables: NoopTables, message: NoopMessage, peer: Peer, noop: Hear
 @inline
 def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """The consumer answers."""
-    opaque, time_ns = message.heard.opaque, message.heard.place.time
+    opaque, time_ns = message.arrival.opaque, message.arrival.place.time
     to_older = peer.older.place.row != 0 and peer.older.opaque == opaque
     if not to_older and peer.open.place.row == 0:
         return  # it answers one before
@@ -194,10 +194,10 @@ def on_answer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
             return  # the same
         if peer.unseen > 0:
             peer.unseen -= 1
-            peer.vague = message.heard
+            peer.undecided = message.arrival
             peer.is_double = 0
             return
-        if peer.older.place.row and peer.vague.place.row:  # of two wrong answers, the first was to the first
+        if peer.older.place.row and peer.undecided.place.row:  # of two wrong answers, the first was to the first
             tell_vague(tables, message, peer)
             peer.older.place.row = 0
             peer.is_double = 0
@@ -225,13 +225,13 @@ def on_lost(message: NoopMessage, peer: Peer) -> None:
 @inline
 def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """The producer says something."""
-    silent = message.heard.place.time - max(peer.latest.place.time, peer.answer_time)
+    silent = message.arrival.place.time - max(peer.latest.place.time, peer.answer_time)
     is_timed = peer.latest.place.row != 0 and peer.latest.place.row >= peer.since and message.is_long == 0
     # for the answer to a noop, which may not have been captured
     is_waiting = peer.open.place.row != 0 or peer.unseen != 0 or peer.is_waiting != 0
     if is_timed and silent > peer.silence and not is_waiting:
         tell(tables, SILENT, message, peer.latest, silent)
-    peer.latest = message.heard
+    peer.latest = message.arrival
     if message.code == NOOP:
         on_noop(tables, message, peer)
 
@@ -239,7 +239,7 @@ def on_producer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
 @inline
 def on_consumer(tables: NoopTables, message: NoopMessage, peer: Peer) -> None:
     """The consumer says something."""
-    time_ns = message.heard.place.time
+    time_ns = message.arrival.place.time
     if peer.is_double and peer.open.place.row and time_ns > peer.excused_until:
         e = tell(tables, OVERLAP, message, peer.open, 0)
         tables.events[e].other = peer.older

@@ -112,8 +112,8 @@ class Noops:
         for number, code in sorted({*zip(events.connection.tolist(), events.code.tolist(), strict=True)}):
             mine = np.flatnonzero((events.connection == number) & (events.code == code))
             kept = self.kept.setdefault(number, Kept())
-            few = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
-            few.add_chosen([Noticed.of(events[one]) for one in few.chosen(mine)], len(mine))
+            examples = (kept.unanswered, kept.overlaps, kept.opaques, kept.silences)[code]
+            examples.add_chosen([Noticed.of(events[one]) for one in examples.chosen(mine)], len(mine))
 
     def _meet(self, state: State, sessions: dict[int, Session], numbers: list[int]) -> None:
         if len(self.peers) < len(state.connections):
@@ -149,11 +149,11 @@ def _messages(batch: MessageBatch) -> NoopMessages:
     table.is_long[at] = (batch.frame != batch.last_frame) | (batch.file != batch.last_file)
     rtt = batch.rtt_ns
     table.rtt[at] = rtt.values if rtt.valid is None else np.where(rtt.valid, rtt.values, 0)
-    table.heard.opaque[at] = decoded.opaque
-    table.heard.place.row[at] = batch.row
-    table.heard.place.offset[at] = batch.stream_offset
-    table.heard.place.frame[at] = (batch.last_file << FILE_SHIFT) | batch.last_frame
-    table.heard.place.time[at] = batch.time_ns
+    table.arrival.opaque[at] = decoded.opaque
+    table.arrival.place.row[at] = batch.row
+    table.arrival.place.offset[at] = batch.stream_offset
+    table.arrival.place.frame[at] = (batch.last_file << FILE_SHIFT) | batch.last_frame
+    table.arrival.place.time[at] = batch.time_ns
     lost = losses.before + np.arange(len(losses))
     table.code[lost] = LOST
     table.connection[lost], table.direction[lost] = losses.connection, losses.direction

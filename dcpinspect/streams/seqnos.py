@@ -167,10 +167,10 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
     if has_range and not within and not suspended and fault < 0:
         note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
     # before the first marker of an implicit stream, and where an out-of-order snapshot may run, nobody knows what should have come
-    is_vague = n < 0 and suspended and (not is_known or connection.oso != 0)
+    is_unclear = n < 0 and suspended and (not is_known or connection.oso != 0)
     is_jump = has_position and (is_advanced or seqno - 1 > position)
     is_lost = stream.position_losses != losses_of(connection)
-    if is_jump and (is_lost or is_advanced or not is_vague):
+    if is_jump and (is_lost or is_advanced or not is_unclear):
         flags = gap_flags(state, stream, n, within)
         before = seqno
         if is_advanced:

@@ -111,7 +111,7 @@ class Session:
     """By vbucket that was asked for at the wrong node: the one that the map in the answer names, None where it has none."""
     replicas: set[int] = field(default_factory=set)
     """Vbuckets that were said to be replicas: listed by the server, or made so by their producer."""
-    heard: dict[int, ServerReport] = field(default_factory=dict)
+    reports: dict[int, ServerReport] = field(default_factory=dict)
     """What was said of vbuckets outside of their streams."""
     manifest: Manifest = field(default_factory=Manifest)
     waiting: dict[int, Any] = field(default_factory=dict)
@@ -202,15 +202,15 @@ class Conversation:
         is_redirect = decoded.is_response & (decoded.specific == Status.NOT_MY_VBUCKET) & (decoded.value.size > 0)
         is_said |= is_redirect & (decoded.opcode == Opcode.DCP_STREAM_REQ) & ~decoded.is_server & decoded.has_magic
         rows = np.flatnonzero(is_said & whole)
-        is_vague = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
-        vague: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_vague).tolist()]  # nobody knows what it sets
+        is_unclear = is_said & ~whole & (decoded.opcode == Opcode.DCP_CONTROL) & ~decoded.is_response
+        unclear: list[Fact] = [(row, FACT_WINDOW, -1) for row in np.flatnonzero(is_unclear).tolist()]  # nobody knows what it sets
         for row in np.flatnonzero(is_said & ~whole & np.isin(decoded.opcode, _ASKS)).tolist():
             self.of(int(batch.connection[row])).is_cut = True
         is_log = np.isin(decoded.opcode, _KEPT_FAILOVER_LOGS) & decoded.is_response & (decoded.specific == Status.SUCCESS)
         for row in np.flatnonzero(is_said & ~whole & is_log).tolist():
             vbucket = batch.vbucket.at(row)
             if vbucket is not None:
-                self.of(int(batch.connection[row])).heard.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
+                self.of(int(batch.connection[row])).reports.setdefault(int(vbucket), ServerReport()).miss_log(_at(batch, row))
         facts: list[Fact] = []
         self.news = []
         for row in rows.tolist():
@@ -230,7 +230,7 @@ class Conversation:
             if opcode in _NEWS:
                 told = session.features if opcode == Opcode.HELLO and status is not None else asked
                 self.news.append(News(row, connection, opcode, status, told))
-        return sorted(facts + vague)
+        return sorted(facts + unclear)
 
     def filter_of(self, value: bytes) -> tuple[int, int]:
         """(number among ``filters``, stream-id or -1) of a stream request's value."""
@@ -319,7 +319,7 @@ class Conversation:
                 facts += [(row, column, number) for column, number in _effect(key, value)]
         elif opcode in _KEPT_FAILOVER_LOGS and good and batch.vbucket.at(row) is not None:
             log = FailoverLog(_value(batch, row), _at(batch, row))
-            session.heard.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
+            session.reports.setdefault(int(batch.vbucket.values[row]), ServerReport()).tell_log(log)
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
         elif opcode == Opcode.GET_CLUSTER_CONFIG and good:
@@ -334,7 +334,7 @@ class Conversation:
                 self._high_seqno(session, vbucket, HighSeqno(seqno, at))
                 persisted = batch.number("last_persisted_seqno", row)
                 if persisted is not None:
-                    session.heard[vbucket].tell_persisted(persisted, seqno, at)
+                    session.reports[vbucket].tell_persisted(persisted, seqno, at)
 
     def _redirect(self, batch: MessageBatch, row: int, session: Session) -> None:
         """The answer of a node that has not the vbucket may say who has."""
@@ -349,7 +349,7 @@ class Conversation:
     @staticmethod
     def _high_seqno(session: Session, vbucket: int, high: HighSeqno) -> None:
         session.high_seqnos[vbucket] = high
-        session.heard.setdefault(vbucket, ServerReport()).tell_seqno(high)
+        session.reports.setdefault(vbucket, ServerReport()).tell_seqno(high)
 
     def _high_seqnos(self, batch: MessageBatch, row: int, session: Session, state: int | None, collection: int | None) -> None:
         value = _value(batch, row)

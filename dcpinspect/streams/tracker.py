@@ -176,11 +176,11 @@ class Tracker:
         ends = Ends.of(streams, state.connections, by_number, starved)
         branches = self._branches(streams)
         waits = Waits(known, branches, sessions, by_number, clients, sight)
-        vague = UnreadRequests(streams, sight, by_number, sessions, clients)
+        unread = UnreadRequests(streams, sight, by_number, sessions, clients)
         extras = [
             *self._out_of_order.gaps,
             *rollback_gaps(streams),
-            *resumed_gaps(streams, state.connections, owners, by_number, vague, sight),
+            *resumed_gaps(streams, state.connections, owners, by_number, unread, sight),
         ]
         facts = self._facts(streams)
         cause = causes(kernel_gaps, snapshots, facts)

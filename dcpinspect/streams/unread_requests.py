@@ -20,7 +20,7 @@ _STREAM_IDS = "enable_stream_id"
 
 
 class UnreadRequests:
-    """The vague requests of a reading."""
+    """The unread requests of a reading."""
 
     def __init__(
         self,

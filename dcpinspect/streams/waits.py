@@ -77,7 +77,7 @@ class Waits:
         self._connections, self._streams, self._snapshots, _, losses = known
         self._links, self._clients = links, clients
         self._found: dict[int, Wait] = {}
-        highs = {vbucket for session in sessions.values() for vbucket in session.heard}
+        highs = {vbucket for session in sessions.values() for vbucket in session.reports}
         if not highs:
             return
         self._deaf = _deaf_since(clients, self._connections, losses, links)
@@ -149,9 +149,9 @@ def _said(
     """What was said on each connection of each of these vbuckets."""
     found: dict[tuple[int, int], list[_Said]] = defaultdict(list)
     for connection, session in sessions.items():
-        for vbucket, heard in session.heard.items():
+        for vbucket, report in session.reports.items():
             latest = session.high_seqnos.get(vbucket)
-            for high in (*heard.seqnos, *([latest] if latest is not None else [])):
+            for high in (*report.seqnos, *([latest] if latest is not None else [])):
                 found[connection, vbucket].append(_Said(high.at.time_ns, _HIGH, high.seqno + LEAST, connection, high.at))
     for number, kind, value in _changes(streams, branches):
         connection, vbucket = streams[number].connection, streams[number].vbucket

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dcpinspect.engine import Engine
 from dcpinspect.streams import events
-from dcpinspect.streams.changes import key_text
 from dcpinspect.streams.events import EventQuery, FoundEvents, RecentEvents, copy_keys, events_of, hash_keys
 from dcpinspect.streams.rows import GREATEST, LEAST, Streams
 from dcpinspect.streams.state import unbiased
@@ -202,16 +201,6 @@ def test_the_latest_events_are_remembered_and_what_was_forgotten_is_known() -> N
     assert [shown.has_from(0, seqno(number)) for number in (21, 22, 23)] == [False, True, True]
     assert shown.has_from(1, LEAST) is True
     assert shown.has_from(2, LEAST)
-
-
-def test_the_first_bytes_of_a_key_are_kept_to_be_shown() -> None:
-    keys = ["a", "k" * 32, "k" * 33, "\N{SNOWMAN}"]
-    talk = opened()
-    stream = talk.stream(7)
-    for number, key in enumerate(keys):
-        stream.mutation(number, key)
-    (batch,) = read(talk)
-    assert [key_text(event) for event in events_of(batch)] == ["a", "k" * 32, "k" * 32 + "…", "\N{SNOWMAN}"]
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))

@@ -72,5 +72,5 @@ def test_half_a_feature_is_none() -> None:
 def test_failover_logs_asked_for_are_kept() -> None:
     talk = opened()
     talk.failover_log(7, [(0xA, 5), (0xB, 0)])
-    (log,) = tables(talk).tracker.conversation.of(1).heard[7].logs
+    (log,) = tables(talk).tracker.conversation.of(1).reports[7].logs
     assert (len(log.raw), log.at.row) == (32, 6)
