@@ -25,7 +25,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.links import Link
-from dcpinspect.streams.requests import SILENT, WAITING, Pairs, Requests
+from dcpinspect.streams.requests import SILENT, WAITING, Origins, Pairs, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
@@ -289,7 +289,7 @@ class Engine:
         holes = Holes.of(start[missing.row] + missing.start, start[missing.row] + missing.end)
         decoded = Decoded(framed.data, start, connections, incomplete, self._sessions, after_loss, holes)
         row = self._numbering.rows(release[order], connections, at_end=at_end)
-        pairs = self._requests.pair(decoded, connections, directions, row, stream_offset, time_ns, after_loss)
+        pairs = self._requests.pair(decoded, Origins(connections, directions, stream_offset, time_ns), row, after_loss)
         vbucket, from_request = _vbuckets(decoded, pairs)
         batch = MessageBatch(
             files=self._files,

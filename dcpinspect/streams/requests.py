@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from random import SystemRandom
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,15 @@ class Pairs:
     """The request's; also for errors about messages that need no answer, which name no row."""
 
 
+class Origins(NamedTuple):
+    """Where each message of a batch comes from."""
+
+    connection: Rows
+    direction: Rows
+    stream_offset: Rows
+    time_ns: Rows
+
+
 class Requests:
     """The requests that wait, carried from batch to batch."""
 
@@ -75,13 +85,12 @@ class Requests:
         if not known:
             self._tables.flows.has_lost[2 * connection : 2 * connection + 2] = 1
 
-    def pair(
-        self, decoded: Decoded, connection: Rows, direction: Rows, row: Rows, stream_offset: Rows, time_ns: Rows, after_loss: Mask
-    ) -> Pairs:
+    def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> Pairs:
         """The request of every response; call with the batches of a reading in order.
 
         ``after_loss`` are messages before which bytes of their direction could not be read.
         """
+        connection, direction, stream_offset, time_ns = origins
         total = len(decoded)
         self._make_room(int(connection.max(initial=0)))
         asked = np.where(decoded.is_response, 1 - direction, direction)

@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.session import Sessions
-from dcpinspect.streams.requests import WAITING, Pairs, Requests
+from dcpinspect.streams.requests import WAITING, Origins, Pairs, Requests
 
 C2S, S2C = 0, 1
 
@@ -48,11 +48,13 @@ def pair(requests: Requests, messages: list[Sent], first_row: int = 1) -> Pairs:
     columns, start = decoded([message.data for message in messages])
     return requests.pair(
         columns,
-        np.array([message.connection for message in messages], dtype=np.int64),
-        np.array([message.direction for message in messages], dtype=np.int64),
+        Origins(
+            np.array([message.connection for message in messages], dtype=np.int64),
+            np.array([message.direction for message in messages], dtype=np.int64),
+            start + 1000,
+            np.array([message.time_ns for message in messages], dtype=np.int64),
+        ),
         np.arange(first_row, first_row + len(messages), dtype=np.int64),
-        start + 1000,
-        np.array([message.time_ns for message in messages], dtype=np.int64),
         np.array([message.after_loss for message in messages], dtype=np.bool_),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.session import Sessions
-from dcpinspect.streams.requests import Requests
+from dcpinspect.streams.requests import Origins, Requests
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 
 START_NS = 1_712_381_677_411_000_123
@@ -46,7 +46,7 @@ def batch(
     decoded = Decoded(data, start, connection, incomplete, sessions)
     direction = decoded.is_response.astype(np.int64)
     times = np.array(time_ns, dtype=np.int64) if len(time_ns) else START_NS + STEP_NS * index
-    pairs = Requests().pair(decoded, connection, direction, index + 1, start, times, np.zeros(count, dtype=np.bool_))
+    pairs = Requests().pair(decoded, Origins(connection, direction, start, times), index + 1, np.zeros(count, dtype=np.bool_))
     own = ~decoded.is_response & ~decoded.is_server
     from_request = decoded.is_response & (pairs.vbucket.values >= 0)
     tried = np.zeros(count, dtype=np.bool_)
