@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from dcpinspect.errors import UsageError
 from dcpinspect.findings.record import CONTRACTS
 from dcpinspect.spark.schema import columns_of
 from dcpinspect.tables.filter import parse_filter
@@ -17,13 +18,17 @@ class SparkSql(Sql):
 
     contains = "array_contains"
 
-    def __init__(self, counts: Collection[str] = ()) -> None:
-        """``counts``: columns that are maps, of which conditions see the sum, and by a word behind a point one number."""
+    def __init__(self, columns: Collection[str], counts: Collection[str] = ()) -> None:
+        """``columns``: those that Spark's table has; ``counts``: of those the maps, of which conditions see the sum, and by a word behind
+        a point one number."""
+        self._columns = columns
         self._counts = counts
 
     def name(self, column: str) -> str:
-        """A column."""
+        """A column. Raises UsageError for one that Spark's table does not have."""
         base, _, word = column.partition(".")
+        if base not in self._columns:
+            raise UsageError(f"filter: the tables of Spark have no column {base}; a capture's own filters know it")
         if base not in self._counts:
             return f"`{column}`"
         if word:
@@ -49,7 +54,7 @@ def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, Source
     ``saved``: filters that it may call ``@name``, besides those that are built in. Raises UsageError for a table that there is not, and
     PlacedError, which points at what is wrong in the text.
     """
-    columns_of(table)
+    columns = columns_of(table)
     parsed = parse_filter(text, saved=saved) if table == "messages" else parse_record_filter(text, CONTRACTS[table].with_file, saved=saved)
     counts = [column.name for column in CONTRACTS[table].columns if column.kind == "counts"] if table != "messages" else ()
-    return SparkSql(counts).condition(parsed.condition)
+    return SparkSql({*columns, "file"}, counts).condition(parsed.condition)

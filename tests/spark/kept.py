@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dcpinspect.spark.schema import message_rows
+from dcpinspect.spark.schema import COLUMNS, message_rows
 from dcpinspect.tables.messages import MessageBatch
-from dcpinspect.tables.schema import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
-from dcpinspect.spark.schema import TABLES, ddl, kept, message_rows, table_schema, whole_numbers
+from dcpinspect.spark.schema import COLUMNS, TABLES, ddl, kept, message_rows, table_schema, whole_numbers
 from dcpinspect.tables.arrow import record_batch, type_of
-from dcpinspect.tables.schema import COLUMNS
 from tests.peers.truth import SAMPLES
 from tests.tables.build import batch
 
