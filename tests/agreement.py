@@ -18,11 +18,12 @@ def disagreements(tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: S
     all comes that the vbucket has: its request was captured and accepted, has no filter and no end, nothing of its connection is missing.
     """
     owed = {
-        (connection, vbucket, one.sid)
+        (connection, vbucket, case.sid)
         for one in findings
         if one.rule == "server-owes-seqno"
-        for connection in one.connections
-        for vbucket in one.vbuckets
+        for case in one.each
+        for connection in case.connections
+        for vbucket in case.vbuckets
     }
     stalled = {connection for one in findings if one.rule == "flow-control-stall" for connection in one.connections}
     holed = {one["connection"] for one in tables["connections"] if one["holes"] or one["skipped_bytes"] or one["starts"] != "handshake"}

@@ -12,7 +12,7 @@ from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import UNCHECKED, report
 from dcpinspect.cli.subset import EvidenceFile
-from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dcpinspect.export.formats import Paint
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.lint import Verdict
+    from dcpinspect.parts import Merged
+    from dcpinspect.reading import Reading
     from dcpinspect.streams.links import Link
 
 LINT = "lint"
@@ -126,7 +128,18 @@ def check(
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
                 is_checked = reading.messages > 0
                 verdicts = reading.checker.verdicts(links) if lint and is_whole else None
-                told = report_of(found, wanted, files, links, verdicts, effects=effects, is_whole=is_whole, is_checked=is_checked)
+                told = report_of(
+                    found,
+                    wanted,
+                    files,
+                    links,
+                    verdicts,
+                    effects=effects,
+                    is_whole=is_whole,
+                    is_checked=is_checked,
+                    width=out.width() or columns_asked(),
+                    reading=reading,
+                )
                 chosen.report(out, told, guard=csv_guard)
                 if packets is not None:
                     packets.write(found, reading)
@@ -155,22 +168,26 @@ def report_of(
     effects: bool = False,
     is_whole: bool = True,
     is_checked: bool = True,
+    width: int | None = None,
+    reading: Reading | Merged | None = None,
 ) -> Report:
     """Findings of captures, to be written.
 
     ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
-    ``effects``: text has them under their causes. ``is_checked``: there was a message to check.
+    ``effects``: text has them under their causes, and all else. ``reading``: what was checked.
+    ``is_checked``: there was a message to check.
     """
     from dcpinspect.export.sarif import sarif_log
     from dcpinspect.findings.record import finding_records
     from dcpinspect.findings.registry import RULES
     from dcpinspect.render.findings import report_lines
     from dcpinspect.render.lint import lint_lines
+    from dcpinspect.render.verdict import LookedAt
 
     def lines(paint: Paint) -> list[str]:
-        told = list(report_lines(found, files, paint, with_effects=effects))
-        if not is_checked:
-            told[0] = UNCHECKED  # rather than that there are no errors
+        much = LookedAt.of(reading, rules) if reading is not None else None
+        instead = None if is_checked else UNCHECKED  # rather than that nothing is wrong
+        told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead)
         return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]
 
     return Report(

@@ -15,7 +15,7 @@ from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.report import UNCHECKED
-from dcpinspect.cli.terminal import complain
+from dcpinspect.cli.terminal import columns_asked, complain
 from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.escape import escape
 
@@ -121,7 +121,17 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     is_checked = any(part.rows for part in manifest.parts)
     with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
         verdicts = checker.verdicts(found_in.links) if lint else None
-        told = checking.report_of(found, rules, found_in.files, found_in.links, verdicts, effects=choices["effects"], is_checked=is_checked)
+        told = checking.report_of(
+            found,
+            rules,
+            found_in.files,
+            found_in.links,
+            verdicts,
+            effects=choices["effects"],
+            is_checked=is_checked,
+            width=file.width() or columns_asked(),
+            reading=found_in,
+        )
         format_.report(file, told, guard=choices["csv_guard"])
     if not is_checked:
         complain(f"{UNCHECKED}: {escape(out)}: its captures have no message; run the pipeline into a new directory with --port auto")

@@ -70,6 +70,12 @@ def width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def columns_asked() -> int | None:
+    """Columns that the environment asks for, where there is no terminal that tells."""
+    text = os.environ.get("COLUMNS", "")
+    return int(text) if text.isdecimal() and 0 < len(text) < 6 else None
+
+
 def painter() -> Callable[[str, str], str]:
     """A function (text, style) -> text that paints where colour can be seen; an empty style leaves text as it is."""
     if not wants_color():

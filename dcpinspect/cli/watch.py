@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from dcpinspect.cli.terminal import columns_asked
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
@@ -72,11 +73,14 @@ class Watch:
     def end(self, *, is_whole: bool) -> None:
         """Write all, put together, with those that were shown before; ``is_whole``: the reading came to its end."""
         from dcpinspect.render.findings import report_lines  # deferred: most who read messages do without
+        from dcpinspect.render.verdict import LookedAt
 
         found = self._reading.findings(is_whole=is_whole)
         if self._is_text:
             files = [file.name for file in self._reading.capture.files]
-            lines = report_lines(found, files, self._output.painter(), with_effects=True)
+            width = self._output.width() or columns_asked()
+            looked = LookedAt.of(self._reading)
+            lines = report_lines(found, files, self._output.painter(), with_effects=True, width=width, looked=looked)
             self._output.put("".join(f"{line}\n" for line in ("", *lines)))
         else:
             self._records(found, is_final=True)

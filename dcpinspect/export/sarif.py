@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dcpinspect import __version__
 from dcpinspect.capture.source import STDIN
+from dcpinspect.findings.collector import SHOWN
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.findings.rule import SEVERITIES, Rule
 
@@ -44,7 +46,7 @@ def sarif_log(
                 "tool": {"driver": {"name": "dcpinspect", "semanticVersion": __version__, "rules": [_rule(rule) for rule in rules]}},
                 "invocations": [{"executionSuccessful": is_whole}],
                 "artifacts": [{"location": _artifact(files, number), "roles": ["analysisTarget"]} for number in range(len(files))],
-                "results": [_result(one, numbers[one.rule], files, by_number) for one in findings],
+                "results": [_result(part, one.id, numbers[one.rule], files, by_number) for one in findings for part in _by_connection(one)],
             }
         ],
     }
@@ -78,7 +80,26 @@ def _plain(text: str) -> str:
     return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", text)
 
 
-def _result(one: Finding, number: int, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
+def _by_connection(one: Finding) -> Iterator[Finding]:
+    """A finding of several connections, connection by connection: what is known of one is the same whatever is read beside it."""
+    if len(one.connections) < 2:
+        yield one
+        return
+    for number in one.connections:
+        cases = [case for case in one.cases if number in case.connections]
+        vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
+        yield replace(
+            one,
+            message=one.what if len(cases) > 1 else cases[0].message,
+            connections=(number,),
+            vbuckets=tuple(vbuckets),
+            places=tuple(dict.fromkeys(place for case in cases[:SHOWN] for place in case.places)),
+            seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
+            count=sum(case.count for case in cases),
+        )
+
+
+def _result(one: Finding, id_: str, number: int, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
     places = [_location(place, files, links) for place in one.places]
     found: dict[str, Any] = {
         "ruleId": one.rule,
@@ -95,7 +116,7 @@ def _result(one: Finding, number: int, files: Sequence[str], links: Mapping[int,
             "rows": [place.row for place in one.places],
             "frames": [place.frame for place in one.places],
             "seqnos": list(one.seqnos),
-            "id": one.id,
+            "id": id_,
             **({} if one.effect_of is None else {"effectOf": one.effect_of}),
             **({} if one.cause is None else {"cause": one.cause}),
             **({} if one.sid is None else {"sid": one.sid}),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
@@ -19,13 +20,14 @@ from dcpinspect.tables.statistics import STATS
 _U64 = {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}
 _HEX64 = {"type": "string", "pattern": "^0x[0-9a-f]{16}$"}
 _TEXT = {"type": "string"}
+_TIME = {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$"}
 _KINDS: dict[str, dict[str, Any]] = {
     "number": {"type": "integer"},
     "u64": _U64,
     "text": _TEXT,
     "word": _TEXT,
     "hex64": _HEX64,
-    "time": {"type": "string", "pattern": r"^-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$"},
+    "time": _TIME,
     "seconds": {"type": "number"},
     "fraction": {"type": "number"},
     "words": {"type": "array", "items": _TEXT},
@@ -65,6 +67,27 @@ _KINDS: dict[str, dict[str, Any]] = {
             },
             "required": ["connection", "direction", "stream_offset", "file", "frame"],
             "additionalProperties": False,
+        },
+    },
+    "cases": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "connection": {"type": "integer"},
+                "vbuckets": {"type": "array", "items": {"type": "integer"}},
+                "sid": {"type": ["integer", "null"]},
+                "message": _TEXT,
+                "rows": {"type": "array", "items": {"type": "integer"}},
+                "seqnos": {"type": "array", "items": _U64},
+                "facts": {"type": "object", "additionalProperties": {"type": ["integer", "string"]}},
+                "first_time": {"anyOf": [_TIME, {"type": "null"}]},
+                "last_time": {"anyOf": [_TIME, {"type": "null"}]},
+                "count": {"type": "integer"},
+                "over": {"enum": list(OVER)},
+                "over_row": {"type": ["integer", "null"]},
+            },
+            "required": ["connection", "vbuckets", "message", "rows", "seqnos", "facts", "count", "over"],
         },
     },
 }

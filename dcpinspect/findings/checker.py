@@ -13,6 +13,7 @@ from dcpinspect.findings.context import Context
 from dcpinspect.findings.explains import OWNS, SILENCES, SILENCES_OF_CONNECTION
 from dcpinspect.findings.facts import Facts, SessionPlaces
 from dcpinspect.findings.finding import Finding, Occurrence
+from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
@@ -113,8 +114,8 @@ class Checker:
     def findings(self, links: list[Link], coverage: Coverage, *, is_whole: bool = True, apart: bool = False) -> list[Finding]:
         """All that was found so far, worst first; ``links``: the connections as they are now.
 
-        ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: those of
-        many vbuckets are not put together.
+        ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: each
+        vbucket of each connection is by itself.
         """
         tables = self._tracker.tables(links)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
@@ -126,7 +127,9 @@ class Checker:
             Finished(context, tables, coverage, places, faulty, found, is_whole=is_whole, with_keys=self._with_keys)
         ):
             found.add(occurrence)
-        return found.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart)
+        outcomes = Outcomes(context)
+        told = found.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=outcomes.judged)
+        return [outcomes.named(one) for one in told]
 
     def _occurrences(self, finished: Finished) -> Iterator[Occurrence]:
         for one in self._sets:

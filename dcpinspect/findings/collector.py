@@ -1,4 +1,4 @@
-"""Occurrences put together: one finding for one thing, however often and on however many vbuckets it happened.
+"""Occurrences put together: one finding for one thing, however often, on however many vbuckets and connections it happened.
 
 Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are
 kept.
@@ -6,7 +6,8 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -26,7 +27,11 @@ SHOWN = 3
 MOST_ADVICE = 3
 """Different things to do that one finding names."""
 MANY_VBUCKETS = 4
-"""From so many vbuckets on, what they share is one finding."""
+"""So many vbuckets at once are no accident of a few."""
+_VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
+"""What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
+_SEVERAL = re.compile(r"# (\w+?)s\b")
+"""How many there were of something."""
 
 _OF_VBUCKET = opcodes_with(Trait.VBUCKET)
 
@@ -275,39 +280,41 @@ class Collector:
         return [(heap.first.key, self._one(heap)) for key, heap in self._heaps.items() if key[0] in rules]
 
     def findings(
-        self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]] | None = None, *, apart: bool = False
+        self,
+        silences: Mapping[str, Collection[str]],
+        of_connection: Mapping[str, Collection[str]] | None = None,
+        *,
+        apart: bool = False,
+        judged: Callable[[Finding], Finding] = lambda case: case,
     ) -> list[Finding]:
         """What was found, worst first, then by the first message that shows it.
 
         ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
-        to add about its connection in the time that it speaks of. ``apart``: each vbucket by itself.
+        to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection by itself. ``judged``: says
+        of one case what the messages around it tell.
         """
-        heard = self._heard(silences, of_connection or {})
-        causes = {heap.first.key: "" for heap in heard if heap.cause is None}
+        heard = [(heap, judged(self._one(heap))) for heap in self._heard(silences, of_connection or {})]
+        causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
         """By the cause of effects: the id of the finding that it came to be in."""
-        own = [heap for heap in heard if heap.cause not in causes]
-        out: list[Finding] = []
-        for one, heaps in self._grouped([(heap, None) for heap in own], apart=apart):
-            out.append(one)
-            causes.update((heap.first.key, one.id) for heap in heaps)
-        effects = [(heap, causes[heap.cause]) for heap in heard if heap.cause in causes]
-        out += [replace(one, next="") for one, _ in self._grouped(effects, apart=apart)]
+        own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)
+        for found, heaps in own:
+            causes.update((heap.first.key, found.id) for heap in heaps)
+        effects = self._grouped(((heap, one, causes[heap.cause]) for heap, one in heard if heap.cause in causes), apart=apart)
+        over = {found.id: found.over for found, _ in own}
+        out = [found for found, _ in own]
+        for found, _ in effects:  # it is over when its cause is
+            assert found.effect_of is not None
+            out.append(replace(found, next="", over=over[found.effect_of], over_row=None))
         return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
 
-    def _grouped(self, several: Iterable[tuple[_Heap, str | None]], *, apart: bool) -> Iterator[tuple[Finding, list[_Heap]]]:
+    def _grouped(self, several: Iterable[tuple[_Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[_Heap]]]:
         """One finding for one thing, and what it was made of; ``several``: each with the id of its cause."""
-        shared: dict[tuple[str, str | None, int, Severity, str | None], list[_Heap]] = {}
-        for heap, cause in several:
+        shared: dict[tuple[object, ...], list[tuple[_Heap, Finding]]] = {}
+        for number, (heap, case, cause) in enumerate(several):
             first = heap.first
-            shared.setdefault((first.rule, first.cause, first.connection, first.severity, cause), []).append(heap)
-        for (*_, cause), heaps in shared.items():
-            vbuckets = {heap.first.vbucket for heap in heaps if heap.first.vbucket is not None}
-            if not apart and len(vbuckets) >= (2 if self._rules[heaps[0].first.rule].is_told_once else MANY_VBUCKETS):
-                many = [heap for heap in heaps if heap.first.vbucket is not None]
-                yield replace(self._many(many), effect_of=cause), many
-                heaps = [heap for heap in heaps if heap.first.vbucket is None]
-            for heap in heaps:
-                yield replace(self._one(heap), effect_of=cause), [heap]
+            kind: object = number if apart else (first.shared or shape(first.message), bool(case.vbuckets))
+            shared.setdefault((first.rule, first.cause, case.severity, cause, kind), []).append((heap, replace(case, effect_of=cause)))
+        return [(self._many(members) if len(members) > 1 else members[0][1], [heap for heap, _ in members]) for members in shared.values()]
 
     def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[_Heap]:
         """The heaps without the occurrences that a more specific rule silences."""
@@ -331,6 +338,7 @@ class Collector:
     def _one(self, heap: _Heap) -> Finding:
         first = heap.first
         places = heap.places
+        latest = heap.last or (heap.shown[-1] if heap.shown else ())
         return Finding(
             rule=first.rule,
             severity=first.severity,
@@ -345,42 +353,81 @@ class Collector:
             first_time_ns=min((place.time_ns for place in places if place.time_ns), default=0),
             last_time_ns=heap.last_time_ns,
             count=heap.count,
+            facts=first.facts,
+            latest=latest[0] if latest else None,
+            over="unknown" if first.is_over is None else "recovered" if first.is_over else "open",
         )
 
     @staticmethod
     def _next(heaps: list[_Heap]) -> str | None:
         """What to do, vbucket by vbucket and row by row where it differs; None where it differs too much, or the rule says it."""
-        found: dict[tuple[str | None, str], list[int]] = {}
+        found: dict[tuple[str | None, str], list[_Heap]] = {}
         for heap in heaps:
             for what, place in heap.advice.items():
                 row = f"row {place.row}" if place is not None and len(heap.advice) > 1 else ""
-                found.setdefault((what, row), []).append(heap.first.vbucket or 0)
+                found.setdefault((what, row), []).append(heap)
         different = {what for what, _ in found}
         if len(different) == 1 or None in different or len(found) > MOST_ADVICE:
             return different.pop() if len(different) == 1 else None
         parts = []
-        for (what, row), vbuckets in found.items():
-            where = f"vb {ranges(sorted(set(vbuckets)))}" if len(heaps) > 1 else ""
-            label = ", ".join(filter(None, (where, row)))
+        for (what, row), of in found.items():
+            vbuckets = {heap.first.vbucket for heap in of if heap.first.vbucket is not None}
+            connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}"
+            where = f"vb {ranges(sorted(vbuckets))}" if vbuckets else connections
+            label = ", ".join(filter(None, (where if len(heaps) > 1 else "", row)))
             parts.append(f"{label}: {what}" if label else f"{what}")
         return "; ".join(parts)
 
-    def _many(self, heaps: list[_Heap]) -> Finding:
-        heaps = sorted(heaps, key=lambda heap: heap.places[:1])
-        whole = self._one(heaps[0])
-        vbuckets = sorted({heap.first.vbucket for heap in heaps if heap.first.vbucket is not None})
-        last = max(heap.last_time_ns for heap in heaps)
-        seconds = (last - whole.first_time_ns) / 1e9
+    def _many(self, members: list[tuple[_Heap, Finding]]) -> Finding:
+        members = sorted(members, key=lambda member: (member[0].places[:1], member[1].connections, member[1].vbuckets))
+        heaps, cases = [heap for heap, _ in members], tuple(case for _, case in members)
+        whole = cases[0]
+        vbuckets = sorted({vbucket for case in cases for vbucket in case.vbuckets})
+        connections = sorted({number for case in cases for number in case.connections})
+        sids = {case.sid for case in cases}
+        first = min((case.first_time_ns for case in cases if case.first_time_ns), default=0)
+        last = max(case.last_time_ns for case in cases)
+        what = in_common([case.message for case in cases], heaps[0].first.shared)
+        on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
+        of = [f"{len(connections)} connections"] if len(connections) > 1 else []
+        listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
+        overs = {case.over for case in cases}
         return replace(
             whole,
             next=self._next(heaps) or self._rules[whole.rule].next,
-            message=f"{heaps[0].first.shared or whole.message} on {len(vbuckets)} vbuckets in {duration(seconds)}: {ranges(vbuckets)}",
+            what=what,
+            message=f"{what} on {' of '.join(on + of)} in {duration((last - first) / 1e9)}: {listed}" if on + of else what,
+            connections=tuple(connections),
             vbuckets=tuple(vbuckets),
-            sid=None,
+            sid=sids.pop() if len(sids) == 1 else None,
             places=tuple(dict.fromkeys(place for heap in heaps[:SHOWN] for place in heap.places)),
+            seqnos=tuple(dict.fromkeys(seqno for case in cases for seqno in case.seqnos)),
+            first_time_ns=first,
             last_time_ns=last,
-            count=sum(heap.count for heap in heaps),
+            count=sum(case.count for case in cases),
+            clients=tuple(sorted({client for case in cases for client in case.clients})),
+            over=overs.pop() if len(overs) == 1 else "open" if "open" in overs else "unknown",
+            over_row=max((case.over_row or 0 for case in cases), default=0) or None,
+            facts={},
+            cases=cases,
         )
+
+
+def shape(message: str) -> str:
+    """A message without what differs between two cases of the same thing."""
+    return _SEVERAL.sub(r"# \1", _VALUE.sub("#", message))
+
+
+def in_common(messages: Sequence[str], shared: str | None) -> str:
+    """What messages of one shape say together: ``shared`` where they differ, else with an ellipsis for each value that differs."""
+    first = messages[0]
+    if all(one == first for one in messages):
+        return first
+    if shared is not None:
+        return shared
+    values = [_VALUE.findall(one) for one in messages]
+    same = iter([len({of[place] for of in values}) == 1 for place in range(min(map(len, values)))])
+    return _VALUE.sub(lambda found: found[0] if next(same, False) else "…", first)
 
 
 def _has_vbucket(batch: MessageBatch, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

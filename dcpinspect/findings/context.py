@@ -248,6 +248,8 @@ def occurrence(
     shared: str | None = None,
     count: int = 1,
     explains: Collection[int] = (),
+    facts: Mapping[str, int | str] | None = None,
+    is_over: bool | None = None,
 ) -> Occurrence:
     """Something about a stream; ``places``: those that are known, the offender first."""
     row = context.streams[number]
@@ -267,4 +269,6 @@ def occurrence(
         count=count,
         stream=number,
         explains=explains,
+        facts=facts or {},
+        is_over=is_over,
     )

@@ -60,6 +60,8 @@ OWNS: Mapping[str, Collection[str]] = {
         *("wrong-failover-entry", "unknown-vbucket-uuid"),
     ),
     "failover": ("rollback", "stream-refused"),
+    "rollback-not-followed": ("rollback",),
+    "orphaned-vbucket": ("stream-end-reason",),
     **dict.fromkeys(CLOSES, ("connection-closed",)),
     "bad-magic": ("connection-closed", "undecoded-bytes"),
     "oversized-body": ("connection-closed", "undecoded-bytes"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Literal
 
 from dcpinspect.protocol.message import Severity
+
+Whose = Literal["client", "server", "network", "capture", "normal", "unknown"]
+Over = Literal["recovered", "open", "unknown"]
+WHOSE: tuple[Whose, ...] = ("client", "server", "network", "capture", "normal", "unknown")
+OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -62,6 +68,10 @@ class Occurrence:
     """Numbers of the streams of which findings are its effects, where the rule may have such effects."""
     effect_of: Key | None = None
     """What it is an effect of, where that is known without ``explains``."""
+    facts: Mapping[str, int | str] = field(default_factory=dict)
+    """What differs from one occurrence to the next, by the heading of its column."""
+    is_over: bool | None = None
+    """Whether it has ended, where the rule knows."""
 
     @property
     def key(self) -> Key:
@@ -90,6 +100,25 @@ class Finding:
     count: int = 1
     effect_of: str | None = None
     """Id of the finding that is the cause of this one, and that has the advice."""
+    what: str = ""
+    """The message without the places that it speaks of; empty: the message is like that."""
+    clients: tuple[str, ...] = ()
+    """Whose connections these are, as the table of vbuckets calls them; sorted."""
+    who: str = ""
+    """These clients, in words."""
+    server: str = ""
+    """Their server, in words."""
+    whose: Whose = "unknown"
+    """Who has to change something, or nobody."""
+    over: Over = "unknown"
+    over_row: int | None = None
+    """The message that shows that it is over."""
+    facts: Mapping[str, int | str] = field(default_factory=dict)
+    """Numbers that the message speaks of, by the heading of their column."""
+    latest: Place | None = None
+    """The latest offender."""
+    cases: tuple[Finding, ...] = ()
+    """Where it happened on several vbuckets or connections: what happened on each. Empty: it is one case."""
 
     @property
     def id(self) -> str:
@@ -97,6 +126,11 @@ class Finding:
         parts = (self.rule, self.cause, self.connections, self.vbuckets, self.sid)
         places = [(one.connection, one.direction, one.stream_offset) for one in self.places[:1]]
         return sha256(repr((*parts, *places)).encode()).hexdigest()[:12]
+
+    @property
+    def each(self) -> tuple[Finding, ...]:
+        """What happened on each vbucket of each connection."""
+        return self.cases or (self,)
 
     @property
     def connection(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
@@ -54,8 +55,9 @@ RULES = (
         "flow-control-stall",
         "flow",
         "warning",
-        "the window is full, and nothing is counted nor acknowledged for 5 s; a note from 1 s on; with the limit of the server where it is"
-        " reached, and with a window above 4 GiB, of which servers before 7.6 keep the lower 32 bits",
+        "the window is full, and nothing is counted nor acknowledged for 5 s; an error where that lasts to the end; a note from 1 s on;"
+        " with the limit of the server where it is reached, and with a window above 4 GiB, of which servers before 7.6 keep the lower 32"
+        " bits",
         "after a hole, until the window is granted anew; at the end of the capture where no stream is open; a window above 4 GiB of which"
         " more is used than its lower 32 bits",
         "the consumer does not acknowledge: look for what keeps it from taking messages off its buffer, or for what it does not count;"
@@ -141,13 +143,15 @@ def _of(
     until_ns: int = 0,
     next_: str | None = None,
     closes: int | None = None,
+    is_over: bool | None = None,
 ) -> Iterator[Occurrence]:
     """What happened ``count`` times, of which these are told, the worst first: the message is about that."""
     for number, one in enumerate(places):
         times, connection = count - len(places) + 1 if number == 0 else 1, one[0].connection
-        yield Occurrence(
+        found = Occurrence(
             rule, severity, message, connection, tuple(one), cause=cause, next=next_, count=times, last_time_ns=until_ns, closes=closes
         )
+        yield replace(found, is_over=is_over)
 
 
 def _asked_above(context: Context, number: int) -> int | None:
@@ -207,9 +211,10 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
         ack = context.said(link.number, event.ack, of_consumer=True)
         places.append([full, ack] if ack.row else [full])
     until = max(event.at.time_ns + event.time_ns for event in events)
-    severity: Severity = "warning" if worst.time_ns >= LONG_NS else "note"
+    is_open = last is not None and last.time_ns >= LONG_NS
+    severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_given_up else None
-    yield from _of("flow-control-stall", severity, message, places, count, until_ns=until, closes=closes)
+    yield from _of("flow-control-stall", severity, message, places, count, until_ns=until, closes=closes, is_over=last is None)
 
 
 def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | None:

@@ -17,7 +17,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.streams import words as w
 from dcpinspect.streams.logs import KnownLog, told_at
 from dcpinspect.streams.rows import LEAST, UNREAD_SEQNO, Stream
-from dcpinspect.streams.transitions import ENDED
+from dcpinspect.streams.transitions import ENDED, STREAMING
 
 _MASK = 2**64 - 1
 _END_ROLLBACK = 6
@@ -26,7 +26,7 @@ RULES = (
     Rule(
         "rollback-loop",
         "stream",
-        "warning",
+        "error",
         "a client is rolled back to the same seqno again, after a stream was accepted or with the same request; three times in a row"
         " without getting lower; or its stream ends twice with reason rollback and it asks no higher in between",
         "a chain of rollbacks that gets lower each time; the server's history is another one by then",
@@ -296,13 +296,15 @@ def _of_loop(context: Context, in_order: InOrder, rounds: Sequence[int]) -> Occu
         context,
         last,
         "rollback-loop",
-        "warning",
+        "error",
         message,
         told,
         cause=cause,
         next_=f"{_ADVICE[cause]}{right}",
         seqnos=(found.to,),
         shared="rolled back again and again to the same seqno",
+        facts={"asked": found.asked.start, "told": found.to, "times": len(rounds), "items sent again": again},
+        is_over=_is_over(context, in_order, rounds),
         explains=in_order.explained(context, rounds),
     )
 
@@ -328,15 +330,28 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 context,
                 rounds[-1],
                 "rollback-loop",
-                "warning",
+                "error",
                 message,
                 told,
                 cause="stream-end",
                 next_=advice,
                 shared=shared,
                 explains=explains,
+                facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},
+                is_over=_is_over(context, in_order, rounds),
             )
         rounds = [number] if number is not None else []
+
+
+def _is_over(context: Context, in_order: InOrder, rounds: Sequence[int]) -> bool | None:
+    """Whether a loop has ended: the client was let go on from above the seqno that it was rolled back to. None: a stream runs still."""
+    streams = context.streams
+    to = max(int(streams.rollback[number]) if streams.answer[number] == w.A_ROLLBACK else LEAST for number in rounds)
+    later = [number for number in in_order.numbers[in_order.places[rounds[-1]] + 1 :] if streams.answer[number] == w.A_ACCEPTED]
+    if any(streams.request.form[number] and streams.request.start[number] > max(to, LEAST) for number in later):
+        return True
+    runs = (number for number in later if streams.state[number] <= STREAMING)
+    return None if any(not context.by_number[int(streams.connection[number])].closed for number in runs) else False
 
 
 def _sent_again(context: Context, in_order: InOrder, rounds: Sequence[int]) -> int:

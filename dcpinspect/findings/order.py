@@ -306,7 +306,9 @@ _CASES = {
         "commit-without-prepare", lambda seen: f"{seen.name} {seen.seqno} of unknown prepare {seen.other}", _two
     ),
     w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"collection 0x{seen.a:x} was not asked for", _stray),
-    w.UNKNOWN_COLLECTION: _Case("event-for-unknown-collection", lambda seen: f"collection 0x{seen.a:x} was never begun", _stray),
+    w.UNKNOWN_COLLECTION: _Case(
+        "event-for-unknown-collection", lambda seen: f"collection 0x{seen.a:x} was never created in this capture", _stray
+    ),
     w.AFTER_COLLECTION_END: _Case(
         "event-after-collection-end", lambda seen: f"{_event(seen)} of collection 0x{seen.a:x}, which ended at {seen.other}", _stray
     ),

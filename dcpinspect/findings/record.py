@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from dcpinspect.escape import escape
-from dcpinspect.findings.finding import Finding, Place
+from dcpinspect.findings.finding import OVER, WHOSE, Finding, Place
 from dcpinspect.findings.rule import FAMILIES, SEVERITIES, Rule
 from dcpinspect.streams.contracts import BY_TABLE
-from dcpinspect.tables.records import RecordColumn, Records, RecordTable
+from dcpinspect.tables.records import RecordColumn, Records, RecordTable, time_text
 
 _C = RecordColumn
 
@@ -37,6 +37,13 @@ FINDINGS = RecordTable(
         _C("count", "number", "how often it happened"),
         _C("id", "text", "what other findings call this one; the same in every reading of the same captures"),
         _C("effect_of", "text", "id of the finding that is its cause, and that says what to do; null where it stands for itself"),
+        _C("clients", "words", "whose connections these are, as in the table of vbuckets"),
+        _C("who", "text", "the clients in words: DCP name, address, agent"),
+        _C("server", "text", "their server: address"),
+        _C("whose", "word", "who has to change something; normal: nobody", WHOSE),
+        _C("over", "word", "whether it is over by the end of the capture", OVER),
+        _C("over_row", "number", "message that shows that it is over"),
+        _C("cases", "cases", "what happened on each vbucket of each connection"),
     ),
 )
 """One table of findings."""
@@ -78,6 +85,13 @@ def finding_records(findings: Sequence[Finding], rules: Mapping[str, Rule], file
         "count": [one.count for one in findings],
         "id": [one.id for one in findings],
         "effect_of": [one.effect_of for one in findings],
+        "clients": [[escape(client) for client in one.clients] for one in findings],
+        "who": [escape(one.who) for one in findings],
+        "server": [escape(one.server) for one in findings],
+        "whose": [one.whose for one in findings],
+        "over": [one.over for one in findings],
+        "over_row": [one.over_row for one in findings],
+        "cases": [[_case(case) for case in one.each] for one in findings],
     }
     table = FINDINGS_WITH_FILES if len(files) > 1 else FINDINGS
     return Records(table, {column.name: columns[column.name] for column in table.columns}, len(findings))
@@ -92,15 +106,16 @@ def with_counts(vbuckets: Records, findings: Sequence[Finding], clients: Mapping
     counts: dict[tuple[str, int], Counter[str]] = {}
     orphaned: set[tuple[str, int]] = set()
     for one in findings:
-        for client in {clients[connection] for connection in one.connections if connection in clients}:
-            for vbucket in one.vbuckets:
-                counts.setdefault((client, vbucket), Counter())[one.severity] += 1
-                if one.rule == ORPHANED:
-                    orphaned.add((client, vbucket))
-    pairs = list(zip(vbuckets.values("client"), vbuckets.values("vbucket"), strict=True))
-    verdicts = zip(pairs, vbuckets.values("verdict"), strict=True)
-    found = [{severity: counts.get(pair, Counter())[severity] for severity in SEVERITIES} for pair in pairs]
-    told = ["orphaned" if verdict == "ended" and pair in orphaned else verdict for pair, verdict in verdicts]
+        pairs = {
+            (clients[number], vbucket) for case in one.each for number in case.connections if number in clients for vbucket in case.vbuckets
+        }
+        orphaned |= pairs if one.rule == ORPHANED else set()
+        for pair in pairs:
+            counts.setdefault(pair, Counter())[one.severity] += 1
+    rows = list(zip(vbuckets.values("client"), vbuckets.values("vbucket"), strict=True))
+    verdicts = zip(rows, vbuckets.values("verdict"), strict=True)
+    found = [{severity: counts.get(row, Counter())[severity] for severity in SEVERITIES} for row in rows]
+    told = ["orphaned" if verdict == "ended" and row in orphaned else verdict for row, verdict in verdicts]
     return vbuckets.with_column("findings", found).with_column("verdict", told)
 
 
@@ -110,6 +125,23 @@ def with_findings(
     """The tables of a reading by name, with that of findings, which vbuckets then count. ``files``: all of the reading."""
     vbuckets = with_counts(tables["vbuckets"], findings, clients)
     return {**tables, "vbuckets": vbuckets, "findings": finding_records(findings, rules, files)}
+
+
+def _case(case: Finding) -> dict[str, Any]:
+    return {
+        "connection": case.connections[0],
+        "vbuckets": list(case.vbuckets),
+        "sid": case.sid,
+        "message": case.message,
+        "rows": [place.row for place in case.places],
+        "seqnos": list(case.seqnos),
+        "facts": dict(case.facts),
+        "first_time": time_text(case.first_time_ns) if case.first_time_ns else None,
+        "last_time": time_text(case.last_time_ns) if case.last_time_ns else None,
+        "count": case.count,
+        "over": case.over,
+        "over_row": case.over_row,
+    }
 
 
 def _evidence(place: Place, files: Sequence[str]) -> dict[str, Any]:

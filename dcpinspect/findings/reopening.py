@@ -23,7 +23,7 @@ RULES = (
     Rule(
         "rollback-not-followed",
         "stream",
-        "warning",
+        "error",
         "after a rollback the client does not ask for the vbucket again, while it goes on with others; for 2 s, or ten times as long as it"
         " took before",
         "the client closed everything; another connection of the client asked; its request may be in what the capture lacks",
@@ -33,7 +33,7 @@ RULES = (
     Rule(
         "orphaned-vbucket",
         "stream",
-        "warning",
+        "error",
         "a stream ends and the client does not ask for the vbucket again, while it reopens others that ended, or (where the vbucket did not"
         " move) goes on with others; for 2 s, or ten times as long as it took before",
         "the stream ended as was asked for, after the client had asked to close it, or for want of collections or privileges; the client is"
@@ -85,11 +85,13 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
             context,
             turn.stream,
             "rollback-not-followed",
-            "warning",
+            "error",
             message,
             told,
             seqnos=(to,) if where else (),
             shared="rollbacks never followed",
+            explains=(turn.stream,),
+            facts={"asked": plain(row.request.start), **({"told": to} if where else {}), "waited": duration(waited / 1e9)},
         )
         return
     others = [one for one in clients.turns[client] if not one.is_rollback and one.reaction_ns is not None]
@@ -104,7 +106,11 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     last = (plain(row.last),) if row.seen else ()
     again = [context.request(_after(context, one)) for one in others[:1]]
     places = (context.place(row, row.finished), context.request(turn.stream), *again)
-    yield occurrence(context, turn.stream, "orphaned-vbucket", "warning", message, places, cause=name, seqnos=last)
+    facts: dict[str, int | str] = {"ended at": last[0]} if last else {}
+    told_of = [turn.stream]
+    yield occurrence(
+        context, turn.stream, "orphaned-vbucket", "error", message, places, cause=name, seqnos=last, explains=told_of, facts=facts
+    )
 
 
 def _after(context: Context, turn: Turn) -> int:

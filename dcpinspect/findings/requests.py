@@ -310,6 +310,7 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
             shared="rolled back",
             next_="capture whole packets (tcpdump -s 0): the seqno is what the client has to go back to",
             seqnos=(start,),
+            facts={"asked": start},
         )
     found = context.rollbacks.of(number)
     start, to = found.asked.start, found.to
@@ -327,7 +328,12 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
         shared=f"rolled back{'' if again is None else ', and followed'}: {found.why.shared}",
         next_=f"discard what is above {to}, resume at {to} with {uuid}" if again is None else _FOLLOWED,
         seqnos=(start, to),
+        facts={"asked": start, "told": to, "resume at": to, **_uuid_fact(found.resume_uuid)},
     )
+
+
+def _uuid_fact(uuid: int | None) -> dict[str, int | str]:
+    return {} if uuid is None else {"with uuid": f"0x{uuid:016x}"}
 
 
 def _not_honoured(context: Context, clients: Clients, number: int, after: Sequence[int]) -> Occurrence | None:

@@ -1,56 +1,165 @@
-"""Findings for people: worst first, a heading for each rule, one sentence each, the messages that show it, and what to do."""
+"""Findings for people: the verdict, then worst first what happened, to whom, when, whose it is, whether it is over, and what to do."""
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from dcpinspect.escape import escape, escape_rest
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.render.verdict import LookedAt, clock, verdict
+
+Paint = Callable[[str, str], str]
 
 GLYPHS = {"error": "✖", "warning": "!", "note": "·"}
 STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
+WIDTH = 100
+"""Columns where nobody says how many there are."""
+SCREEN = 25
+"""Lines of a report that is not asked for everything."""
+EXAMPLES = 3
+"""Cases of a finding that are shown then."""
+SHOWN_BY_NUMBER = 4
+"""Vbuckets that need not be counted."""
 _SHOWN = 8
 """Files that a line names."""
+_HINT = "'dcpinspect explain RULE' says more of a rule"
+_MORE = "--all shows everything; "
+_FULL, _SHORT, _LINE, _COUNTED = range(4)
+"""How much is told of a finding."""
+_FOLDING: tuple[dict[str, int], ...] = (
+    *({}, {"note": _LINE}, {"note": _COUNTED}, {"warning": _SHORT}, {"warning": _LINE}),
+    *({"warning": _SHORT, "error": _SHORT}, {"warning": _LINE}, {"error": _LINE}),
+)
+"""What is shortened by and by until all fits."""
 
 
 def report_lines(
-    findings: Sequence[Finding], files: Sequence[str], paint: Callable[[str, str], str], *, with_effects: bool = False
+    findings: Sequence[Finding],
+    files: Sequence[str],
+    paint: Paint,
+    *,
+    with_effects: bool = False,
+    width: int | None = None,
+    looked: LookedAt | None = None,
+    instead: str | None = None,
 ) -> Iterator[str]:
-    """The report: how many there are, then rule by rule each with its evidence. ``findings`` are in order, worst first.
+    """The report: a verdict, then finding by finding with its evidence. ``findings`` are in order, worst first.
 
-    ``with_effects``: the effects of each cause are told under it; else they are counted there.
+    ``with_effects``: all of it, with the effects of each cause under it; else as much as fits a screen. ``looked``: how much was checked.
+    ``instead``: of the verdict.
     """
     causes, effects = with_their_effects(findings)
-    counts = counted(Counter(one.severity for one in causes))
-    several = sum(one.count for mine in effects.values() for one in mine)
-    yield f"{counts}, and {several:,} effect{'' if several == 1 else 's'} of these" if several else counts
-    groups: dict[tuple[str, str], list[Finding]] = {}
-    for one in causes:
-        groups.setdefault((one.severity, one.rule), []).append(one)
-    for (severity, rule), group in groups.items():
-        yield ""
-        yield paint(f"{GLYPHS[severity]} {rule}", STYLES[severity])
-        advice = list(dict.fromkeys(one.next for one in group))
-        for one in group:
-            yield f"    {sentence(one)}"
-            if one.places:
-                yield f"      {_rows(one)}; Wireshark: {_packets(one, files)}"
-            if len(advice) > 1 and one.next:
-                yield f"      next: {escape_rest(one.next)}"
-            mine = effects.get(one.id, ())
-            if mine and not with_effects:
-                yield f"      and {effects_in_words(mine)} (--all shows them)"
-            for effect in mine if with_effects else ():
-                yield f"      effect, {paint(effect.rule, STYLES[effect.severity])}, {sentence(effect)}"
-                if effect.places:
-                    yield f"        {_rows(effect)}; Wireshark: {_packets(effect, files)}"
-        if len(advice) == 1 and advice[0]:
-            yield f"    next: {escape_rest(advice[0])}"
-    if findings:
-        yield ""
-        yield "'dcpinspect explain RULE' says when a rule speaks and when it keeps silent"
+    page = _Page(files, paint, width or WIDTH, effects, is_all=with_effects)
+    head = list(page.wrapped(instead or verdict(causes, looked), "", "  "))
+    yield from head
+    if not causes:
+        return
+    yield ""
+    hint = list(page.wrapped(_HINT if with_effects else f"{_MORE}{_HINT}", "", "  "))
+    most = SCREEN - 2 - len(head) - len(hint)
+    yield from page.whole(causes) if with_effects else page.fitted(causes, most)
+    yield ""
+    yield from hint
+
+
+class _Page:
+    """Lines of this width."""
+
+    def __init__(self, files: Sequence[str], paint: Paint, width: int, effects: dict[str, list[Finding]], *, is_all: bool) -> None:
+        self._files = files
+        self._paint = paint
+        self._width = max(width, 40)
+        self._effects = effects
+        self._is_all = is_all
+
+    def wrapped(self, text: str, indent: str, more: str) -> Iterator[str]:
+        """A text on lines that fit."""
+        yield from textwrap.wrap(text, self._width, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False) or [indent]
+
+    def whole(self, causes: Sequence[Finding]) -> list[str]:
+        """All of them in full."""
+        return [line for one in causes for line in self.entry(one, _FULL)]
+
+    def fitted(self, causes: Sequence[Finding], most: int) -> list[str]:
+        """As much as fits ``most`` lines, and what is left out: first of notes, then of warnings, then of all but the worst."""
+        levels = {"error": _FULL, "warning": _FULL, "note": _SHORT}
+        for change in _FOLDING:
+            levels.update(change)
+            lines = self._at(causes, levels)
+            if len(lines) <= most:
+                return lines
+        return [*lines[: most - 1], f"and {len(lines) - most + 1:,} more lines (--all)"]
+
+    def _at(self, causes: Sequence[Finding], levels: dict[str, int]) -> list[str]:
+        lines = [line for one in causes for line in self.entry(one, levels[one.severity])]
+        for severity in SEVERITIES:
+            folded = [one for one in causes if one.severity == severity]
+            if folded and levels[severity] == _COUNTED:
+                rules = ", ".join(f"{number} {rule}" for rule, number in Counter(one.rule for one in folded).most_common())
+                several = f"{len(folded)} {severity}{'' if len(folded) == 1 else 's'}"
+                lines += self.wrapped(f"{GLYPHS[severity]} {several}: {rules}", "", "    ")
+        return lines
+
+    def entry(self, one: Finding, level: int) -> list[str]:
+        """One finding."""
+        if level == _COUNTED:
+            return []
+        glyph = f"{GLYPHS[one.severity]} {one.rule}"
+        what = escape_rest(one.what or one.message)
+        head = list(self.wrapped(f"{glyph}: {what}", "", "    "))
+        if level == _LINE:
+            head = [self._clipped(f"{glyph}: {what} ({place_of(one)})")]
+        head[0] = self._paint(glyph, STYLES[one.severity]) + head[0][len(glyph) :]
+        if level == _LINE:
+            return head
+        if level == _SHORT:
+            whom = escape(f"client {one.clients[0]}" if len(one.clients) == 1 else one.who)
+            parts = [", ".join(filter(None, [whom, place_of(one)])), _when(one, is_short=True), _over(one)]
+            out = [self._clipped(f"{glyph}: {what}"), self._clipped(f"    {'; '.join(filter(None, parts))}")]
+            out[0] = self._paint(glyph, STYLES[one.severity]) + out[0][len(glyph) :]
+            return [*out, *([self._clipped(f"    next: {escape_rest(one.next)}")] if one.severity != "note" and one.next else [])]
+        out = head
+        who = ", ".join(filter(None, [escape(one.who), escape(one.server)]))
+        out += self.wrapped(f"{who}; {place_of(one)}" if who else place_of(one), "    ", "      ")
+        out += self.wrapped(told_of(one), "    ", "      ")
+        out += self._table(one)
+        if one.places:
+            out += self.wrapped(f"{_rows(one)}; Wireshark: {_packets(one, self._files)}", "    ", "      ")
+        if one.next:
+            out += self.wrapped(f"next: {escape_rest(one.next)}", "    ", "      ")
+        mine = self._effects.get(one.id, ())
+        if mine and not self._is_all:
+            out += self.wrapped(f"and {effects_in_words(mine)}", "    ", "      ")
+        for effect in mine if self._is_all else ():
+            told = self.entry(effect, _FULL)
+            out += [f"    effect {told[0]}", *(f"    {line}" for line in told[1:])]
+        return out
+
+    def _clipped(self, line: str) -> str:
+        return line if len(line) <= self._width else f"{line[: self._width - 1]}…"
+
+    def _table(self, one: Finding) -> Iterator[str]:
+        """What differs from one case to the next: numbers below each other, or sentences."""
+        if len({tuple(case.facts.items()) or case.message for case in one.cases}) < 2:
+            return
+        shown = one.cases if self._is_all else one.cases[:EXAMPLES]
+        names = list(dict.fromkeys(name for case in one.cases for name in case.facts))
+        heading = [*(["connection"] if len(one.connections) > 1 else []), *(["vb"] if len(one.vbuckets) > 1 else []), *(names or ["what"])]
+        rows = [heading]
+        for case in shown:
+            facts = {"connection": ranges(case.connections), "vb": ranges(case.vbuckets), "what": escape_rest(case.message), **case.facts}
+            rows.append([str(facts.get(name, "")) for name in heading])
+        widths = [max(len(row[place]) for row in rows) for place in range(len(heading))]
+        for row in rows:
+            last = row[-1] if not names else f"{row[-1]:>{widths[-1]}}"
+            cells = [f"{cell:>{width}}" for cell, width in zip(row[:-1], widths[:-1], strict=True)]
+            yield self._clipped("      " + "  ".join([*cells, last]))
+        if len(shown) < len(one.cases):
+            yield f"      and {len(one.cases) - len(shown):,} more (--all)"
 
 
 def with_their_effects(findings: Sequence[Finding]) -> tuple[list[Finding], dict[str, list[Finding]]]:
@@ -74,15 +183,44 @@ def effects_in_words(effects: Sequence[Finding]) -> str:
     return f"{count:,} effect{'' if count == 1 else 's'}: {', '.join(f'{number:,} {rule}' for rule, number in counts.most_common())}"
 
 
-def counted(counts: Counter[str]) -> str:
-    """How many there are of each severity."""
-    return ", ".join(f"{counts[severity]:,} {severity}{'' if counts[severity] == 1 else 's'}" for severity in SEVERITIES)
-
-
 def sentence(one: Finding) -> str:
     """Where and what, on one line."""
-    times = f" ({one.count:,} times)" if one.count > 1 and len(one.vbuckets) < 2 else ""
+    times = f" ({one.count:,} times)" if one.count > 1 and not one.cases else ""
     return f"{one.where}: {escape_rest(one.message)}{times}"
+
+
+def place_of(one: Finding) -> str:
+    """Connections and vbuckets by their numbers."""
+    connections = f"connection{'s' if len(one.connections) > 1 else ''} {ranges(one.connections)}"
+    sid = "" if one.sid is None else f" stream-id {one.sid}"
+    count = f"{len(one.vbuckets):,} vbuckets: " if len(one.vbuckets) > SHOWN_BY_NUMBER else "vb "
+    return f"{connections}, {count}{ranges(one.vbuckets)}{sid}" if one.vbuckets else connections
+
+
+def told_of(one: Finding) -> str:
+    """When it was, whose it is, and whether it is over."""
+    return "; ".join(filter(None, [_when(one), f"whose: {one.whose}", _over(one)]))
+
+
+def _when(one: Finding, *, is_short: bool = False) -> str:
+    """From when to when, and how often."""
+    times = f"{one.count:,} times" if one.count > 1 else ""
+    if not one.first_time_ns:
+        return times
+    first, last = one.first_time_ns, max(one.last_time_ns, one.first_time_ns)
+    if is_short:
+        begin, end = clock(first), clock(last)
+    else:
+        begin, end = (f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{at // 10**6 % 1000:03d}" for at in (first, last))
+        end = end[11:] if end[:10] == begin[:10] else end
+    span = f"{begin}–{end} UTC" if not begin.endswith(end) else f"{begin} UTC"
+    return span if is_short or not times else f"{span}, {times}"
+
+
+def _over(one: Finding) -> str:
+    if one.over == "recovered":
+        return f"recovered in row {one.over_row}" if one.over_row is not None else "recovered"
+    return "still open" if one.over == "open" else ""
 
 
 def _rows(one: Finding) -> str:

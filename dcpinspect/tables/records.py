@@ -34,10 +34,12 @@ RecordKind = Literal[
     "counts",
     "seqnos",
     "places",
+    "cases",
 ]
 """number: whole, below 2**63. u64: whole, below 2**64. word: one of a fixed list. hex64: 0x and 16 digits. time: nanoseconds since 1970.
 seconds, fraction: not whole. words, numbers: lists. object: JSON. objects: a list of such. controls: settings by key. log: a failover
-log. counts: numbers by word. seqnos: a list of u64. places: connection, direction, stream offset, file and frame of messages."""
+log. counts: numbers by word. seqnos: a list of u64. places: connection, direction, stream offset, file and frame of messages.
+cases: JSON of each connection and vbucket that a finding is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +267,7 @@ def _arrow_columns(column: RecordColumn, values: Values) -> list[tuple[str, Any,
 
 def _for_arrow(column: RecordColumn, plain: Sequence[Any]) -> list[Any]:
     """Plain values in the form that an array of the column's type is made of."""
-    if column.kind in ("object", "objects"):
+    if column.kind in ("object", "objects", "cases"):
         import orjson  # deferred: few columns are objects
 
         return [None if value is None else orjson.dumps(value).decode() for value in plain]

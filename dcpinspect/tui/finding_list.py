@@ -39,7 +39,8 @@ _WIDE = 110
 def _short(one: Finding) -> str:
     if len(one.vbuckets) == 1:
         return f"vb {one.vbuckets[0]}:"
-    return f"{len(one.vbuckets)} vbs:" if one.vbuckets else f"con {one.connections[0]}:" if len(one.connections) == 1 else ""
+    connections = len(one.connections)
+    return f"{len(one.vbuckets)} vbs:" if one.vbuckets else f"con {one.connections[0]}:" if connections == 1 else f"{connections} cons:"
 
 
 class FindingList(ScrollView, can_focus=True, inherit_bindings=False):

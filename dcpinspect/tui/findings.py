@@ -16,7 +16,7 @@ from dcpinspect.escape import escape
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
-from dcpinspect.render.findings import effects_in_words, report_lines
+from dcpinspect.render.findings import effects_in_words, report_lines, told_of
 from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Results
@@ -141,6 +141,10 @@ class FindingsView(View):
         self.host.copy(self._text().plain)
 
 
+MOST_CASES = 5
+"""Vbuckets and connections of a finding that are told by themselves."""
+
+
 def about(one: Finding | None, glyphs: Glyphs, evidence: int, others: Sequence[Finding] = ()) -> Text:
     """What there is to say of a finding; ``others``: all findings, of which it may be the cause, or an effect."""
     out = Text()
@@ -151,6 +155,14 @@ def about(one: Finding | None, glyphs: Glyphs, evidence: int, others: Sequence[F
     out.append(f"  {one.cause}\n" if one.cause else "\n", "dim")
     out.append(f"{one.where}\n\n", "dim")
     out.append(f"{escape(one.message)}\n\n")
+    if one.who:
+        out.append(f"{escape(one.who)}, {escape(one.server)}\n", "dim")
+    out.append(f"{told_of(one)}\n", "dim")
+    for case in one.cases[:MOST_CASES]:
+        out.append(f"{case.where}: {escape(case.message)}\n")
+    if len(one.cases) > MOST_CASES:
+        out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
+    out.append("\n")
     out.append("Found when ", "dim")
     out.append(f"{rule.fires}.\n")
     if rule.unless:

@@ -183,7 +183,7 @@ class Inspection:
         tables, findings, records = self.reading.worked_out(is_whole=is_whole)
         of_row: dict[int, list[int]] = {}
         for number, one in enumerate(findings):
-            for place in one.places:
+            for place in dict.fromkeys(place for case in one.each for place in case.places):
                 numbers = of_row.setdefault(place.row, [])
                 if not numbers or numbers[-1] != number:
                     numbers.append(number)

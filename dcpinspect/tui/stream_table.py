@@ -86,7 +86,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.records: Records | None = None
         self.narrowed: list[tuple[Column, Any, bool]] = []
         """Columns with the value that rows have to have, or (False) not to have."""
-        self._bad: list[tuple[Severity, frozenset[int], frozenset[int]]] = []
+        self._bad: dict[tuple[int, int], set[Severity]] = {}
         self._order: Whole = np.zeros(0, np.int64)
         self._at = 0
         self._column = 0
@@ -99,8 +99,11 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
         """What is known by now; the cursor stays on its stream."""
         here = self.key
         self.records = records
-        bad = [one for one in findings if one.severity != "note" and one.vbuckets]
-        self._bad = [(one.severity, frozenset(one.connections), frozenset(one.vbuckets)) for one in bad]
+        bad = [(one.severity, case) for one in findings if one.severity != "note" for case in one.each if case.vbuckets]
+        self._bad = {}
+        for severity, case in bad:
+            for vbucket in case.vbuckets:
+                self._bad.setdefault((case.connections[0], vbucket), set()).add(severity)
         self._arrange(here)
 
     def _arrange(self, here: Key | None) -> None:
@@ -183,7 +186,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def severity(self, connection: int, vbucket: int) -> Severity | None:
         """The worst that was found of a vbucket on a connection."""
-        found = {severity for severity, connections, vbuckets in self._bad if connection in connections and vbucket in vbuckets}
+        found = self._bad.get((connection, vbucket), set())
         return "error" if "error" in found else "warning" if found else None
 
     def sort(self, column: Column | None = None) -> None:

@@ -117,15 +117,17 @@ def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows,
     results, first_ns = inspection.results, inspection.reading.first_time_ns or 0
     connection, begin = story.key[0], story.stream["open_row"]
     places = [
-        (place, number)
+        (place, number, case)
         for number, one in enumerate(results.findings)
         if vbucket in one.vbuckets and connection in one.connections
-        for place in one.places
+        for case in one.each
+        if vbucket in case.vbuckets
+        for place in case.places
         if place.connection == connection and begin <= place.row < end
     ]
     if not places:
         return []
-    own = np.array([place.row for place, _ in places], dtype=np.int64)
+    own = np.array([place.row for place, _, _ in places], dtype=np.int64)
     at = np.minimum(np.searchsorted(rows, own), len(rows) - 1)
     seqnos = story.seqnos_of(own).tolist()
     return [
@@ -134,10 +136,10 @@ def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows,
             max(0, place.time_ns - first_ns),
             place.row,
             number,
-            results.findings[number].severity,
-            f"{results.findings[number].rule}: {escape(results.findings[number].message)}",
+            case.severity,
+            f"{case.rule}: {escape(case.message)}",
         )
-        for (place, number), seqno, is_own in zip(places, seqnos, (rows[at] == own).tolist(), strict=True)
+        for (place, number, case), seqno, is_own in zip(places, seqnos, (rows[at] == own).tolist(), strict=True)
         if is_own
     ]
 

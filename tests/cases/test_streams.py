@@ -24,10 +24,10 @@ def test_9_vbuckets_that_are_never_reopened(tmp_path: Path) -> None:
     talk.wait(60)
     talk.noop()
     case = Case(tmp_path, talk)
-    found = [one for one in case.findings if one.rule == "orphaned-vbucket"]
-    assert [one.vbuckets for one in found] == [(17,), (801,)]
-    assert case.accusations == ["orphaned-vbucket"] * 2
-    for one in found:
+    found = case.finding("orphaned-vbucket")
+    assert (found.vbuckets, found.severity, found.over, found.whose) == ((17, 801), "error", "open", "client")
+    assert case.accusations == ["orphaned-vbucket"]
+    for one in found.cases:
         assert one.cause == "state-changed"
         assert one.message.startswith('ended "state-changed", never reopened (2 others were, in ')
         assert one.next == "the client lost the event: restart it, or make it reopen the vbucket"

@@ -64,8 +64,9 @@ def test_three_of_a_kind_are_shown_at_once_then_they_are_counted(tmp_path: Path,
         "✖ seqno-not-increasing  vb 2, connection 1: 2 after 5",
         "  seqno-not-increasing: 10 so far",
     ]
-    assert lines[end + 1].startswith("1 error")
-    assert lines[end + 4].startswith("    12 vbuckets, connection 1: 2 after 5 on 12 vbuckets")
+    assert lines[end + 1].startswith("12 vbuckets have messages that break the protocol")
+    assert lines[end + 3] == "✖ seqno-not-increasing: 2 after 5"
+    assert lines[end + 4].endswith("connection 1, 12 vbuckets: 0–11")
 
 
 def test_ndjson_has_records_of_the_contract_that_say_whether_they_are_the_last_word(
@@ -101,7 +102,7 @@ def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pyte
 
 
 def test_of_files_all_is_said_once_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", ROLLBACK]) == 0
+    assert main(["check", ROLLBACK, "--all"]) == 0
     report = capsys.readouterr().out
     assert main(["read", ROLLBACK, "--opcode", "dcp_open", "--check"]) == 0
     messages, _, rest = capsys.readouterr().out.partition("\n\n")
@@ -120,7 +121,7 @@ def test_a_file_that_grows_is_watched(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
     assert shown[-1] == "✖ seqno-not-increasing  vb 0, connection 1: 2 after 5 (row 9)\n"
-    assert "1 error" in rest
+    assert "\n1 vbucket has messages that break the protocol" in rest
 
 
 def test_what_is_redacted_is_redacted_in_findings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,7 +43,12 @@ def test_every_sample_is_valid_by_the_schema(path: Path) -> None:
         reading.check()
         for _ in reading:
             pass
-        expected = [(one.rule, one.severity, one.count) for one in reading.findings()]
+        found_by_rules = reading.findings()
+    expected = [
+        (one.rule, one.severity, sum(case.count for case in one.each if number in case.connections))
+        for one in found_by_rules
+        for number in one.connections
+    ]
     run = found["runs"][0]
     assert [(one["ruleId"], one["level"], one["occurrenceCount"]) for one in run["results"]] == expected
     assert all(run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] == one["ruleId"] for one in run["results"])
@@ -60,9 +65,8 @@ def test_the_schema_refuses_what_is_none() -> None:
 def test_an_effect_names_the_result_that_is_its_cause() -> None:
     found = results([str(SAMPLES / "loop.pcap")])
     by_id = {one["properties"]["id"]: one for one in found}
-    assert len(by_id) == len(found)
     effects = [one for one in found if "effectOf" in one["properties"]]
-    assert len(effects) == 9
+    assert [one["properties"]["connections"] for one in effects] == [[2], [3], [4], [5], [4], [4]]
     assert {by_id[one["properties"]["effectOf"]]["ruleId"] for one in effects} == {"rollback-loop"}
     assert [one["message"]["text"] for one in effects if "Next:" in one["message"]["text"]] == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from dcpinspect.engine import Engine
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, duration
-from dcpinspect.findings.finding import Occurrence, Place, ranges
+from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
 from dcpinspect.findings.rule import Rule
 from dcpinspect.protocol.message import Severity
 from tests.damage import PORT, batches
@@ -42,9 +43,9 @@ def test_the_first_three_and_the_last_are_kept() -> None:
     assert (found.first_time_ns, found.last_time_ns, found.next) == (1_000, 100_000, "do something")
 
 
-def test_causes_and_vbuckets_are_told_apart() -> None:
+def test_causes_are_told_apart_and_vbuckets_are_not() -> None:
     found = collected(once("broad", 1), once("broad", 2, cause="x"), once("broad", 3, 8), once("broad", 4, None)).findings({})
-    assert [(one.cause, one.vbuckets) for one in found] == [(None, (7,)), ("x", (7,)), (None, (8,)), (None, ())]
+    assert [(one.cause, one.vbuckets) for one in found] == [(None, (7, 8)), ("x", (7,)), (None, ())]
 
 
 def test_what_is_worse_is_another_finding() -> None:
@@ -81,10 +82,39 @@ def test_advice_for_what_another_rule_speaks_of_is_not_given() -> None:
     assert [one.next for one in found] == ["do a"]
 
 
-def test_from_four_vbuckets_on_they_are_one() -> None:
+def test_several_vbuckets_are_one() -> None:
     (found,) = collected(*(once("broad", row, row) for row in (1, 2, 3, 9))).findings({})
+    assert [(case.vbuckets, case.message, case.count) for case in found.cases] == [((row,), f"at {row}", 1) for row in (1, 2, 3, 9)]
     assert (found.vbuckets, found.count, [one.row for one in found.places]) == ((1, 2, 3, 9), 4, [1, 2, 3])
-    assert found.message == "at 1 on 4 vbuckets in 8 us: 1–3, 9"
+    assert found.message == "at … on 4 vbuckets in 8 us: 1–3, 9"
+
+
+def several(*messages: str, shared: str | None = None) -> Finding:
+    """What a rule says of connections 1, 2, …"""
+    collector = Collector(RULES)
+    for number, message in enumerate(messages, 1):
+        places = (Place(number, number, "c2s", 100, 0, number, 1_000 * number),)
+        collector.add(Occurrence("broad", "warning", message, number, places, shared=shared, facts={"told": number}))
+    (found,) = collector.findings({})
+    return found
+
+
+def test_several_connections_are_one_with_all_that_differs_in_its_cases() -> None:
+    found = several("told 5 in 3 ms", "told 17 in 2.1 s", "told 17 in 1 us")
+    assert (found.connections, found.count, found.what) == ((1, 2, 3), 3, "told … in …")
+    assert found.message == "told … in … on 3 connections in 2 us: 1–3"
+    assert [(case.message, case.facts) for case in found.cases][1] == ("told 17 in 2.1 s", {"told": 2})
+
+
+def test_what_several_have_in_common_is_said_and_what_they_share_by_their_rule_is_preferred() -> None:
+    assert several("1 item of 7", "2 items of 7").what == "… item of 7"
+    assert several('"a" of 10.0.0.1:5', '"b" of 10.0.0.2:6').what == "… of …"
+    assert several("told 5", "told 6", shared="told much").what == "told much"
+
+
+def test_what_is_worded_in_another_way_is_another_finding() -> None:
+    collector = collected(*(replace(once("broad", row), message=said, connection=row) for row, said in ((1, "full 5"), (2, "empty 5"))))
+    assert [one.message for one in collector.findings({})] == ["full 5", "empty 5"]
 
 
 def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
@@ -92,8 +122,7 @@ def test_a_rule_is_silent_where_a_more_specific_one_speaks() -> None:
     found = collector.findings({"narrow": ("broad",)})
     assert [(one.rule, [each.row for each in one.places], one.count) for one in found] == [
         ("broad", [1], 1),
-        ("narrow", [2], 1),
-        ("narrow", [3], 1),
+        ("narrow", [2, 3], 2),
     ]
 
 
@@ -201,11 +230,11 @@ def test_what_is_worse_is_no_effect() -> None:
     assert owned(cause, of_stream("narrow", 2, stream=3, severity="note")) == [("broad", 1, False), ("narrow", 1, True)]
 
 
-def test_effects_of_one_finding_are_one_finding_and_those_of_two_are_two() -> None:
+def test_effects_of_one_finding_are_one_finding() -> None:
     causes = [of_stream("broad", 1 + vbucket, vbucket, explains=(vbucket,)) for vbucket in range(5)]
     effects = [of_stream("narrow", 10 + vbucket, vbucket, stream=vbucket) for vbucket in range(5)]
     assert owned(*causes, *effects) == [("broad", 5, False), ("narrow", 5, True)]
-    assert owned(*causes[:3], *effects[:3]) == [*[("broad", 1, False)] * 3, *[("narrow", 1, True)] * 3]
+    assert owned(*causes[:3], *effects[:3]) == [("broad", 3, False), ("narrow", 3, True)]
     assert len(owned(*causes, *effects, apart=True)) == 10
 
 
@@ -214,4 +243,4 @@ def test_an_effect_of_what_was_silenced_stands_for_itself() -> None:
     collector = Collector(RULES, OWNS)
     for one in (cause, of_stream("narrow", 1), of_stream("narrow", 2, effect_of=cause.key)):
         collector.add(one)
-    assert [(one.rule, one.effect_of) for one in collector.findings({"narrow": ("broad",)})] == [("narrow", None), ("narrow", None)]
+    assert [(one.rule, one.effect_of, one.count) for one in collector.findings({"narrow": ("broad",)})] == [("narrow", None, 2)]

@@ -270,12 +270,12 @@ def test_a_file_is_read_again_for_as_many_vbuckets_at_a_time_as_there_is_room_fo
     for vbucket in (7, 8, 9):
         for talk, cas in ((one, 1), (other, 2)):
             changes(talk.stream(vbucket, log=LOG), change=mutation(cas=cas))
-    everything = [(found.vbuckets, found.message, found.count) for found in found(one, other)]
+    everything = [(case.vbuckets, case.message, case.count) for found in found(one, other) for case in found.each]
     assert [vbuckets for vbuckets, _, _ in everything] == [(7,), (8,), (9,)]
     path = tmp_path / "told.pcap"
     for most, count in ((1 << 19, 3), (4, 3), (3, 0)):  # a vbucket's eight events take the room of four, brief as they are
         monkeypatch.setattr(events, "MOST", most)
-        told = [(found.vbuckets, found.message, found.count) for found in of_file(path, one, other)]
+        told = [(case.vbuckets, case.message, case.count) for found in of_file(path, one, other) for case in found.each]
         assert told == everything[:count]
 
 

@@ -112,7 +112,7 @@ def test_a_loop_does_not_own_the_rollback_of_another_client_meanwhile() -> None:
     first.close()
     found = findings(first, other, last)
     assert [(one.connections, one.count) for one in alone(found, "rollback")] == [((2,), 1)]
-    assert {one.connections for one in found if one.rule == "rollback" and one.effect_of} == {(1,), (3,)}
+    assert {one.connections for one in found if one.rule == "rollback" and one.effect_of} == {(1, 3)}
 
 
 def test_a_loop_does_not_own_a_rollback_of_another_time() -> None:
@@ -150,9 +150,10 @@ def test_a_loop_owns_requests_that_are_refused_between_its_rounds() -> None:
     assert ("rollback-loop", "stream-refused", (7,)) in effects(findings(looping(status=Status.ETMPFAIL)))
 
 
-def test_a_loop_does_not_own_what_is_worse_than_itself() -> None:
+def test_a_loop_is_as_bad_as_any_refused_request_and_owns_it() -> None:
     found = findings(looping(status=Status.EACCESS))
-    assert [one.severity for one in alone(found, "stream-refused")] == ["error"]
+    assert alone(found, "stream-refused") == []
+    assert [one.severity for one in alone(found, "rollback-loop")] == ["error"]
 
 
 def test_a_loop_does_not_own_requests_that_are_refused_before_or_after_it() -> None:
@@ -163,7 +164,7 @@ def test_a_loop_does_not_own_requests_that_are_refused_before_or_after_it() -> N
     talk.stream(7, start=150, uuid=OLD, status=Status.ETMPFAIL)
     talk.stream(8, start=150, uuid=OLD, status=Status.ETMPFAIL)
     found = findings(talk)
-    assert sorted((one.vbuckets, one.count) for one in alone(found, "stream-refused")) == [((7,), 2), ((8,), 1)]
+    assert [(case.vbuckets, case.count) for one in alone(found, "stream-refused") for case in one.each] == [((7,), 2), ((8,), 1)]
 
 
 def test_a_loop_of_stream_ends_owns_these_ends_and_no_others() -> None:
@@ -277,5 +278,6 @@ def test_a_connection_that_was_taken_for_a_new_one_explains_that_its_beginning_i
 def test_every_cause_of_the_table_is_one_that_somebody_names() -> None:
     """Those that close a connection are tried beside their rule."""
     tried = {"rollback-loop", "failover", "capture-hole", "bad-magic", "oversized-body", "connection-reuse-inferred"}
+    tried |= {"rollback-not-followed", "orphaned-vbucket"}  # by the story of forgotten vbuckets, beside the checker
     assert set(OWNS) == tried | set(CLOSES)
     assert set(OWNS) <= set(ORDINARY)

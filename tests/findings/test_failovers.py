@@ -69,7 +69,7 @@ def test_it_does_not_own_a_rollback_of_another_client_vbucket_or_time() -> None:
     again.stream(2, start=200, uuid=NEW, log=AFTER)
     later.close()
     found = findings(streaming(range(6)), later, other, again)
-    standing = [(one.connections, one.vbuckets) for one in found if one.rule == "rollback" and one.effect_of is None]
+    standing = [(case.connections, case.vbuckets) for one in found if one.rule == "rollback" and one.effect_of is None for case in one.each]
     assert sorted(standing) == [((2,), (40,)), ((3,), (1,)), ((4,), (2,))]
 
 

@@ -78,7 +78,7 @@ def test_a_full_window_up_to_the_end() -> None:
     talk = stalled(30)
     talk.noop()
     (found,) = check(talk)
-    assert (found.rule, found.severity) == ("flow-control-stall", "warning")
+    assert (found.rule, found.severity) == ("flow-control-stall", "error")
     assert "for 30.0 s" in found.message
 
 
@@ -356,7 +356,7 @@ def growing(rounds: int = 5) -> Told:
 
 
 def test_what_waits_only_grows_up_to_a_full_window() -> None:
-    assert sorted(told(growing())) == [("flow-control-stall", None, "warning"), ("under-acknowledged", "no-fit", "warning")]
+    assert sorted(told(growing())) == [("flow-control-stall", None, "error"), ("under-acknowledged", "no-fit", "warning")]
     (found,) = [one for one in check(growing()) if one.rule == "under-acknowledged"]
     assert (
         found.message
@@ -372,7 +372,7 @@ def test_three_acknowledgements_before_a_full_window_prove_nothing() -> None:
     mutate(stream, 4)
     talk.wait(10)
     talk.noop()
-    assert told(talk) == [("flow-control-stall", None, "warning")]
+    assert told(talk) == [("flow-control-stall", None, "error")]
 
 
 def test_bytes_before_the_window_are_not_held_against_a_consumer() -> None:

@@ -197,7 +197,7 @@ def test_a_collection_that_nobody_began_is_a_note_once() -> None:
     stream.snapshot(10, 11, "memory")
     stream.mutation(11, "l", collection=0x1F)
     (found,) = findings(talk, rules=["event-for-unknown-collection"])
-    assert (found.severity, found.message, found.count) == ("note", "collection 0x1f was never begun", 1)
+    assert (found.severity, found.message, found.count) == ("note", "collection 0x1f was never created in this capture", 1)
 
 
 def test_an_overlap_is_an_error_where_only_an_active_vbucket_was_asked_for() -> None:

@@ -32,7 +32,7 @@ def rolled_back() -> Told:
 
 def test_a_rollback_that_nobody_follows() -> None:
     (one,) = found(rolled_back())
-    assert (one.rule, one.severity, one.vbuckets) == ("rollback-not-followed", "warning", (7,))
+    assert (one.rule, one.severity, one.vbuckets) == ("rollback-not-followed", "error", (7,))
     assert one.message == "rollback to 100 never followed (9.0 s)"
     assert [place.row for place in one.places] == [8, 7]
 

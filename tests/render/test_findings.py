@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.render.findings import report_lines
+from dcpinspect.render.verdict import LookedAt
 
 
 def place(row: int, *, file: int = 0, frame: int | None = None) -> Place:
@@ -28,72 +33,81 @@ def finding(**changes: object) -> Finding:
     return Finding(**{**values, **changes})  # type: ignore[arg-type] # built from keywords
 
 
-def lines(*findings: Finding, files: tuple[str, ...] = ("a.pcap",)) -> list[str]:
-    return list(report_lines(findings, files, lambda text, _: text))
+def lines(*findings: Finding, files: tuple[str, ...] = ("a.pcap",), everything: bool = False, width: int = 100) -> list[str]:
+    return list(report_lines(findings, files, lambda text, _: text, with_effects=everything, width=width))
 
 
-def test_a_finding_has_its_place_its_rows_and_a_filter_for_wireshark() -> None:
-    assert lines(finding()) == [
-        "1 error, 0 warnings, 0 notes",
+def of_many(count: int, **changes: object) -> Finding:
+    """The same of as many vbuckets, which were told something else each."""
+    cases = tuple(finding(vbuckets=(number,), facts={"told": 10 * number}, **changes) for number in range(count))
+    return finding(vbuckets=tuple(range(count)), cases=cases, what="told … after 23", count=count, **changes)
+
+
+def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
+    whole = finding(who="client a:1 (10.0.0.1:5)", server="server 10.0.0.2:6", clients=("a",), whose="server", over="open", count=2)
+    assert lines(replace(whole, first_time_ns=10**18, last_time_ns=10**18 + 10**9)) == [
+        "1 vbucket has messages that break the protocol",
         "",
-        "✖ seqno-not-increasing",
-        "    vb 417, connection 1: 22 after 23",
-        "      rows 1047, 1046; Wireshark: frame.number in {990, 991}",
+        "✖ seqno-not-increasing: 22 after 23",
+        "    client a:1 (10.0.0.1:5), server 10.0.0.2:6; connection 1, vb 417",
+        "    2001-09-09 01:46:40.000–01:46:41.000 UTC, 2 times; whose: server; still open",
+        "    rows 1047, 1046; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
         "",
-        "'dcpinspect explain RULE' says when a rule speaks and when it keeps silent",
+        "--all shows everything; 'dcpinspect explain RULE' says more of a rule",
     ]
 
 
-def test_findings_of_one_rule_are_together_and_advice_that_they_share_is_said_once() -> None:
-    other = finding(rule="stream-refused", severity="warning", places=(place(1),), next="wait")
-    milder = finding(severity="note", places=(place(9),))
-    assert lines(finding(places=(place(3),)), other, finding(places=(place(7),), vbuckets=(5,)), milder)[1:-2] == [
-        "",
-        "✖ seqno-not-increasing",
-        "    vb 417, connection 1: 22 after 23",
-        "      row 3; Wireshark: frame.number == 3",
-        "    vb 5, connection 1: 22 after 23",
-        "      row 7; Wireshark: frame.number == 7",
-        "    next: compare the rows",
-        "",
-        "! stream-refused",
-        "    vb 417, connection 1: 22 after 23",
-        "      row 1; Wireshark: frame.number == 1",
-        "    next: wait",
-        "",
-        "· seqno-not-increasing",
-        "    vb 417, connection 1: 22 after 23",
-        "      row 9; Wireshark: frame.number == 9",
-        "    next: compare the rows",
+def test_a_note_is_two_lines_and_all_of_it_with_all() -> None:
+    note = finding(severity="note", clients=("10.0.0.1 a",), over="recovered", over_row=9)
+    assert lines(note)[2:4] == [
+        "· seqno-not-increasing: 22 after 23",
+        "    client 10.0.0.1 a, connection 1, vb 417; 00:00:00 UTC; recovered in row 9",
     ]
+    assert "    next: compare the rows" in lines(note, everything=True)
 
 
-def test_advice_that_differs_stands_with_its_finding() -> None:
-    shown = lines(finding(places=(), next="one"), finding(places=(), next="two"), finding(places=(), next=""))
-    assert shown[3:8] == [
-        "    vb 417, connection 1: 22 after 23",
-        "      next: one",
-        "    vb 417, connection 1: 22 after 23",
-        "      next: two",
-        "    vb 417, connection 1: 22 after 23",
+def test_what_differs_is_below_each_other_three_times_and_always_with_all() -> None:
+    assert [line.split() for line in lines(of_many(9))[5:10]] == [
+        ["vb", "told"],
+        ["0", "0"],
+        ["1", "10"],
+        ["2", "20"],
+        ["and", "6", "more", "(--all)"],
     ]
+    told = lines(of_many(9), everything=True)
+    assert [line.split() for line in told[6:15]] == [[str(number), str(10 * number)] for number in range(9)]
 
 
-def test_nothing_found_is_said() -> None:
-    assert lines() == ["0 errors, 0 warnings, 0 notes"]
+def test_what_does_not_differ_is_no_table() -> None:
+    same = finding(vbuckets=(1, 2), cases=(finding(vbuckets=(1,)), finding(vbuckets=(2,))))
+    assert len(lines(same)) == len(lines(finding()))
 
 
-def test_many_and_none() -> None:
-    many = finding(severity="note", vbuckets=(1, 2, 3, 4), count=9, message="x on 4 vbuckets", places=(), next="")
-    assert lines(many)[2:4] == ["· seqno-not-increasing", "    4 vbuckets, connection 1: x on 4 vbuckets"]
-    assert lines(finding(vbuckets=(), count=5))[3] == "    connection 1: 22 after 23 (5 times)"
-    assert lines(finding(sid=3))[3].startswith("    vb 417 stream-id 3, connection 1")
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("count", [1, 4, 9, 40])
+def test_a_report_is_a_screen_and_the_worst_is_on_it(count: int, width: int) -> None:
+    found = [of_many(9, rule=f"rule-{number}", severity=severity) for severity in ("error", "warning", "note") for number in range(count)]
+    told = lines(*found, width=width)
+    assert len(told) <= 25
+    assert max(map(len, told)) <= width
+    assert any(line.startswith("✖ rule-0: ") for line in told)
+    whole = lines(*found, width=width, everything=True)
+    assert sum(line[:1] in "✖!·" for line in whole if line) == 3 * count
+
+
+def test_nothing_found_is_said_with_how_much_was_looked_at() -> None:
+    assert lines() == ["nothing wrong found"]
+    looked = LookedAt(1200, 4, 1, 900, 900)
+    (line,) = report_lines([], ["a"], lambda text, _: text, looked=looked)
+    assert line == "nothing wrong found: 1,200 messages, 4 streams, 1 connection, 100 % of bytes decoded"
+    (line,) = report_lines([], ["a"], lambda text, _: text, looked=LookedAt(1, 0, 2, 899, 900, "1 rule asked"), width=140)
+    assert line == ("nothing wrong found in what could be read: 1 message, 0 streams, 2 connections, 99.8 % of bytes decoded, 1 rule asked")
 
 
 def test_packets_of_several_files_are_told_apart() -> None:
     shown = lines(finding(places=(place(1, frame=5), place(2, file=1, frame=6))), files=("a.pcap", "b.pcap"))
-    assert shown[4] == "      rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
+    assert shown[5] == "    rows 1, 2; Wireshark: frame.number == 5 of a.pcap; frame.number == 6 of b.pcap"
 
 
 def test_nothing_of_the_wire_steers_the_terminal() -> None:
@@ -107,31 +121,21 @@ def with_effects(count: int = 3) -> list[Finding]:
 
 
 def test_effects_are_counted_under_their_cause() -> None:
-    assert lines(*with_effects())[:7] == [
-        "0 errors, 1 warning, 0 notes, and 4 effects of these",
-        "",
-        "! rollback-loop",
-        "    vb 417, connection 1: rolled back 3 times",
-        "      rows 1047, 1046; Wireshark: frame.number in {990, 991}",
-        "      and 4 effects: 3 rollback, 1 stream-refused (--all shows them)",
-        "    next: stop",
-    ]
+    told = lines(*with_effects())
+    assert told[0] == "1 client loops since 00:00:00 UTC"
+    assert told[-3] == "    and 4 effects: 3 rollback, 1 stream-refused"
+    assert "rollback: asked 9" not in "".join(told)
 
 
 def test_effects_are_told_under_their_cause_where_that_is_asked_for() -> None:
-    shown = list(report_lines(with_effects(), ["a.pcap"], lambda text, _: text, with_effects=True))
-    assert shown[5:9] == [
-        "      effect, rollback, vb 417, connection 1: asked 9 (3 times)",
-        "        rows 1047, 1046; Wireshark: frame.number in {990, 991}",
-        "      effect, stream-refused, vb 417, connection 1: refused",
-        "    next: stop",
-    ]
+    shown = lines(*with_effects(), everything=True)
+    assert [line for line in shown if "effect" in line] == ["    effect ! rollback: asked 9", "    effect · stream-refused: refused"]
 
 
 def test_effects_whose_cause_is_not_among_the_findings_stand_for_themselves() -> None:
     shown = lines(*with_effects()[1:2])
-    assert shown[0] == "0 errors, 1 warning, 0 notes"
-    assert "! rollback" in shown
+    assert shown[0] == "1 vbucket was rolled back"
+    assert "! rollback: asked 9" in shown
 
 
 def test_nothing_of_the_wire_steers_the_terminal_from_an_effect() -> None:

@@ -1,0 +1,151 @@
+"""Who a finding is about, whose it is, and whether it is over."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import whose
+from dcpinspect.findings.finding import Finding, Over
+from dcpinspect.findings.registry import RULES
+from dcpinspect.streams import words as w
+from dcpinspect.streams.links import Link
+
+ENDED_BY_A_STREAM = frozenset(
+    (
+        *("rollback", "rollback-not-honoured", "stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead"),
+        *("noop-required", "unknown-vbucket-uuid", "wrong-failover-entry", "no-common-history", "stream-end-reason", "end-zero-reopen"),
+    )
+)
+"""Rules whose trouble is over once the client has a stream of the vbucket again."""
+ENDED_BY_A_CONNECTION = frozenset(("connection-closed", "open-refused", "name-clash"))
+"""Rules whose trouble is over once the client has a stream on a later connection."""
+STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
+"""Rules that only speak of what nobody put right until the end of the capture."""
+HANDLED = frozenset(("stream-refused", "manifest-ahead", "noop-required"))
+"""Rules about one request: where the client handled the answer it costs nothing, and is a note."""
+_OF_ONE_MESSAGE = ("wire", "session")
+
+_When = tuple[int, int]
+"""Time and row."""
+
+
+class Outcomes:
+    """What the messages around a case tell of it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def judged(self, case: Finding) -> Finding:
+        """The case with its client, and with whether it is over; milder where that costs nothing any more."""
+        connection = case.connections[0]
+        client = self._context.clients.get(connection)
+        over, row = self._over(case)
+        direction = case.places[0].direction if case.places and RULES[case.rule].family in _OF_ONE_MESSAGE else None
+        is_handled = over == "recovered" and case.rule in HANDLED
+        return replace(
+            case,
+            severity="note" if is_handled else case.severity,
+            clients=(client,) if client is not None else (),
+            whose=whose(case.rule, case.cause, direction),
+            over=over,
+            over_row=row,
+        )
+
+    def _over(self, case: Finding) -> tuple[Over, int | None]:
+        if case.rule in STILL_OPEN:
+            return "open", None
+        if case.over != "unknown":
+            return case.over, None
+        client = self._context.clients.get(case.connections[0])
+        since = _when(case)
+        if client is None or since is None:
+            return "unknown", None
+        if case.rule in ENDED_BY_A_STREAM and case.vbuckets:
+            rows = [self._next(self._accepted.get((client, vbucket, case.sid), ()), since) for vbucket in case.vbuckets]
+        elif case.rule in ENDED_BY_A_CONNECTION:
+            later = [when for number, when in self._of_client.get(client, ()) if number > case.connections[0]]
+            rows = [self._next(later, since)]
+        else:
+            return "unknown", None
+        found = [row for row in rows if row is not None]
+        return ("recovered", max(found)) if len(found) == len(rows) else ("unknown", None)
+
+    @staticmethod
+    def _next(accepted: Sequence[_When], since: _When) -> int | None:
+        """The row of the first that was accepted later."""
+        place = bisect_right(accepted, since)
+        return accepted[place][1] if place < len(accepted) else None
+
+    @cached_property
+    def _accepted(self) -> Mapping[tuple[str, int, int | None], list[_When]]:
+        """When streams were accepted, by client, vbucket and stream-id."""
+        found: dict[tuple[str, int, int | None], list[_When]] = {}
+        for connection, vbucket, sid, when in self._streams:
+            client = self._context.clients.get(connection)
+            if client is not None:
+                found.setdefault((client, vbucket, sid if sid >= 0 else None), []).append(when)
+        return found
+
+    @cached_property
+    def _of_client(self) -> Mapping[str, list[tuple[int, _When]]]:
+        """The connection of each accepted stream, and when it was accepted, by client."""
+        found: dict[str, list[tuple[int, _When]]] = {}
+        for connection, _, _, when in self._streams:
+            client = self._context.clients.get(connection)
+            if client is not None:
+                found.setdefault(client, []).append((connection, when))
+        return found
+
+    @cached_property
+    def _streams(self) -> Sequence[tuple[int, int, int, _When]]:
+        """Connection, vbucket, stream-id and when of every accepted stream, in order of that."""
+        streams = self._context.streams
+        taken = streams.answer == w.A_ACCEPTED
+        columns = (streams.connection, streams.vbucket, streams.sid, streams.answered.time, streams.answered.row)
+        several = zip(*(column[taken].tolist() for column in columns), strict=True)
+        return sorted(((one[0], one[1], one[2], (one[3], one[4])) for one in several), key=lambda one: one[3])
+
+    def named(self, found: Finding) -> Finding:
+        """The same with its clients and their server in words."""
+        links = [self._context.by_number[number] for number in found.connections if number in self._context.by_number]
+        servers = sorted({link.server for link in links})
+        server = f"server {servers[0]}" if len(servers) == 1 else f"{len(servers)} servers" if servers else ""
+        return replace(found, who=self._who(found, links) if links else "", server=server)
+
+    def _who(self, found: Finding, links: Sequence[Link]) -> str:
+        sessions = [self._context.session(link.number) for link in links]
+        names = sorted({session.name or session.agent or "" for session in sessions} - {""})
+        hosts = _addresses([link.client for link in links])
+        if len(found.clients) > 1:
+            short = sorted({name.partition(":")[0] for name in names})
+            more = f" and {len(short) - 2} more" if len(short) > 2 else ""
+            return f"{len(found.clients)} clients ({', '.join([hosts, *short[:2]])}{more})"
+        agents = {session.agent for session in sessions} - {None, *names}
+        inside = ", ".join([hosts, *sorted(filter(None, agents))[:1]])
+        name = names[0] if len(names) == 1 else names[0].partition(":")[0] if names else ""
+        return f"client {name} ({inside})" if name else f"client {inside}"
+
+
+def _when(case: Finding) -> _When | None:
+    """The latest offender."""
+    return (case.latest.time_ns or case.last_time_ns, case.latest.row) if case.latest is not None else None
+
+
+def _addresses(clients: Sequence[str]) -> str:
+    """One client's address, or the hosts: ``10.11.0.1–64``."""
+    if len(set(clients)) == 1:
+        return clients[0]
+    hosts = list(dict.fromkeys(client.rpartition(":")[0] for client in clients))
+    if len(hosts) == 1:
+        return hosts[0]
+    heads = {host.rpartition(".")[0] for host in hosts}
+    lasts = [host.rpartition(".")[2] for host in hosts]
+    if len(heads) == 1 and all(last.isdecimal() for last in lasts):
+        numbers = sorted(map(int, lasts))
+        if numbers[-1] - numbers[0] == len(numbers) - 1:
+            return f"{heads.pop()}.{numbers[0]}–{numbers[-1]}"
+    return f"{', '.join(hosts[:2])} and {len(hosts) - 2} more" if len(hosts) > 2 else ", ".join(hosts)

@@ -1,0 +1,115 @@
+"""The first line of a report: what was found, in words that can be repeated; or that nothing was, and in how much."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from dcpinspect.coverage import OTHER
+from dcpinspect.findings.costs import COSTS, Cost
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import ORDINARY
+
+if TYPE_CHECKING:
+    from dcpinspect.parts import Merged
+    from dcpinspect.reading import Reading
+
+MOST = 4
+"""What is said of errors and warnings before the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """How much was checked."""
+
+    messages: int
+    streams: int
+    connections: int
+    decoded: int
+    """Bytes in messages."""
+    known: int
+    """Bytes that were captured, or are known to be missing, without those of other protocols on ports that nobody asked for."""
+    rules: str = ""
+    """What was looked for, where that is not everything: ``2 rules``."""
+
+    @classmethod
+    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY) -> LookedAt:
+        """Of a reading that was checked by these rules."""
+        mine = [one for one in reading.coverage.directions if one.protocol != OTHER]
+        decoded = sum(one.decoded for one in mine)
+        known = sum(one.unique + one.missing for one in mine)
+        some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
+        return cls(reading.messages, len(reading.tables.streams), len({one.connection for one in mine}), decoded, known, some)
+
+    def __str__(self) -> str:
+        share = f"{self.decoded * 1000 // self.known / 10:g} %" if self.known else "none"
+        parts = [
+            counted(self.messages, "message"),
+            counted(self.streams, "stream"),
+            counted(self.connections, "connection"),
+            f"{share} of bytes decoded",
+        ]
+        return ", ".join([*parts, *filter(None, [self.rules])])
+
+
+@dataclass(slots=True)
+class _Met:
+    """Those who bear one cost."""
+
+    those: set[tuple[object, ...]] = field(default_factory=set)
+    whole: set[int] = field(default_factory=set)
+    """Connections, where a finding names no vbucket."""
+    since_ns: int = 0
+
+    def add(self, cost: Cost, one: Finding) -> None:
+        for case in one.each:
+            client = case.clients[0] if case.clients else case.connections[0]
+            if cost.of == "client":
+                self.those.add((client,))
+            elif cost.of == "vbucket" and case.vbuckets:
+                self.those.update((client, vbucket) for vbucket in case.vbuckets)
+            else:
+                self.whole.update(case.connections)
+        if one.over != "recovered" and one.first_time_ns:
+            self.since_ns = min(self.since_ns or one.first_time_ns, one.first_time_ns)
+
+    def phrases(self, cost: Cost) -> Iterable[str]:
+        since = f" since {clock(self.since_ns)} UTC" if cost.lasts and self.since_ns else ""
+        for several, noun in ((self.those, cost.of), (self.whole, "connection")):
+            if several:
+                yield f"{counted(len(several), noun)} {cost.one if len(several) == 1 else cost.many}{since}"
+
+
+def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
+    """One line about findings that are no effects, worst first."""
+    met: dict[Cost, _Met] = {}
+    others = {"error": 0, "warning": 0}
+    for one in causes:
+        cost = COSTS.get(one.rule)
+        if one.severity == "note":
+            continue
+        if cost is None:
+            others[one.severity] += 1
+        else:
+            met.setdefault(cost, _Met()).add(cost, one)
+    said = [phrase for cost, those in met.items() for phrase in those.phrases(cost)]
+    if len(said) > MOST:
+        said = [*said[: MOST - 1], f"{len(said) - MOST + 1} more kinds of trouble"]
+    said += [counted(number, severity if not met else f"other {severity}") for severity, number in others.items() if number]
+    if not said:
+        where = "" if looked is None or looked.decoded == looked.known else " in what could be read"
+        said = [f"nothing wrong found{where}{f': {looked}' if looked is not None else ''}"]
+    notes = sum(one.severity == "note" for one in causes)
+    return " · ".join([*said, *([counted(notes, "note")] if notes else [])])
+
+
+def clock(time_ns: int) -> str:
+    """The time of a day, UTC."""
+    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 vbucket``, ``2 vbuckets``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

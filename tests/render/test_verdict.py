@@ -1,0 +1,71 @@
+"""The first line of a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dcpinspect.findings.costs import COSTS, OF_CAUSE, WHOSE, whose
+from dcpinspect.findings.registry import RULES
+from dcpinspect.render.verdict import verdict
+from tests.render.test_findings import finding, of_many
+
+AT = 1_700_000_000 * 10**9
+
+
+def test_rules_that_cost_the_same_are_counted_together() -> None:
+    found = [finding(rule="item-missing", vbuckets=(1,)), finding(rule="resume-skipped", vbuckets=(2,)), finding(rule="item-missing")]
+    assert verdict(found) == "3 vbuckets lost data"
+
+
+def test_vbuckets_are_those_of_each_client() -> None:
+    one, other = (finding(rule="item-missing", clients=(client,)) for client in "ab")
+    assert verdict([one, other]) == "2 vbuckets lost data"
+    assert verdict([one, one]) == "1 vbucket lost data"
+
+
+def test_what_goes_on_is_said_with_since_when_unless_it_is_over() -> None:
+    loop = finding(rule="rollback-loop", clients=("a",), first_time_ns=AT)
+    assert verdict([loop]) == "1 client loops since 22:13:20 UTC"
+    assert verdict([replace(loop, over="recovered")]) == "1 client loops"
+
+
+def test_what_has_no_words_is_counted_by_severity() -> None:
+    unknown = finding(rule="cas-zero")
+    assert verdict([unknown]) == "1 error"
+    assert verdict([unknown, replace(unknown, severity="warning")]) == "1 error · 1 warning"
+    assert verdict([finding(rule="item-missing"), unknown, unknown]) == "1 vbucket lost data · 2 other errors"
+
+
+def test_notes_are_counted_and_nothing_is_wrong_with_them() -> None:
+    assert verdict([finding(severity="note")]) == "nothing wrong found · 1 note"
+    assert verdict([finding(rule="item-missing"), *[finding(severity="note")] * 2]) == "1 vbucket lost data · 2 notes"
+
+
+def test_a_finding_of_a_whole_connection_counts_the_connection() -> None:
+    assert verdict([finding(rule="bad-magic", vbuckets=())]) == "1 connection has broken messages"
+
+
+def test_a_finding_of_many_counts_each() -> None:
+    assert verdict([of_many(9, rule="item-missing")]) == "9 vbuckets lost data"
+
+
+def test_much_trouble_is_cut_short() -> None:
+    rules = ("item-missing", "rollback-loop", "diverging-history", "stream-refused", "flow-control-stall")
+    line = verdict([finding(rule=rule) for rule in rules])
+    assert line.endswith(" · 1 vbucket has two histories · 2 more kinds of trouble")
+
+
+def test_every_rule_of_the_tables_is_there() -> None:
+    assert {*COSTS, *WHOSE, *(rule for rule, _ in OF_CAUSE)} <= RULES.keys()
+
+
+def test_every_cause_of_the_table_is_one_that_the_rule_has_if_it_names_its_causes() -> None:
+    assert [pair for pair in OF_CAUSE if RULES[pair[0]].causes and pair[1] not in RULES[pair[0]].causes] == []
+
+
+@pytest.mark.parametrize("rule", [one.id for one in RULES.values() if one.family == "wire"])
+def test_a_broken_message_is_of_the_side_that_sent_it(rule: str) -> None:
+    assert whose(rule, None, "c2s") in (WHOSE.get(rule), "client")
+    assert whose(rule, None, None) == WHOSE.get(rule, "unknown")
