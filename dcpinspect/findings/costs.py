@@ -33,6 +33,7 @@ _LOST = Cost("vbucket", "lost data", "lost data")
 _REFUSED = Cost("vbucket", "was refused", "were refused")
 _WRONG_DATA = Cost("vbucket", "has messages that break the protocol", "have messages that break the protocol")
 _BROKEN = Cost("connection", "has broken messages", "have broken messages")
+_DOCUMENT = Cost("vbucket", "has documents that are not what they say", "have documents that are not what they say")
 _STUCK = Cost("vbucket", "receives nothing", "receive nothing", lasts=True)
 _BACK = Cost("vbucket", "was rolled back", "were rolled back")
 _STALLED = Cost("connection", "has stalled", "have stalled", lasts=True)
@@ -86,9 +87,8 @@ COSTS: Mapping[str, Cost] = {
         ),
         _WRONG_DATA,
     ),
-    **dict.fromkeys(
-        ("bad-magic", "length-mismatch", "extras-length", "value-length", "bad-framing-extras", "bad-snappy", "bad-xattr-section"), _BROKEN
-    ),
+    **dict.fromkeys(("json-bit-not-json", "bad-snappy", "bad-xattr-section", "deletion-with-body"), _DOCUMENT),
+    **dict.fromkeys(("bad-magic", "length-mismatch", "extras-length", "value-length", "bad-framing-extras"), _BROKEN),
 }
 """By rule, for errors and warnings."""
 

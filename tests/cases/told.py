@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.reading import Reading
+from dcpinspect.render.findings import report_lines
+from dcpinspect.render.verdict import LookedAt
 from dcpinspect.streams.tracker import Tables
+from tests.advice import contradictions
 from tests.agreement import disagreements
 from tests.builders import Recorded, pcap
 from tests.streams.told import Told, packets
@@ -36,6 +40,12 @@ class Case:
             self.findings: list[Finding] = reading.findings()
             self.tables: Tables = reading.tables
             assert disagreements({name: table.records() for name, table in self.tables.by_name.items()}, self.findings) == []
+            assert contradictions(self.findings) == []
+            looked = LookedAt.of(reading)
+        lines = list(report_lines(self.findings, [path.name], lambda text, _: text, width=80, looked=looked))
+        assert len(lines) <= 25
+        assert max(map(len, lines)) <= 80
+        assert not re.match(r"\d+ (?:other )?(?:error|warning)", lines[0]), "the verdict has words for what a case is about"
 
     @property
     def accusations(self) -> list[str]:

@@ -41,6 +41,8 @@ class Told(Conversation):
 
     port: int = 50_000
     """Of the client; the same one again is the same pair of addresses."""
+    host: str = "10.0.0.1"
+    """Of the client."""
 
     @contextmanager
     def lost(self) -> Iterator[None]:
@@ -89,7 +91,7 @@ def packets(*talks: Told) -> list[Packet]:
     time_ns = START_NS
     for number, talk in enumerate(talks):
         isn = 1000 + 100_000 * number, 5000 + 100_000 * number
-        wire = Talk(talk.port, isn=isn, start_ns=time_ns, hosts=("10.0.0.1", _SERVERS[talk.server]))
+        wire = Talk(talk.port, isn=isn, start_ns=time_ns, hosts=(talk.host, _SERVERS[talk.server]))
         wire.handshake()
         kept, is_lost = 0, False
         for event in talk.events:

@@ -1,0 +1,125 @@
+"""The first answer: what ``check`` says of the samples, and of many clients that have the same trouble.
+
+What it says of each case is checked where the case is told: a screen, a verdict in words, no contradicting advice.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.reading import Reading
+from tests.advice import contradictions
+from tests.builders import Recorded, pcap
+from tests.damage import Packet
+from tests.peers.truth import SAMPLES
+from tests.render.test_findings import finding
+from tests.streams.told import Told, opened, packets
+
+OLD = 0xA
+CAPTURES = [path for path in sorted(SAMPLES.glob("*.pcap*")) if "large" not in path.name]
+VERDICTS = {
+    "any.pcap": "nothing wrong found: 79 messages, 4 streams, 1 connection, 100 % of bytes",
+    "capture-loss.pcap": "nothing wrong found in what could be read: 180 messages, 4 streams, 1",
+    "loop.pcap": "1 client loops since 12:01:00 UTC · 2 notes",
+    "lossy.pcap": "nothing wrong found: 300 messages, 4 streams, 1 connection, 100 % of bytes",
+    "midstream.pcap": "nothing wrong found in what could be read: 75 messages, 4 streams, 1 connection,",
+    "orphans.pcap": "3 vbuckets receive nothing since 12:01:00 UTC · 4 notes",
+    "rollback.pcap": "nothing wrong found: 161 messages, 11 streams, 2 connections, 100 % of bytes",
+    "snapshots.pcap": "nothing wrong found: 167 messages, 7 streams, 2 connections, 100 % of bytes",
+    "tour.pcapng": "4 vbuckets were refused · 1 vbucket was requested twice · 1 vbucket was asked",
+    "upr.pcap": "2 vbuckets have messages that break the protocol · 1 vbucket has a failover log",
+}
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_a_sample_is_answered_on_one_screen_with_a_verdict(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["check", str(path), "--fail-on", "never"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == VERDICTS[path.name]
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
+def test_no_two_findings_of_a_sample_contradict_each_other(path: Path) -> None:
+    with Reading([str(path)]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        assert contradictions(reading.findings()) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_said"),
+    [
+        ("resume at 50 with uuid 0x1", "start anew from 0", True),
+        ("nothing is left to do: the client asked again", "resume at 50", True),
+        ("do not reopen it with this filter", "reopen the stream where it ended", True),
+        ("resume at 50 with uuid 0x1", "report it with this message", False),
+        ("resume at 50", "resume at 50", False),
+    ],
+)
+def test_advice_that_nobody_can_follow_together_is_noticed(one: str, other: str, is_said: bool) -> None:
+    first, second = (finding(rule=rule, next=advice, clients=("a",)) for rule, advice in (("rollback", one), ("stream-refused", other)))
+    assert bool(contradictions([first, second])) is is_said
+    assert contradictions([first, replace(second, clients=("b",))]) == []
+    assert contradictions([first, replace(second, vbuckets=(8,))]) == []
+
+
+# -- many clients with one fault -------------------------------------------------------------------------------------
+
+
+def looping(number: int) -> Told:
+    """A client that asks for three vbuckets again and again, from seqnos of its own, and is rolled back."""
+    talk = opened("mirror:1")
+    talk.host = f"10.11.{number // 250}.{1 + number % 250}"
+    talk.sasl_plain("mirror", "secret")
+    for _ in range(3):
+        for vbucket in (7, 8, 9):
+            talk.stream(vbucket, start=150 + number, uuid=OLD, rollback=100)
+    return talk
+
+
+def crowd(path: Path, count: int) -> Path:
+    """A capture of as many of them, one after the other."""
+    captured: list[Packet] = packets(*(looping(number) for number in range(count)))
+    path.write_bytes(pcap([Recorded(packet.data, packet.wire, packet.time_ns) for packet in captured], magic=0xA1B23C4D))
+    return path
+
+
+@pytest.mark.parametrize("count", [64, 1024])
+def test_a_fault_that_many_clients_share_is_one_entry(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(crowd(tmp_path / "crowd.pcap", count))
+    assert main(["check", path, "--format", "json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    (loop,) = [one for one in found if one["effect_of"] is None and one["rule"] != "credentials-in-clear"]
+    assert (loop["rule"], loop["severity"], len(loop["clients"]), len(loop["connections"])) == ("rollback-loop", "error", count, count)
+    assert len(loop["cases"]) == 3 * count
+    assert {case["facts"]["asked"] for case in loop["cases"]} == set(range(150, 150 + count))
+    assert SEVERITIES.index(loop["severity"]) == 0
+    (clear,) = [one for one in found if one["rule"] == "credentials-in-clear"]
+    assert len(clear["cases"]) == count
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["check", path]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{count:,} clients loop since ")
+    assert lines[0].endswith(" UTC · 1 note")
+    assert len(lines) <= 25
+    at = next(place for place, line in enumerate(lines) if line.startswith("· credentials-in-clear"))
+    assert lines[at + 2] == "", "an entry of two lines"
+    assert f"    and {3 * count - 3:,} more (--all)" in [line[2:] for line in lines]
+    assert main(["check", path, "--all"]) == 1
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert sum(len(row) == 6 and row[2].isdecimal() and row[4] == "3" for row in rows) == 3 * count, "every case has its line"
+    assert len([line for line in lines if line.startswith("✖")]) == 1
