@@ -174,3 +174,11 @@ def test_every_row_for_users_of_tshark_has_a_command_that_is_run() -> None:
     for row in rows:
         assert any(row.replace("\\|", "|").endswith(f"| `{command}`") for command in run), row
     assert len(rows) >= 40
+
+
+def test_the_page_of_streams_begins_with_worked_examples_and_ends_with_the_rules() -> None:
+    text = (ROOT / "docs" / "streams.md").read_text("utf-8")
+    chapters = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
+    assert all("```console\n$ dcpinspect timeline sample_captures/" in chapter for chapter in chapters[:3])
+    assert chapters[-1].startswith("Rules\n")
+    assert "```" not in chapters[-1]
