@@ -159,17 +159,18 @@ class Reading:
         names = [file.name for file in self.capture.files]
         return self.tracker.tables(self.engine.links, names if len(names) > 1 else ())
 
-    def findings(self, *, is_whole: bool = True) -> list[Finding]:
+    def findings(self, *, is_whole: bool = True, wanted: Callable[[Finding], bool] | None = None) -> list[Finding]:
         """What is wrong so far, worst first. Raises ValueError unless the reading checks.
 
-        ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between.
+        ``is_whole``: the reading has come to its end, or is asked about live; it was not interrupted in between. ``wanted``: only these
+        cases, each of which is one vbucket of one connection.
         """
         if self.checker is None:
             msg = "this reading does not check"
             raise ValueError(msg)
         assert self.tracker is not None
         self._compare(self.tracker)
-        return self.checker.findings(self.engine.links, self.coverage, is_whole=is_whole)
+        return self.checker.findings(self.engine.links, self.coverage, is_whole=is_whole, wanted=wanted)
 
     def by_name(self, *, is_whole: bool = True) -> dict[str, Records]:
         """``tables`` by their names, which are those of SQL; if the reading checks, with findings, which vbuckets then count."""

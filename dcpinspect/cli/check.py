@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dcpinspect.cli import completion, interrupts, options
+from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import UNCHECKED, report
 from dcpinspect.cli.subset import EvidenceFile
-from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain
+from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.export.formats import FORMATS, SARIF, Format, Report
+from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dcpinspect.export.formats import Paint
+    from dcpinspect.export.target import Target
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.lint import Verdict
     from dcpinspect.parts import Merged
@@ -45,6 +47,24 @@ class FailOn(StrEnum):
     WARNING = "warning"
     NOTE = "note"
     NEVER = "never"
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+def print_rules(is_asked: bool) -> None:
+    """Print a line for each rule, and no more."""
+    if is_asked:
+        from dcpinspect.findings.registry import RULES
+
+        width = max(map(len, RULES))
+        put("".join(f"{one.id:<{width}}  {one.severity:<7}  {one.family:<8}  {one.fires}\n" for one in RULES.values()))
+        raise typer.Exit
 
 
 def check(
@@ -73,6 +93,31 @@ def check(
     ] = None,
     effects: Annotated[
         bool, typer.Option("--all", help="Text: tell the effects of each cause under it, too; other formats always have them.")
+    ] = False,
+    vbucket: Annotated[
+        str | None, typer.Option("--vbucket", metavar="LIST", help="Only findings about these vbuckets, as in 1,5-9.")
+    ] = None,
+    connection: Annotated[
+        str | None, typer.Option("--connection", metavar="LIST", help="Only findings about these connections, as in 1,3-4.")
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option("--client", metavar="TEXT", help="Only findings about clients with this in their address or DCP name.")
+    ] = None,
+    severity: Annotated[Level | None, typer.Option("--severity", show_default=False, help="Only findings so bad, or worse.")] = None,
+    filter_: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="SQL", help="Only findings where this is true, as in \"whose = 'server'\"; @name: a saved one."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings, the worst first.")] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="LIST", help="A table with these columns, in this order, as in rule,count,who.")
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="FILE", help="Only what is not in this JSON of an earlier check, or was milder there."),
+    ] = None,
+    list_rules: Annotated[  # noqa: ARG001 - eager: it has done its work by then
+        bool, typer.Option("--list-rules", callback=print_rules, is_eager=True, help="Print all rules with what each looks for.")
     ] = False,
     fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
     format_name: Annotated[
@@ -106,6 +151,8 @@ def check(
     if write is not None and redactor is not None:
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
     wanted = rules_of(rule, family, no_rule, lint=lint)
+    choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj)
+    shown = columns_of(columns, chosen, several=len(captures) > 1)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
         packets = stack.enter_context(EvidenceFile(write, captures, output=output, around=around)) if write is not None else None
@@ -123,9 +170,9 @@ def check(
                 is_whole = not interrupts.settled()
                 if not is_whole:
                     complain(INTERRUPTED)
-                found = reading.findings(is_whole=is_whole)
-                assert reading.checker is not None
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
+                found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants), files)
+                assert reading.checker is not None
                 is_checked = reading.messages > 0
                 verdicts = reading.checker.verdicts(links) if lint and is_whole else None
                 told = report_of(
@@ -139,8 +186,9 @@ def check(
                     is_checked=is_checked,
                     width=out.width() or columns_asked(),
                     reading=reading,
+                    nothing=choice.nothing,
                 )
-                chosen.report(out, told, guard=csv_guard)
+                write_report(out, chosen, told, shown, guard=csv_guard)
                 if packets is not None:
                     packets.write(found, reading)
         status = report(reading, stats=stats, checks=True)
@@ -148,6 +196,26 @@ def check(
             more = "" if find_ports else "; DCP may be on another port, try --port auto"
             complain(f"no DCP among {reading.messages:,} messages: only what holds for any message and connection was checked{more}")
         return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
+
+
+def columns_of(text: str | None, format_: Format, *, several: bool) -> list[str] | None:
+    """The columns that are asked for. Raises UsageError."""
+    if text is None:
+        return None
+    from dcpinspect.cli.record_tables import columns_asked_for
+    from dcpinspect.findings.record import FINDINGS, FINDINGS_WITH_FILES
+
+    if not isinstance(format_, TableFormat):
+        raise UsageError(f"--columns: {format_} has no columns")
+    return columns_asked_for(text, "findings", FINDINGS_WITH_FILES if several else FINDINGS)
+
+
+def write_report(out: Target, format_: Format, told: Report, columns: list[str] | None, *, guard: bool) -> None:
+    """Write findings as the format has them, or as a table of these columns."""
+    if columns is not None and isinstance(format_, TableFormat):
+        format_.records(out, told.records(), columns, guard=guard)
+    else:
+        format_.report(out, told, guard=guard)
 
 
 def chosen_format(context: typer.Context, name: str | None, output: str | None) -> Format:
@@ -170,11 +238,13 @@ def report_of(
     is_checked: bool = True,
     width: int | None = None,
     reading: Reading | Merged | None = None,
+    nothing: str = "nothing wrong found",
 ) -> Report:
     """Findings of captures, to be written.
 
     ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
-    ``effects``: text has them under their causes, and all else. ``reading``: what was checked.
+    ``effects``: text has them under their causes, and all else.
+    ``reading``: what was checked; ``nothing``: what is said where nothing was found.
     ``is_checked``: there was a message to check.
     """
     from dcpinspect.export.sarif import sarif_log
@@ -185,7 +255,7 @@ def report_of(
     from dcpinspect.render.verdict import LookedAt
 
     def lines(paint: Paint) -> list[str]:
-        much = LookedAt.of(reading, rules) if reading is not None else None
+        much = LookedAt.of(reading, rules, nothing) if reading is not None else None
         instead = None if is_checked else UNCHECKED  # rather than that nothing is wrong
         told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead)
         return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]

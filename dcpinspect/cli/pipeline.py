@@ -11,6 +11,7 @@ import typer
 
 from dcpinspect.cli import check as checking
 from dcpinspect.cli import options
+from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
@@ -113,11 +114,22 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     format_ = checking.chosen_format(context, choices["format_name"], output)
     lint = choices["lint"]
     rules = checking.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=lint)
+    choice = choosing(
+        choices["vbucket"],
+        choices["connection"],
+        choices["client"],
+        choices["severity"],
+        choices["filter_"],
+        choices["limit"],
+        choices["baseline"],
+        context.obj,
+    )
     manifest = Manifest.newest(out)
     found_in = compared(manifest).merged
+    shown = checking.columns_of(choices["columns"], format_, several=len(found_in.files) > 1)
     assert found_in.checker is not None
     checker = found_in.checker.only(rules)
-    found = checker.findings(found_in.links, found_in.coverage)
+    found = choice.of(checker.findings(found_in.links, found_in.coverage, wanted=choice.wants), found_in.files)
     is_checked = any(part.rows for part in manifest.parts)
     with opened(output, format_, [one.unit.path for one in manifest.units]) as file:
         verdicts = checker.verdicts(found_in.links) if lint else None
@@ -131,8 +143,9 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
             is_checked=is_checked,
             width=file.width() or columns_asked(),
             reading=found_in,
+            nothing=choice.nothing,
         )
-        format_.report(file, told, guard=choices["csv_guard"])
+        checking.write_report(file, format_, told, shown, guard=choices["csv_guard"])
     if not is_checked:
         complain(f"{UNCHECKED}: {escape(out)}: its captures have no message; run the pipeline into a new directory with --port auto")
         return CaptureError.exit_status

@@ -136,7 +136,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
             raise UsageError(f"{'--since' if since else '--until'}: a {table.name} has no time; {timed} have one")
         selection = replace(selection, span=span, sort=_sort(sort, name, table), is_reversed=reverse)
         options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
-        chosen = _columns(columns, name, table)
+        chosen = columns_asked_for(columns, name, table)
         extra_ports, find_ports = options.ports(port)
         with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
             if name == "vbuckets":
@@ -201,7 +201,7 @@ def _selection(
     )
 
 
-def _columns(text: str | None, name: str, table: RecordTable) -> list[str] | None:
+def columns_asked_for(text: str | None, name: str, table: RecordTable) -> list[str] | None:
     """The columns that were asked for."""
     return None if text is None else _names(text, "--columns", name, [column.name for column in table.columns])
 

@@ -74,6 +74,7 @@ _KINDS: dict[str, dict[str, Any]] = {
         "items": {
             "type": "object",
             "properties": {
+                "client": {"type": ["string", "null"]},
                 "connection": {"type": "integer"},
                 "vbuckets": {"type": "array", "items": {"type": "integer"}},
                 "sid": {"type": ["integer", "null"]},
@@ -87,7 +88,7 @@ _KINDS: dict[str, dict[str, Any]] = {
                 "over": {"enum": list(OVER)},
                 "over_row": {"type": ["integer", "null"]},
             },
-            "required": ["connection", "vbuckets", "message", "rows", "seqnos", "facts", "count", "over"],
+            "required": ["client", "connection", "vbuckets", "message", "rows", "seqnos", "facts", "count", "over"],
         },
     },
 }

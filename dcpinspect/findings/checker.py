@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from dcpinspect.coverage import Coverage
@@ -111,11 +111,19 @@ class Checker:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""
         return Context(self._tracker, links).clients
 
-    def findings(self, links: list[Link], coverage: Coverage, *, is_whole: bool = True, apart: bool = False) -> list[Finding]:
+    def findings(
+        self,
+        links: list[Link],
+        coverage: Coverage,
+        *,
+        is_whole: bool = True,
+        apart: bool = False,
+        wanted: Callable[[Finding], bool] | None = None,
+    ) -> list[Finding]:
         """All that was found so far, worst first; ``links``: the connections as they are now.
 
         ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: each
-        vbucket of each connection is by itself.
+        vbucket of each connection is by itself. ``wanted``: cases that are told.
         """
         tables = self._tracker.tables(links)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
@@ -128,7 +136,12 @@ class Checker:
         ):
             found.add(occurrence)
         outcomes = Outcomes(context)
-        told = found.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=outcomes.judged)
+
+        def judged(case: Finding) -> Finding | None:
+            one = outcomes.judged(case)
+            return one if wanted is None or wanted(one) else None
+
+        told = found.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged)
         return [outcomes.named(one) for one in told]
 
     def _occurrences(self, finished: Finished) -> Iterator[Occurrence]:

@@ -285,15 +285,16 @@ class Collector:
         of_connection: Mapping[str, Collection[str]] | None = None,
         *,
         apart: bool = False,
-        judged: Callable[[Finding], Finding] = lambda case: case,
+        judged: Callable[[Finding], Finding | None] = lambda case: case,
     ) -> list[Finding]:
         """What was found, worst first, then by the first message that shows it.
 
         ``silences``: by rule, those that have nothing to add about a message that it speaks of; ``of_connection``: those that have nothing
         to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection by itself. ``judged``: says
-        of one case what the messages around it tell.
+        of one case what the messages around it tell; None where it is not wanted.
         """
-        heard = [(heap, judged(self._one(heap))) for heap in self._heard(silences, of_connection or {})]
+        told = ((heap, judged(self._one(heap))) for heap in self._heard(silences, of_connection or {}))
+        heard = [(heap, one) for heap, one in told if one is not None]
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
         """By the cause of effects: the id of the finding that it came to be in."""
         own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)

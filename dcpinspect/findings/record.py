@@ -129,6 +129,7 @@ def with_findings(
 
 def _case(case: Finding) -> dict[str, Any]:
     return {
+        "client": escape(case.clients[0]) if case.clients else None,
         "connection": case.connections[0],
         "vbuckets": list(case.vbuckets),
         "sid": case.sid,

@@ -33,15 +33,17 @@ class LookedAt:
     """Bytes that were captured, or are known to be missing, without those of other protocols on ports that nobody asked for."""
     rules: str = ""
     """What was looked for, where that is not everything: ``2 rules``."""
+    nothing: str = "nothing wrong found"
+    """What is said where nothing of what was asked for was found."""
 
     @classmethod
-    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY) -> LookedAt:
+    def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing) -> LookedAt:
         """Of a reading that was checked by these rules."""
         mine = [one for one in reading.coverage.directions if one.protocol != OTHER]
         decoded = sum(one.decoded for one in mine)
         known = sum(one.unique + one.missing for one in mine)
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
-        return cls(reading.messages, len(reading.tables.streams), len({one.connection for one in mine}), decoded, known, some)
+        return cls(reading.messages, len(reading.tables.streams), len({one.connection for one in mine}), decoded, known, some, nothing)
 
     def __str__(self) -> str:
         share = f"{self.decoded * 1000 // self.known / 10:g} %" if self.known else "none"
@@ -100,7 +102,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     said += [counted(number, severity if not met else f"other {severity}") for severity, number in others.items() if number]
     if not said:
         where = "" if looked is None or looked.decoded == looked.known else " in what could be read"
-        said = [f"nothing wrong found{where}{f': {looked}' if looked is not None else ''}"]
+        said = [f"{'nothing wrong found' if looked is None else looked.nothing}{where}{f': {looked}' if looked is not None else ''}"]
     notes = sum(one.severity == "note" for one in causes)
     return " · ".join([*said, *([counted(notes, "note")] if notes else [])])
 

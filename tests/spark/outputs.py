@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -93,7 +94,7 @@ def _without_numbers(value: Any, *, cut: bool) -> Any:
     if isinstance(value, dict):
         gone = {"row", "rows", "file", "files"} | (set(NUMBERED) if cut else set())
         return {
-            key: _without_numbers(one, cut=cut)
+            key: _without_numbers(json.loads(one) if key == "cases" and isinstance(one, str) else one, cut=cut)
             for key, one in value.items()
             if key not in gone and not key.endswith("_row") and not (cut and key.endswith(("_frame", "_file")))
         }

@@ -1,0 +1,134 @@
+"""Which of all findings ``check`` tells of: by vbucket, connection, client, severity, filter, and by what was known before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from dcpinspect.cli.config import Config
+    from dcpinspect.findings.finding import Finding
+    from dcpinspect.tables.filter import Filter
+
+Key = tuple[str, str | None, str, int | None]
+"""Rule, cause, name of the client, vbucket: what a case has in common with the same trouble in another capture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """Conditions on findings; all must be met."""
+
+    vbuckets: Sequence[range] = ()
+    connections: Sequence[range] = ()
+    client: str | None = None
+    severity: str | None = None
+    filter: Filter | None = None
+    limit: int | None = None
+    known: Mapping[Key, int] = field(default_factory=dict)
+    """How bad it was before: the place of its severity, worst first."""
+
+    @property
+    def nothing(self) -> str:
+        """What is said where nothing was found."""
+        if self.known:
+            return "nothing new found"
+        return "nothing wrong found" if self == Choosing(limit=self.limit) else "nothing found that was asked for"
+
+    def wants(self, case: Finding) -> bool:
+        """Whether a case is wanted, before it is put together with its like."""
+        from dcpinspect.findings.rule import SEVERITIES
+
+        severity = SEVERITIES.index(case.severity)
+        if self.severity is not None and severity > SEVERITIES.index(self.severity):
+            return False
+        if self.client is not None and not any(self.client.casefold() in client.casefold() for client in case.clients):
+            return False
+        if not _are_among(case.vbuckets, self.vbuckets) or not _are_among(case.connections, self.connections):
+            return False
+        return not self.known or any(self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case))
+
+    def of(self, found: Sequence[Finding], files: Sequence[str]) -> list[Finding]:
+        """Those that meet the filter, and of these the first, with their effects."""
+        if self.filter is not None:
+            from dcpinspect.findings.record import finding_records
+            from dcpinspect.findings.registry import RULES
+            from dcpinspect.tables.record_rows import RecordSelection
+
+            kept = set(RecordSelection(filter=self.filter).of(finding_records(found, RULES, files)).values("id"))
+            found = [one for one in found if one.id in kept]
+        if self.limit is not None:
+            ids = {one.id for one in found}
+            first = [one.id for one in found if one.effect_of not in ids][: self.limit]
+            found = [one for one in found if one.id in first or one.effect_of in first]
+        return list(found)
+
+
+def choosing(
+    vbucket: str | None,
+    connection: str | None,
+    client: str | None,
+    severity: str | None,
+    filter_: str | None,
+    limit: int | None,
+    baseline: str | None,
+    config: Config | None,
+) -> Choosing:
+    """What is asked for. Raises UsageError."""
+    from dcpinspect.cli.options import saved_filters
+    from dcpinspect.findings.record import FINDINGS
+    from dcpinspect.tables.record_rows import parse_record_filter
+    from dcpinspect.tables.select import number_ranges
+
+    return Choosing(
+        vbuckets=number_ranges(vbucket, "--vbucket", most=0xFFFF) if vbucket is not None else (),
+        connections=number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
+        client=client,
+        severity=severity,
+        filter=parse_record_filter(filter_, FINDINGS, saved=saved_filters(config)) if filter_ is not None else None,
+        limit=limit,
+        known=_known(baseline) if baseline is not None else {},
+    )
+
+
+def _are_among(numbers: Collection[int], ranges: Sequence[range]) -> bool:
+    return not ranges or any(number in one for number in numbers for one in ranges)
+
+
+def _keys(case: Finding) -> list[Key]:
+    name = name_of(case.clients[0]) if case.clients else ""
+    return [(case.rule, case.cause, name, vbucket) for vbucket in case.vbuckets or (None,)]
+
+
+def name_of(client: str) -> str:
+    """The name of a client without its address, which another run does not share."""
+    return client.partition(" ")[2]
+
+
+def _known(path: str) -> dict[Key, int]:
+    """The cases of an earlier ``check --format json`` or ``ndjson``. Raises UsageError."""
+    import orjson
+
+    from dcpinspect.findings.rule import SEVERITIES
+
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise UsageError(f"--baseline {escape(path)}: {error.strerror}") from error
+    found: dict[Key, int] = {("", None, "", None): 0}  # an empty baseline is one, too
+    try:
+        records: list[Any] = orjson.loads(text) if text.lstrip()[:1] == b"[" else [orjson.loads(line) for line in text.splitlines() if line]
+        for one in records:
+            severity = SEVERITIES.index(one["severity"])
+            for case in one["cases"]:
+                for vbucket in case["vbuckets"] or [None]:
+                    key = (str(one["rule"]), one["cause"], name_of(case["client"] or ""), vbucket)
+                    found[key] = min(severity, found.get(key, severity))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"--baseline {escape(path)}: not what check --format json writes"
+        raise UsageError(msg) from error
+    return found

@@ -1,0 +1,161 @@
+"""Which findings ``check`` tells of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.findings.registry import RULES
+from tests.peers.truth import SAMPLES
+from tests.streams.told import Told, capture, opened
+
+LOOP, ORPHANS, TOUR = (str(SAMPLES / name) for name in ("loop.pcap", "orphans.pcap", "tour.pcapng"))
+
+
+def found(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert main(["check", *arguments, "--fail-on", "never", "-f", "ndjson"]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_finding_is_cut_down_to_the_vbuckets_that_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    several = {one["rule"]: one for one in found(capsys, ORPHANS, "--vbucket", "45,48")}
+    assert several["orphaned-vbucket"]["vbuckets"] == [45]
+    assert several["orphaned-vbucket"]["message"].startswith('ended "state-changed", never reopened')
+    assert several["rollback-not-followed"]["vbuckets"] == [48]
+    assert "credentials-in-clear" not in several
+
+
+def test_connections_and_clients_are_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {number for one in found(capsys, LOOP, "--connection", "2-3") for number in one["connections"]} == {2, 3}
+    assert {client for one in found(capsys, TOUR, "--client", "CBAS") for client in one["clients"]} == {"10.11.0.1 cbas"}
+    assert found(capsys, TOUR, "--client", "nobody") == []
+
+
+def test_severity_is_that_and_worse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {one["severity"] for one in found(capsys, TOUR, "--severity", "warning")} == {"error", "warning"}
+    assert {one["severity"] for one in found(capsys, TOUR, "--severity", "error")} == {"error"}
+
+
+def test_a_filter_speaks_of_the_columns_of_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = found(capsys, TOUR)
+    several = found(capsys, TOUR, "--filter", "whose = 'server' and severity != 'note'")
+    assert several == [one for one in whole if one["whose"] == "server" and one["severity"] != "note"] != []
+
+
+def test_the_worst_come_first_and_bring_their_effects(capsys: pytest.CaptureFixture[str]) -> None:
+    several = found(capsys, LOOP, "-n", "1")
+    assert {one["rule"] for one in several if one["effect_of"] is None} == {"rollback-loop"}
+    assert {one["effect_of"] for one in several} == {None, several[0]["id"]}
+    assert found(capsys, LOOP, "-n", "0") == []
+
+
+def test_columns_make_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", ORPHANS, "--columns", "rule,severity,count", "--severity", "error"]) == 1
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["rule", "severity", "count"],
+        ["rollback-not-followed", "error", "1"],
+        ["orphaned-vbucket", "error", "2"],
+    ]
+    (first, _) = found(capsys, ORPHANS, "--columns", "rule,severity", "--severity", "error")
+    assert {name: first[name] for name in first if name != "schema"} == {"rule": "rollback-not-followed", "severity": "error"}
+
+
+def test_the_exit_status_is_that_of_what_is_told() -> None:
+    assert main(["check", ORPHANS]) == 1
+    assert main(["check", ORPHANS, "--vbucket", "1"]) == 0
+
+
+def test_nothing_is_said_to_be_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", ORPHANS, "--vbucket", "1"]) == 0
+    assert capsys.readouterr().out.startswith("nothing found that was asked for: ")
+
+
+def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--list-rules"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines] == [[rule.id, rule.severity, rule.family] for rule in RULES.values()]
+
+
+# -- a gate for CI -----------------------------------------------------------------------------------------------------
+
+
+def stuck(*vbuckets: int, port: int = 50_000) -> Told:
+    """A client that leaves these vbuckets alone after a rollback."""
+    talk = opened("kafka:1", port=port)
+    other = talk.stream(1)
+    for vbucket in vbuckets:
+        talk.stream(vbucket, start=900, uuid=0xA, rollback=13)
+    talk.wait(9)
+    other.snapshot(0, 3, "memory")
+    other.mutation(3, "k")
+    return talk
+
+
+@pytest.mark.parametrize("format_", ["json", "ndjson"])
+def test_what_a_baseline_has_is_left_out_and_what_is_new_is_told(format_: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, now, baseline = (str(tmp_path / name) for name in ("before.pcap", "now.pcap", f"base.{format_}"))
+    Path(before).write_bytes(capture(stuck(7, 8)))
+    Path(now).write_bytes(capture(stuck(8, 9, port=50_009)))
+    assert main(["check", before, "-o", baseline]) == 1
+    assert main(["check", before, "--baseline", baseline]) == 0
+    assert capsys.readouterr().out.startswith("nothing new found: ")
+    assert [(one["rule"], one["vbuckets"]) for one in found(capsys, now, "--baseline", baseline)] == [
+        ("rollback-not-followed", [9]),
+        ("rollback", [9]),
+    ]
+    assert main(["check", now, "--baseline", baseline]) == 1
+
+
+def test_what_became_worse_is_new(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, baseline = str(tmp_path / "now.pcap"), tmp_path / "base.json"
+    Path(path).write_bytes(capture(stuck(7)))
+    assert main(["check", path, "-f", "json", "-o", str(baseline)]) == 1
+    records = json.loads(baseline.read_text("utf-8"))
+    baseline.write_text(json.dumps([{**one, "severity": "note"} for one in records]), "utf-8")
+    assert "rollback-not-followed" in {one["rule"] for one in found(capsys, path, "--baseline", str(baseline))}
+
+
+def test_an_empty_baseline_knows_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "base.json").write_text("[]", "utf-8")
+    assert found(capsys, LOOP, "--baseline", str(tmp_path / "base.json")) == found(capsys, LOOP)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--baseline", "/nowhere/base.json"], "--baseline /nowhere/base.json: No such file or directory"),
+        (["--baseline", LOOP], f"--baseline {LOOP}: not what check --format json writes"),
+        (["--vbucket", "x"], "--vbucket 'x': 'x' is no number"),
+        (["--columns", "rul"], "--columns rul: findings have no such column; did you mean rule"),
+        (["--columns", "rule", "-f", "sarif"], "--columns: sarif has no columns"),
+        (["--filter", "colour = 1"], "--filter"),
+        (["--severity", "bad"], "Invalid value for '--severity'"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", LOOP, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"dcpinspect: {says}")
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        '[{"rule": 5}]',
+        '{"severity": "error"}',
+        '[{"rule":"a","severity":"x","cases":[]}]',
+        "\x00",
+        '[{"severity":"error","rule":"r","cause":null,"cases":[{"client":5,"vbuckets":[]}]}]',
+    ],
+)
+def test_a_baseline_that_is_none_is_said_in_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "base.json").write_text(text, "utf-8")
+    assert main(["check", LOOP, "--baseline", str(tmp_path / "base.json")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
