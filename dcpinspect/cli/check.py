@@ -238,7 +238,7 @@ def report_of(
     is_checked: bool = True,
     width: int | None = None,
     reading: Reading | Merged | None = None,
-    nothing: str = "nothing wrong found",
+    nothing: str = "nothing wrong",
 ) -> Report:
     """Findings of captures, to be written.
 

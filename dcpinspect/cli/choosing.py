@@ -35,8 +35,8 @@ class Choosing:
     def nothing(self) -> str:
         """What is said where nothing was found."""
         if self.known:
-            return "nothing new found"
-        return "nothing wrong found" if self == Choosing(limit=self.limit) else "nothing found that was asked for"
+            return "nothing new"
+        return "nothing wrong" if self == Choosing(limit=self.limit) else "nothing of what was asked for"
 
     def wants(self, case: Finding) -> bool:
         """Whether a case is wanted, before it is put together with its like."""

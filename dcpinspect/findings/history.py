@@ -183,7 +183,10 @@ def _unknown_uuid(context: Context, number: int, branches: Collection[tuple[int,
     more = ", …" if len(log.entries) > SHOWN else ""
     message = f"uuid 0x{uuid:016x} is unknown to the server (log: {entries}{more})"
     places = (context.request(number), context.answer(number), context.log_place(log))
-    yield occurrence(context, number, "unknown-vbucket-uuid", "warning", message, places, shared="uuids are unknown to the server")
+    start = plain(row.request.start)
+    facts: dict[str, int | str] = {"asked": start, "uuid": f"0x{uuid:016x}"}
+    shared = "uuids are unknown to the server"
+    yield occurrence(context, number, "unknown-vbucket-uuid", "warning", message, places, seqnos=(start,), shared=shared, facts=facts)
 
 
 def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]]]:
@@ -335,6 +338,7 @@ def _end_loop(context: Context, in_order: InOrder, ended: Sequence[int]) -> Iter
                 told,
                 cause="stream-end",
                 next_=advice,
+                seqnos=(plain(streams.request.start[rounds[-1]]),),
                 shared=shared,
                 explains=explains,
                 facts={"asked": plain(streams.request.start[rounds[-1]]), "times": len(rounds), "items sent again": again},

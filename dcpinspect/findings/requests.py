@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -219,24 +220,26 @@ def _refused(context: Context, number: int, before: Sequence[int], after: Sequen
     connection = int(row.connection)
     session = context.session(connection)
     places: list[Place | None] = [context.request(number), context.answer(number)]
+    asked = plain(row.request.start)
+    of_one = partial(occurrence, context, number, seqnos=(asked,), facts={"asked": asked})
     if status == Status.KEY_EEXISTS:
         live = next((one for one in reversed(before) if context.streams.connection[one] == connection and _is_open(context, one)), None)
         since = ""
         if live is not None and (opened := context.request(live)) is not None:
             places.append(opened)
             since = f" since row {opened.row}"
-        return occurrence(context, number, "duplicate-stream-request", "warning", f"requested again while open{since}", places)
+        return of_one("duplicate-stream-request", "warning", f"requested again while open{since}", places)
     if status == Status.COLLECTIONS_MANIFEST_IS_AHEAD:
-        return occurrence(context, number, "manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
+        return of_one("manifest-ahead", "warning", "the client's manifest is ahead of the server's", places)
     wants_noop = bool((session.open_flags or 0) & INCLUDE_XATTRS) or "Collections" in (session.features or ())
     if status == Status.NOT_SUPPORTED and wants_noop and _is_noop_off(context, connection):
-        return occurrence(context, number, "noop-required", "warning", "noop must be enabled first", places)
+        return of_one("noop-required", "warning", "noop must be enabled first", places)
     passed = status in _MAY_PASS and any(context.streams.answer[one] == w.A_ACCEPTED for one in after)
     severity: Severity = "note" if passed else _STATUS_SEVERITY.get(status, "warning")
     message = f"stream request refused: {status_name(status)}, {command_status_meaning(Opcode.DCP_STREAM_REQ, status)}"
     advice = _elsewhere(context, number) if status == Status.NOT_MY_VBUCKET else None
     cause = status_name(status).replace("_", "-")
-    return occurrence(context, number, "stream-refused", severity, message, places, cause=cause, next_=advice)
+    return of_one("stream-refused", severity, message, places, cause=cause, next_=advice)
 
 
 def _elsewhere(context: Context, number: int) -> str:
@@ -378,6 +381,8 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
         cause=name if is_defined else "undefined",
         next_=_AFTER_END[name] if is_defined else "the server may be newer than this program: its release notes say what the reason means",
         shared=f"ended: {name}",
+        seqnos=(plain(row.last),) if row.seen else (),
+        facts={"ended at": plain(row.last)} if row.seen else {},
     )
 
 

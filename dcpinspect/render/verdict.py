@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dcpinspect.parts import Merged
     from dcpinspect.reading import Reading
 
+NOTHING = "nothing wrong"
 MOST = 4
 """What is said of errors and warnings before the rest is counted."""
 
@@ -26,14 +27,13 @@ class LookedAt:
 
     messages: int
     streams: int
-    connections: int
     decoded: int
     """Bytes in messages."""
     known: int
     """Bytes that were captured, or are known to be missing, without those of other protocols on ports that nobody asked for."""
     rules: str = ""
     """What was looked for, where that is not everything: ``2 rules``."""
-    nothing: str = "nothing wrong found"
+    nothing: str = NOTHING
     """What is said where nothing of what was asked for was found."""
 
     @classmethod
@@ -43,14 +43,13 @@ class LookedAt:
         decoded = sum(one.decoded for one in mine)
         known = sum(one.unique + one.missing for one in mine)
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
-        return cls(reading.messages, len(reading.tables.streams), len({one.connection for one in mine}), decoded, known, some, nothing)
+        return cls(reading.messages, len(reading.tables.streams), decoded, known, some, nothing)
 
     def __str__(self) -> str:
         share = f"{self.decoded * 1000 // self.known / 10:g} %" if self.known else "none"
         parts = [
             counted(self.messages, "message"),
             counted(self.streams, "stream"),
-            counted(self.connections, "connection"),
             f"{share} of bytes decoded",
         ]
         return ", ".join([*parts, *filter(None, [self.rules])])
@@ -101,8 +100,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
         said = [*said[: MOST - 1], f"{len(said) - MOST + 1} more kinds of trouble"]
     said += [counted(number, severity if not met else f"other {severity}") for severity, number in others.items() if number]
     if not said:
-        where = "" if looked is None or looked.decoded == looked.known else " in what could be read"
-        said = [f"{'nothing wrong found' if looked is None else looked.nothing}{where}{f': {looked}' if looked is not None else ''}"]
+        said = [NOTHING if looked is None else f"{looked.nothing}: {looked}"]
     notes = sum(one.severity == "note" for one in causes)
     return " · ".join([*said, *([counted(notes, "note")] if notes else [])])
 

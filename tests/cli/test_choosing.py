@@ -72,7 +72,7 @@ def test_the_exit_status_is_that_of_what_is_told() -> None:
 
 def test_nothing_is_said_to_be_what_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", ORPHANS, "--vbucket", "1"]) == 0
-    assert capsys.readouterr().out.startswith("nothing found that was asked for: ")
+    assert capsys.readouterr().out.startswith("nothing of what was asked for: ")
 
 
 def test_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,7 +103,7 @@ def test_what_a_baseline_has_is_left_out_and_what_is_new_is_told(format_: str, t
     Path(now).write_bytes(capture(stuck(8, 9, port=50_009)))
     assert main(["check", before, "-o", baseline]) == 1
     assert main(["check", before, "--baseline", baseline]) == 0
-    assert capsys.readouterr().out.startswith("nothing new found: ")
+    assert capsys.readouterr().out.startswith("nothing new: ")
     assert [(one["rule"], one["vbuckets"]) for one in found(capsys, now, "--baseline", baseline)] == [
         ("rollback-not-followed", [9]),
         ("rollback", [9]),

@@ -39,7 +39,7 @@ def test_what_has_no_words_is_counted_by_severity() -> None:
 
 
 def test_notes_are_counted_and_nothing_is_wrong_with_them() -> None:
-    assert verdict([finding(severity="note")]) == "nothing wrong found · 1 note"
+    assert verdict([finding(severity="note")]) == "nothing wrong · 1 note"
     assert verdict([finding(rule="item-missing"), *[finding(severity="note")] * 2]) == "1 vbucket lost data · 2 notes"
 
 
