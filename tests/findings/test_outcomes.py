@@ -1,0 +1,91 @@
+"""Who a finding is about, and whether it is over."""
+
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.statuses import Status
+from tests.findings.checked import findings
+from tests.streams.told import Told, opened
+
+OLD, NEW = 0xA, 0xB
+
+
+def one(rule: str, *talks: Told) -> Finding:
+    (found,) = (found for found in findings(*talks) if found.rule == rule)
+    return found
+
+
+def refused(status: int, *, again: bool, vbucket: int = 7) -> Told:
+    talk = opened("a:1")
+    talk.stream(7, start=50, uuid=OLD, status=status)
+    if again:
+        talk.stream(vbucket, start=0)
+    return talk
+
+
+@pytest.mark.parametrize("status", [Status.ETMPFAIL, Status.EACCESS, Status.UNKNOWN_COLLECTION])
+def test_a_refused_request_that_the_client_handled_is_a_note(status: int) -> None:
+    found = one("stream-refused", refused(status, again=True))
+    assert (found.severity, found.over) == ("note", "recovered")
+    assert found.over_row is not None
+    assert found.over_row > found.places[-1].row
+    left = one("stream-refused", refused(status, again=False))
+    assert (left.severity != "note", left.over, left.over_row) == (True, "unknown", None)
+
+
+def test_a_stream_of_another_vbucket_puts_nothing_right() -> None:
+    assert one("stream-refused", refused(Status.EACCESS, again=True, vbucket=8)).over == "unknown"
+
+
+def test_a_stream_of_another_client_puts_nothing_right() -> None:
+    other = opened("b:1", port=50_001)
+    other.stream(7)
+    assert one("stream-refused", refused(Status.EACCESS, again=False), other).over == "unknown"
+
+
+def test_on_a_later_connection_of_the_client_it_is_put_right() -> None:
+    later = opened("a:2", port=50_001)
+    later.stream(7)
+    assert one("stream-refused", refused(Status.EACCESS, again=False), later).over == "recovered"
+
+
+def test_a_connection_that_was_closed_is_made_up_for_by_a_stream_on_the_next() -> None:
+    first, later = opened("a:1"), opened("a:2", port=50_001)
+    first.stream(7)
+    first.close("server")
+    assert one("connection-closed", first).over == "unknown"
+    assert one("connection-closed", first, later).over == "unknown"
+    later.stream(7)
+    assert one("connection-closed", first, later).over == "recovered"
+
+
+def looping(*, goes_on: bool | None = None) -> Told:
+    """``goes_on``: the client has a stream afterwards, from above what it was rolled back to; None: it has none."""
+    talk = opened("a:1")
+    for _ in range(3):
+        talk.stream(7, start=150, uuid=OLD, rollback=100)
+    if goes_on is not None:
+        talk.stream(7, start=120 if goes_on else 100, uuid=NEW, log=((NEW, 90), (OLD, 0)))
+    return talk
+
+
+@pytest.mark.parametrize(("goes_on", "over"), [(None, "open"), (False, "unknown"), (True, "recovered")])
+def test_a_loop_is_over_once_the_client_could_go_on_from_above(goes_on: bool | None, over: str) -> None:
+    assert one("rollback-loop", looping(goes_on=goes_on)).over == over
+
+
+def test_a_side_has_its_name_its_agent_and_its_address() -> None:
+    found = one("rollback-loop", looping())
+    assert (found.who, found.server) == ("client a:1 (10.0.0.1:50000, test/1.0)", "server 10.0.0.2:11210")
+    assert (found.clients, found.whose) == (("10.0.0.1 a",), "client")
+
+
+def test_several_clients_are_counted_with_their_addresses() -> None:
+    talks = [looping() for _ in range(3)]
+    for number, talk in enumerate(talks):
+        talk.host = f"10.0.1.{7 + number}"
+    assert one("rollback-loop", *talks).who == "3 clients (10.0.1.7–9, a)"
+    talks[1].host = "10.0.2.5"
+    assert one("rollback-loop", *talks).who == "3 clients (10.0.1.7, 10.0.2.5 and 1 more, a)"
