@@ -13,6 +13,7 @@ NO_MODULE = {
     "test_notebooks": "docs/*.ipynb",
     "test_readme": "README.md",
     "test_wheel": "hatch_build.py",
+    "test_wording": "README.md and docs/*.md",
 }
 """Tests in tests/ itself that prove something else than one module. Those that play several modules together are in tests/scenarios."""
 
