@@ -31,7 +31,6 @@ NO_TEST_FILE = {
     "findings/rule.py": "the same",
     "streams/kinds.py": "names of numbers",
     "streams/late_requests.py": "a part of the kernel of streams/follow.py",
-    "transport/columns.py": "names of columns",
     "protocol/utf8.py": "a part of the kernels of export/row_text.py and protocol/json_check.py",
     "protocol/layouts/*.py": "data, every line of which the vectors of tests/protocol and tests/scenarios encode and decode",
 }

@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
-from dcpinspect.transport.columns import E_FILE, E_FLOW, E_FRAME, E_LENGTH, E_OFFSET, E_PACKET, E_PLACE, E_SOURCE, E_TIME, ENTRIES, HELD
+from dcpinspect.kernel import Octets, copy, inline, kernel
+from dcpinspect.structs import Tables
+from dcpinspect.transport.rows import HELD, Entries, Flow, Packet, TransportTables
+
+
+class GatherTables(Tables):
+    """What ``gather`` reads."""
+
+    entries: Entries
+
+    def __init__(self, entries: Entries) -> None:
+        self.entries = entries
 
 
 @inline
-def enter(
-    entries: Ints,
-    counters: Ints,
-    flow: int,
-    offset: int,
-    length: int,
-    source: int,
-    packet: int,
-    frame: int,
-    file: int,
-    time: int,
-    place: int,
-) -> None:
-    """Appends an entry."""
-    n = counters[ENTRIES]
-    entries[n, E_FLOW] = flow
-    entries[n, E_OFFSET] = offset
-    entries[n, E_LENGTH] = length
-    entries[n, E_SOURCE] = source
-    entries[n, E_PACKET] = packet
-    entries[n, E_FRAME] = frame
-    entries[n, E_FILE] = file
-    entries[n, E_TIME] = time
-    entries[n, E_PLACE] = place
-    counters[ENTRIES] = n + 1
+def enter(tables: TransportTables, flow: Flow, length: int, source: int, packet: Packet) -> int:
+    """Appends an entry: the next bytes of a flow; its number."""
+    n = tables.counts.entries
+    tables.counts.entries = n + 1
+    entry = tables.entries[n]
+    entry.flow = flow.number
+    entry.offset = flow.next
+    entry.length = length
+    entry.source = source
+    entry.packet = packet
+    entry.place = -1
+    return int(n)
 
 
-@kernel("void(octets, octets, int64[:,::1], uint8[::1], int64)")
-def gather(data: Octets, held: Octets, entries: Ints, target: Octets, origin: int) -> None:
-    """Copies the bytes of ``entries`` to ``target``, whose first byte is stream offset ``origin``. One copy a segment."""
-    for i in range(len(entries)):
-        source = entries[i, E_SOURCE]
-        at = entries[i, E_OFFSET] - origin
+@kernel("void(octets, octets, GatherTables, uint8[::1], int64)")
+def gather(data: Octets, held: Octets, tables: GatherTables, target: Octets, origin: int) -> None:
+    """Copies the bytes of entries to ``target``, whose first byte is stream offset ``origin``. One copy a segment."""
+    for i in range(len(tables.entries)):
+        entry = tables.entries[i]
+        source = entry.source
+        at = entry.offset - origin
         if source >= 0:
-            copy(target, at, data, source, entries[i, E_LENGTH])
+            copy(target, at, data, source, entry.length)
         elif source <= HELD:
-            copy(target, at, held, HELD - source, entries[i, E_LENGTH])
+            copy(target, at, held, HELD - source, entry.length)

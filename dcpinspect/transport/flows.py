@@ -2,158 +2,118 @@
 
 from __future__ import annotations
 
-from dcpinspect.kernel import Ints, inline, kernel
-from dcpinspect.transport.columns import (
-    ACKED_TO,
-    BASE,
-    CONNECTIONS,
-    CUT_OFF,
-    END,
-    ENDED,
-    ENTRIES,
-    FIN_AT,
-    HEAD,
-    HOLE,
-    HOLES,
-    LATE,
-    MISSING,
-    N_FILE,
-    N_FRAME,
-    N_LENGTH,
-    N_OFFSET,
-    N_PACKET,
-    N_PLACE,
-    N_SOURCE,
-    N_TIME,
-    NEXT,
-    NODES,
-    PAYLOAD_BYTES,
-    RECENT,
-    RECENT_HOLES,
-    RECENTS,
-    STRAY,
-    TOTAL_WAITING,
-    UNIQUE,
-)
+from dcpinspect.kernel import inline, kernel
 from dcpinspect.transport.entries import enter
+from dcpinspect.transport.rows import END, HOLE, RECENT_HOLES, Flow, Packet, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, free_node, unlink_head
 
 
 @inline
-def enter_hole(f: int, length: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, entries: Ints, counters: Ints) -> None:
-    """The next ``length`` bytes of flow ``f`` will not come; ``packet`` decided it."""
-    at = flows[f, NEXT]
-    enter(entries, counters, f, at, length, HOLE, packet, 0, file, time, -1)
-    row = flows[f, RECENT]
-    if row == 0:
-        row = counters[RECENTS] + 1
-        counters[RECENTS] = row
-        flows[f, RECENT] = row
-    slot = 2 * (flows[f, HOLES] % RECENT_HOLES)
-    recent[row, slot] = at
-    recent[row, slot + 1] = at + length
-    flows[f, HOLES] += 1
-    flows[f, MISSING] += length
-    flows[f, NEXT] = at + length
+def enter_hole(tables: TransportTables, flow: Flow, length: int, packet: Packet) -> None:
+    """The next ``length`` bytes of a flow will not come; ``packet`` decided it."""
+    n = enter(tables, flow, length, HOLE, packet)
+    tables.entries[n].packet.frame = 0
+    if flow.recent == 0:
+        tables.counts.recent += 1
+        flow.recent = tables.counts.recent
+    hole = tables.recent[flow.recent * RECENT_HOLES + flow.holes % RECENT_HOLES]
+    hole.start = flow.next
+    hole.end = flow.next + length
+    flow.holes += 1
+    flow.missing += length
+    flow.next += length
 
 
 @inline
-def late_bytes(f: int, start: int, end: int, flows: Ints, recent: Ints) -> int:
-    """How many of the stream bytes [start, end), all before NEXT, were given up earlier or precede the capture."""
+def late_bytes(tables: TransportTables, flow: Flow, start: int, end: int) -> int:
+    """How many of the stream bytes [start, end), all before the next one, were given up earlier or precede the capture."""
     late = max(0, min(end, 0) - start)
-    row = flows[f, RECENT]
-    for i in range(min(flows[f, HOLES], RECENT_HOLES)):
-        late += max(0, min(end, recent[row, 2 * i + 1]) - max(start, recent[row, 2 * i]))
+    for i in range(min(flow.holes, RECENT_HOLES)):
+        hole = tables.recent[flow.recent * RECENT_HOLES + i]
+        late += max(0, min(end, hole.end) - max(start, hole.start))
     return int(late)
 
 
 @inline
-def drain(f: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
+def drain(tables: TransportTables, flow: Flow) -> None:
     """Enters the waiting segments that are next."""
-    while flows[f, HEAD] >= 0 and nodes[flows[f, HEAD], N_OFFSET] == flows[f, NEXT]:
-        k = flows[f, HEAD]
-        length = nodes[k, N_LENGTH]
-        if nodes[k, N_SOURCE] == HOLE:
-            flows[f, CUT_OFF] += length
-            enter_hole(f, length, nodes[k, N_PACKET], nodes[k, N_FILE], nodes[k, N_TIME], flows, recent, entries, counters)
+    while flow.head >= 0 and tables.nodes[flow.head].offset == flow.next:
+        node = tables.nodes[flow.head]
+        if node.source == HOLE:
+            flow.cut_off += node.length
+            enter_hole(tables, flow, node.length, node.packet)
         else:
-            enter(
-                entries,
-                counters,
-                f,
-                flows[f, NEXT],
-                length,
-                nodes[k, N_SOURCE],
-                nodes[k, N_PACKET],
-                nodes[k, N_FRAME],
-                nodes[k, N_FILE],
-                nodes[k, N_TIME],
-                nodes[k, N_PLACE],
-            )
-            flows[f, NEXT] += length
-        unlink_head(f, flows, nodes, counters)
+            n = enter(tables, flow, node.length, node.source, node.packet)
+            tables.entries[n].place = node.place
+            flow.next += node.length
+        unlink_head(tables, flow)
 
 
 @inline
-def give_up_gap(f: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
+def give_up_gap(tables: TransportTables, flow: Flow, packet: Packet) -> None:
     """Makes the gap before the first waiting segment a hole."""
-    enter_hole(f, nodes[flows[f, HEAD], N_OFFSET] - flows[f, NEXT], packet, file, time, flows, recent, entries, counters)
-    drain(f, flows, recent, nodes, entries, counters)
+    enter_hole(tables, flow, tables.nodes[flow.head].offset - flow.next, packet)
+    drain(tables, flow)
 
 
 @inline
-def drop_stray(f: int, flows: Ints, nodes: Ints, counters: Ints) -> None:
-    """Counts the far-off segment of ``f`` as late."""
-    k = flows[f, STRAY]
+def drop_stray(tables: TransportTables, flow: Flow) -> None:
+    """Counts the far-off segment of a flow as late."""
+    k = flow.stray
     if k >= 0:
-        flows[f, LATE] += nodes[k, N_LENGTH]
-        flows[f, PAYLOAD_BYTES] += nodes[k, N_LENGTH]
-        counters[TOTAL_WAITING] -= nodes[k, N_LENGTH] + NODE_COST
-        free_node(k, nodes, counters)
-        flows[f, STRAY] = -1
+        length = tables.nodes[k].length
+        flow.late += length
+        flow.payload += length
+        tables.counts.waiting -= length + NODE_COST
+        free_node(tables, k)
+        flow.stray = -1
 
 
 @inline
-def end_flow(f: int, packet: int, frame: int, file: int, time: int, flows: Ints, nodes: Ints, entries: Ints, counters: Ints) -> None:
-    """Nothing more of ``f`` will be entered."""
-    while flows[f, HEAD] >= 0:  # bytes beyond a FIN
-        k = flows[f, HEAD]
-        if nodes[k, N_SOURCE] != HOLE:
-            flows[f, UNIQUE] -= nodes[k, N_LENGTH]
-            flows[f, LATE] += nodes[k, N_LENGTH]
-        unlink_head(f, flows, nodes, counters)
-    flows[f, ENDED] = 1
-    enter(entries, counters, f, flows[f, NEXT], 0, END, packet, frame, file, time, -1)
+def end_flow(tables: TransportTables, flow: Flow, packet: Packet, frame: int) -> None:
+    """Nothing more of a flow will be entered, as a packet shows; ``frame``: that of the packet, or 0."""
+    while flow.head >= 0:  # bytes beyond a FIN
+        node = tables.nodes[flow.head]
+        if node.source != HOLE:
+            flow.unique -= node.length
+            flow.late += node.length
+        unlink_head(tables, flow)
+    flow.ended = 1
+    n = enter(tables, flow, 0, END, packet)
+    tables.entries[n].packet.frame = frame
 
 
 @inline
-def close_flow(
-    f: int, packet: int, frame: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
-) -> None:
-    """No more packets of ``f`` can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
-    drop_stray(f, flows, nodes, counters)
-    if flows[f, BASE] < 0 or flows[f, ENDED] == 1:
+def close_flow(tables: TransportTables, flow: Flow, packet: Packet) -> None:
+    """No more packets of a flow can come: every gap is a hole, so is what was acknowledged or closed and never seen."""
+    drop_stray(tables, flow)
+    if flow.base < 0 or flow.ended == 1:
         return
-    while flows[f, HEAD] >= 0 and (flows[f, FIN_AT] < 0 or nodes[flows[f, HEAD], N_OFFSET] <= flows[f, FIN_AT]):
-        give_up_gap(f, packet, file, time, flows, recent, nodes, entries, counters)
-    target = flows[f, FIN_AT]
+    while flow.head >= 0 and (flow.fin_at < 0 or tables.nodes[flow.head].offset <= flow.fin_at):
+        give_up_gap(tables, flow, packet)
+    target = flow.fin_at
     if target < 0:
-        target = flows[f, ACKED_TO]
-        if target == flows[f, NEXT] + 1:  # the acknowledgement of a FIN that was not captured
+        target = flow.acked_to
+        if target == flow.next + 1:  # the acknowledgement of a FIN that was not captured
             target -= 1
-    if target > flows[f, NEXT]:
-        enter_hole(f, target - flows[f, NEXT], packet, file, time, flows, recent, entries, counters)
-    end_flow(f, packet, frame, file, time, flows, nodes, entries, counters)
+    if target > flow.next:
+        enter_hole(tables, flow, target - flow.next, packet)
+    end_flow(tables, flow, packet, 0)
 
 
-@kernel("int64(int64, int64, int64, int64, int64[:,::1], int64[:,::1], int64[:,::1], int64[:,::1], int64[::1])")
-def close_flows(
-    start: int, packet: int, file: int, time: int, flows: Ints, recent: Ints, nodes: Ints, entries: Ints, counters: Ints
-) -> int:
+@inline
+def has_room(tables: TransportTables, flow: Flow) -> bool:
+    """Whether all that waits of a flow can be entered."""
+    room_in_recent = len(tables.recent) // RECENT_HOLES - tables.counts.recent
+    return len(tables.entries) - tables.counts.entries >= 2 * flow.nodes + 8 and room_in_recent >= 2
+
+
+@kernel("int64(int64, TransportTables)")
+def close_flows(start: int, tables: TransportTables) -> int:
     """Ends every flow from ``start`` on, in order, at the end of the input; returns the flow it stopped before, or their number."""
-    last = 2 * counters[CONNECTIONS]
+    last = 2 * tables.counts.connections
     for f in range(start, last):
-        if len(entries) - counters[ENTRIES] < 2 * flows[f, NODES] + 8 or len(recent) - counters[RECENTS] < 2:
+        if not has_room(tables, tables.flows[f]):
             return f
-        close_flow(f, packet, 0, file, time, flows, recent, nodes, entries, counters)
+        close_flow(tables, tables.flows[f], tables.segment.packet)
     return int(last)

@@ -6,23 +6,41 @@ keep the bytes of segments that wait longer than a batch; count every payload by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown
-from dcpinspect.transport import columns as c
+from dcpinspect.kernel import Kernel
+from dcpinspect.structs import Rows
 from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
-from dcpinspect.transport.entries import gather
+from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flows import close_flows
 from dcpinspect.transport.headers import UNUSUAL, HeaderParser
-from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, order_segments
+from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
+from dcpinspect.transport.rows import (
+    END,
+    HELD,
+    HOLE,
+    RECENT_HOLES,
+    Connections,
+    Counts,
+    Entries,
+    Flows,
+    Holes,
+    Nodes,
+    Segment,
+    TransportTables,
+)
 from dcpinspect.transport.unusual import UnusualPackets
+
+Table = TypeVar("Table", bound=Rows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
 
@@ -31,12 +49,6 @@ MAX_FILLED_HOLE = 8 << 10
 or of lies, would take gigabytes otherwise."""
 MAX_FILLED = 64 << 20
 """Zeros a chunk holds at most, so that a capture of nothing but holes does not fill the memory."""
-
-
-_SEGMENT = [c.E_OFFSET, c.E_PACKET, c.E_FRAME, c.E_FILE, c.E_TIME]
-"""The columns of entries that ``Segments`` has, but for the last."""
-_ACCOUNT = [c.PACKETS, c.PAYLOAD_BYTES, c.UNIQUE, c.DUPLICATE, c.LATE, c.MISSING, c.CUT_OFF, c.HOLES]
-"""The columns of flows that ``DirectionAccount`` has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +111,12 @@ class Reassembler:
         """Packets of the whole reading so far: one more than the number of the last one fed."""
         self._server_ports = np.zeros(65_536, np.uint8)
         self._server_ports[list(ports if ports is not None else DEFAULT_PORTS)] = 1
-        self._current = np.empty(0, np.int64)
-        self._connections = np.zeros((16, c.CONNECTION), np.int64)
-        self._flows = np.zeros((32, c.FLOW), np.int64)
-        self._recent = np.zeros((64, 2 * c.RECENT_HOLES), np.int64)
-        self._nodes = np.zeros((256, c.NODE), np.int64)
-        self._entries = np.zeros((0, c.ENTRY), np.int64)
-        self._fresh = np.zeros(0, np.int64)
-        self._counters = np.zeros(c.COUNTERS, np.int64)
-        self._counters[c.FREE] = -1
+        self._tables = tables = PacketTables()
+        tables.segment, tables.stray, tables.counts = Segment.one(), Segment.one(), Counts.one()
+        tables.connections, tables.flows, tables.recent = Connections.zeros(16), Flows.zeros(32), Holes.zeros(64 * RECENT_HOLES)
+        tables.nodes, tables.entries = Nodes.zeros(256), Entries.zeros(0)
+        tables.fresh = tables.current = tables.index = tables.pairs = tables.sides = np.empty(0, np.int64)
+        tables.times = tables.packets = tables.frames = tables.index
         self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
@@ -132,75 +141,52 @@ class Reassembler:
         if not len(headers.index):
             return iter(())
         pairs, sides = self.pairs.find(headers.tcp)
-        if self.pairs.count > len(self._current):
-            self._current = grown(self._current, self.pairs.count, -1)
-        count = len(headers.index)
-        self._counters[[c.ENTRIES, c.FRESH]] = 0
-        room = count + 2 * int(self._counters[c.LIVE]) + 128
-        self._entries = np.empty((room, c.ENTRY), np.int64)
-        self._fresh = np.empty(room, np.int64)
-        packets, frames = batch.packets, batch.frames
+        tables, counts, count = self._tables, self._tables.counts, len(headers.index)
+        if self.pairs.count > len(tables.current):
+            tables.current = grown(tables.current, self.pairs.count, -1)
+        counts.entries = counts.fresh = 0
+        room = count + 2 * counts.live + 128
+        tables.entries = Entries.zeros(room)
+        tables.fresh = np.empty(room, np.int64)
+        tables.index, tables.pairs, tables.sides = headers.index, pairs, sides
+        tables.times, tables.packets, tables.frames = batch.time_ns, batch.packets, batch.frames
+        tables.segment.packet.file, tables.segment.place = batch.file, -1
         row = 0
         while True:
-            row = int(
-                order_segments(
-                    count - row,
-                    row,
-                    headers.tcp,
-                    headers.index,
-                    pairs,
-                    sides,
-                    batch.time_ns,
-                    packets,
-                    frames,
-                    batch.file,
-                    self._server_ports,
-                    self._current,
-                    self._connections,
-                    self._flows,
-                    self._recent,
-                    self._nodes,
-                    self._entries,
-                    self._fresh,
-                    self._counters,
-                )
-            )
+            row = order_segments(count - row, row, headers.tcp, self._server_ports, tables)
             if row == count:
                 break
             self._make_room()
         chunks = self._chunks(data)
-        self._hold(data, self._fresh[: self._counters[c.FRESH]])
+        self._hold(data, tables.fresh[: counts.fresh])
         return chunks
 
     def pass_time(self, time_ns: int) -> Iterator[StreamChunk]:
         """What no longer waits for the bytes before it, now that capture time is ``time_ns``; released by the last packet fed."""
-        if self._counters[c.LIVE]:
-            packet = max(0, self.packets - 1)
-            yield from self._swept(lambda flow: give_up_overdue(0, flow, packet, self._file, time_ns, *self._tables()))
+        if self._tables.counts.live:
+            yield from self._swept(give_up_overdue, max(0, self.packets - 1), time_ns)
 
     def finish(self) -> Iterator[StreamChunk]:
         """What was still waiting, and the end of every direction that has not ended; released by packet ``packets``, one past the last."""
         self._unusual.finish()
-        yield from self._swept(lambda flow: close_flows(0, flow, self.packets, self._file, self._time_ns, *self._tables()))
+        yield from self._swept(close_flows, self.packets, self._time_ns)
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
 
-    def _swept(self, kernel: Callable[[int], int]) -> Iterator[StreamChunk]:
-        """What ``kernel`` enters for all flows; it takes the flow to begin with and returns where it stopped for want of room."""
-        flow = 0
+    def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int) -> Iterator[StreamChunk]:
+        """What ``kernel`` enters for all flows, as a packet shows; it takes the flow to begin with and returns where it stopped."""
+        tables, flow = self._tables, 0
+        at = tables.segment.packet
+        at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
         while True:
-            self._counters[c.ENTRIES] = 0
-            waiting = int(self._flows[flow:, c.NODES].max(initial=0))
-            self._entries = np.empty((4 * waiting + 4096, c.ENTRY), np.int64)
-            if len(self._recent) - self._counters[c.RECENTS] < 2:
-                self._recent = grown(self._recent, 0)
-            flow = int(kernel(flow))
+            tables.counts.entries = 0
+            tables.entries = Entries.zeros(4 * int(tables.flows.nodes[flow:].max(initial=0)) + 4096)
+            if len(tables.recent) - RECENT_HOLES * tables.counts.recent < 2 * RECENT_HOLES:
+                tables.recent = _grown(tables.recent, 0)
+            flow = kernel(0, flow, tables)
             yield from self._chunks(np.empty(0, np.uint8))
-            if flow == 2 * self._counters[c.CONNECTIONS]:
+            if flow == 2 * tables.counts.connections:
                 return
-
-    def _tables(self) -> tuple[Column, Column, Column, Column, Column]:
-        return self._flows, self._recent, self._nodes, self._entries, self._counters
 
     def take_companions(self) -> list[tuple[int, int]]:
         """(packet that gave bytes, another that had a fragment of the same datagram), by number, since the last call."""
@@ -208,9 +194,13 @@ class Reassembler:
         return found
 
     @property
+    def _known(self) -> Connections:
+        return self._tables.connections[: self._tables.counts.connections]
+
+    @property
     def pair_of_connection(self) -> Column:
         """The number in ``pairs`` of each connection met so far."""
-        return self._connections[: int(self._counters[c.CONNECTIONS]), c.PAIR]
+        return self._known.pair
 
     @property
     def connections(self) -> list[Connection]:
@@ -220,8 +210,9 @@ class Reassembler:
     def connections_from(self, first: int) -> list[Connection]:
         """As ``connections``, without the ``first`` ones."""
         found = []
-        for index in range(first, int(self._counters[c.CONNECTIONS])):
-            pair, end, packet = self._connections[index, [c.PAIR, c.CLIENT_END, c.FIRST_PACKET]].tolist()
+        for index in range(first, self._tables.counts.connections):
+            connection = self._tables.connections[index]
+            pair, end, packet = connection.pair, connection.client_end, connection.first_packet
             client, server = self.pairs.address(pair, end), self.pairs.address(pair, 1 - end)
             starts = "handshake" if self.has_handshake(index + 1) else "mid-stream"
             found.append(Connection(index + 1, client, server, int(self.pairs.keys[pair, 8 + 1 - end]), packet, starts))
@@ -230,28 +221,51 @@ class Reassembler:
     @property
     def opened_by(self) -> Column:
         """The packet that showed each connection met so far to be one: different ones, in order."""
-        return self._connections[: int(self._counters[c.CONNECTIONS]), c.OPENED_BY]
+        return self._known.opened_by
 
     def has_handshake(self, connection: int) -> bool:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
-        return bool(self._flows[2 * connection - 2 : 2 * connection, c.STARTED].any())
+        return any(self._tables.flows[2 * connection - side].started for side in (2, 1))
 
     @property
     def accounts(self) -> list[DirectionAccount]:
         """The bytes of every direction so far."""
-        return [self.account(flow // 2 + 1, flow % 2) for flow in range(2 * int(self._counters[c.CONNECTIONS]))]
+        return [self.account(flow // 2 + 1, flow % 2) for flow in range(2 * self._tables.counts.connections)]
 
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """The bytes of one direction so far."""
-        return DirectionAccount(connection, direction, *self._flows[2 * connection - 2 + direction, _ACCOUNT].tolist())
+        flow = self._tables.flows[2 * connection - 2 + direction]
+        return DirectionAccount(
+            connection=connection,
+            direction=direction,
+            packets=flow.packets,
+            captured=flow.payload,
+            unique=flow.unique,
+            duplicate=flow.duplicate,
+            late=flow.late,
+            missing=flow.missing,
+            cut=flow.cut_off,
+            holes=flow.holes,
+        )
 
     @property
     def lifetimes(self) -> list[Lifetime]:
         """When every connection was seen so far; number ``n`` is at ``n - 1``."""
-        columns = [c.FIRST_FILE, c.FIRST_TIME, c.LAST_TIME, c.CLOSED_HOW, c.CLOSED_BY]
-        columns += [c.CLOSED_PACKET, c.CLOSED_FRAME, c.CLOSED_FILE, c.CLOSED_TIME, c.JUMP]
-        rows = self._connections[: int(self._counters[c.CONNECTIONS]), columns].tolist()
-        return [Lifetime(file, first, last, _CLOSED[how], by if how else -1, *place) for file, first, last, how, by, *place in rows]
+        return [
+            Lifetime(
+                first_file=one.first_file,
+                first_ns=one.first_time,
+                last_ns=one.last_time,
+                closed=_CLOSED[one.closed_how],
+                closed_by=one.closed_by if one.closed_how else -1,
+                closed_packet=one.closed.number,
+                closed_frame=one.closed.frame,
+                closed_file=one.closed.file,
+                closed_ns=one.closed.time,
+                jump=one.jump,
+            )
+            for one in self._known
+        ]
 
     @property
     def time_ns(self) -> int:
@@ -260,35 +274,35 @@ class Reassembler:
 
     def _make_room(self) -> None:
         """Doubles the tables that are too small for the next packet."""
-        counters = self._counters
-        need = 64 + 4 * int(self._flows[:, c.NODES].max(initial=0)) * 2
-        if counters[c.TOTAL_WAITING] > MAX_TOTAL_WAITING - (1 << 20):
-            need += 4 * int(counters[c.LIVE])
-        if len(self._entries) - counters[c.ENTRIES] < need:
-            self._entries = grown(self._entries, len(self._entries) + need)
-        if len(self._fresh) - counters[c.FRESH] < need:
-            self._fresh = grown(self._fresh, len(self._fresh) + need)
-        if len(self._nodes) - counters[c.LIVE] < need:
-            self._nodes = grown(self._nodes, len(self._nodes) + need)
-        if len(self._recent) - counters[c.RECENTS] < need:
-            self._recent = grown(self._recent, len(self._recent) + need)
-        if len(self._connections) - counters[c.CONNECTIONS] < 2:
-            size = 2 * len(self._connections)
-            self._connections = grown(self._connections, size)
-            self._flows = grown(self._flows, 2 * size)
+        tables, counts = self._tables, self._tables.counts
+        need = 64 + 4 * int(tables.flows.nodes.max(initial=0)) * 2
+        if counts.waiting > MAX_TOTAL_WAITING - (1 << 20):
+            need += 4 * counts.live
+        if len(tables.entries) - counts.entries < need:
+            tables.entries = _grown(tables.entries, len(tables.entries) + need)
+        if len(tables.fresh) - counts.fresh < need:
+            tables.fresh = grown(tables.fresh, len(tables.fresh) + need)
+        if len(tables.nodes) - counts.live < need:
+            tables.nodes = _grown(tables.nodes, len(tables.nodes) + need)
+        if len(tables.recent) - RECENT_HOLES * counts.recent < RECENT_HOLES * need:
+            tables.recent = _grown(tables.recent, len(tables.recent) + RECENT_HOLES * need)
+        if len(tables.connections) - counts.connections < 2:
+            size = 2 * len(tables.connections)
+            tables.connections = _grown(tables.connections, size)
+            tables.flows = _grown(tables.flows, 2 * size)
             self._released = grown(self._released, 2 * size)
 
     def _chunks(self, data: Bytes) -> Iterator[StreamChunk]:
         """The chunks of the entries there are now; what waits on may be moved meanwhile."""
-        entries = self._entries[: self._counters[c.ENTRIES]]
+        entries = self._tables.entries[: self._tables.counts.entries]
         if not len(entries):
             return iter(())
-        flows = entries[:, c.E_FLOW]
+        flows = entries.flow
         if (flows[1:] < flows[:-1]).any():
             entries = entries[np.argsort(flows, kind="stable")]
-            flows = entries[:, c.E_FLOW]
+            flows = entries.flow
         starts = np.concatenate(([0], np.flatnonzero(flows[1:] != flows[:-1]) + 1))
-        holes = np.add.reduceat(entries[:, c.E_SOURCE] == c.HOLE, starts, dtype=np.int64).tolist()
+        holes = np.add.reduceat(entries.source == HOLE, starts, dtype=np.int64).tolist()
         edges = pairwise([*starts.tolist(), len(flows)])
         held = self._held
         return (
@@ -297,12 +311,12 @@ class Reassembler:
             for chunk in self._flow_chunks(entries[start:end], data, held, holes=count)
         )
 
-    def _flow_chunks(self, entries: Column, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
+    def _flow_chunks(self, entries: Entries, data: Bytes, held: Bytes, *, holes: int) -> Iterator[StreamChunk]:
         """The chunks of one flow: one, unless its holes are very long."""
         start = 0
         filled = 0
-        for hole in np.flatnonzero(entries[:, c.E_SOURCE] == c.HOLE).tolist() if holes else ():
-            length = int(entries[hole, c.E_LENGTH])
+        for hole in np.flatnonzero(entries.source == HOLE).tolist() if holes else ():
+            length = int(entries.length[hole])
             if filled + length > MAX_FILLED or length > MAX_FILLED_HOLE:
                 if hole > start:
                     yield self._chunk(entries[start:hole], data, held, holed=True)
@@ -310,28 +324,29 @@ class Reassembler:
             filled += length if length <= MAX_FILLED_HOLE else 0
         yield self._chunk(entries[start:], data, held, holed=holes > 0)
 
-    def _chunk(self, entries: Column, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
-        flow, offset, length, source = entries[0, [c.E_FLOW, c.E_OFFSET, c.E_LENGTH, c.E_SOURCE]].tolist()
-        is_start = offset == 0 and bool(self._flows[flow, c.STARTED])
-        is_end = int(entries[-1, c.E_SOURCE]) == c.END
+    def _chunk(self, entries: Entries, data: Bytes, held: Bytes, *, holed: bool) -> StreamChunk:
+        offsets, lengths, sources, packet = entries.offset, entries.length, entries.source, entries.packet
+        flow, offset, length, source = (int(column[0]) for column in (entries.flow, offsets, lengths, sources))
+        is_start = offset == 0 and bool(self._tables.flows.started[flow])
+        is_end = int(sources[-1]) == END
         holes: tuple[tuple[int, int], ...] = ()
         if holed:
-            missing = entries[entries[:, c.E_SOURCE] == c.HOLE]
-            holes = tuple((at, at + length) for at, length in missing[:, [c.E_OFFSET, c.E_LENGTH]].tolist())
+            missing = sources == HOLE
+            holes = tuple((at, at + size) for at, size in zip(offsets[missing].tolist(), lengths[missing].tolist(), strict=True))
             if holes and holes[0][1] - holes[0][0] > MAX_FILLED_HOLE:
                 offset = holes[0][1]
         columns = np.empty((6, len(entries)), np.int64)  # copies: nothing of a chunk keeps the batch's entries alive
-        columns[:5] = entries[:, _SEGMENT].T
-        least = max(self._released[flow], self._connections[flow // 2, c.OPENED_BY])
+        columns[0], columns[1], columns[2], columns[3], columns[4] = offsets, packet.number, packet.frame, packet.file, packet.time
+        least = max(self._released[flow], self._tables.connections.opened_by[flow // 2])
         np.maximum.accumulate(np.maximum(columns[1], least), out=columns[5])
         self._released[flow] = columns[5, -1]
         if len(entries) == 1 + is_end and source >= 0:  # one segment, as most are in a capture of many connections
             target = data[source : source + length].copy()
         else:
-            size = int(entries[-1, c.E_OFFSET] + entries[-1, c.E_LENGTH]) - offset
+            size = int(offsets[-1] + lengths[-1]) - offset
             target = np.zeros(size, np.uint8) if holed else np.empty(size, np.uint8)
             if size:
-                gather(len(entries), data, held, entries, target, offset)
+                gather(len(entries), data, held, GatherTables(entries), target, offset)
         return StreamChunk(
             connection=flow // 2 + 1,
             direction=flow % 2,
@@ -344,10 +359,10 @@ class Reassembler:
             places=self._entry_places(entries) if self._with_places else None,
         )
 
-    def _entry_places(self, entries: Column) -> Column:
-        source = entries[:, c.E_SOURCE]
+    def _entry_places(self, entries: Entries) -> Column:
+        source = entries.source
         given = source >= 0
-        places = np.where(source <= c.HELD, entries[:, c.E_PLACE], NOWHERE)
+        places = np.where(source <= HELD, entries.place, NOWHERE)
         places[given] = self._places(source[given])
         return places
 
@@ -362,39 +377,42 @@ class Reassembler:
 
     def _hold(self, data: Bytes, fresh: Column) -> None:
         """Copies the bytes of segments that wait on, since the batch's buffer goes."""
-        nodes = self._nodes
+        nodes = self._tables.nodes
         if not len(fresh):
             return
         fresh = np.unique(fresh)
-        fresh = fresh[nodes[fresh, c.N_SOURCE] >= 0]
+        fresh = fresh[nodes.source[fresh] >= 0]
         if not len(fresh):
             return
-        size = int(nodes[fresh, c.N_LENGTH].sum())
+        lengths = nodes.length[fresh]
+        size = int(lengths.sum())
         if self._held_used + size > len(self._held):
             self._compact(size)
-        lengths = nodes[fresh, c.N_LENGTH]
         at = self._held_used + np.cumsum(lengths) - lengths
         self._copy_nodes(fresh, at, data, self._held, self._held)
         if self._with_places:
-            nodes[fresh, c.N_PLACE] = self._places(nodes[fresh, c.N_SOURCE])
-        nodes[fresh, c.N_SOURCE] = c.HELD - at
+            nodes.place[fresh] = self._places(nodes.source[fresh])
+        nodes.source[fresh] = HELD - at
         self._held_used += size
 
     def _compact(self, more: int) -> None:
         """Drops held bytes that nobody waits for any more, and leaves as much room as there is left, so that copying stays linear."""
-        nodes = self._nodes[: self._counters[c.TOP]]
-        live = np.flatnonzero(nodes[:, c.N_SOURCE] <= c.HELD)
-        lengths = nodes[live, c.N_LENGTH]
+        nodes = self._tables.nodes[: self._tables.counts.top]
+        live = np.flatnonzero(nodes.source <= HELD)
+        lengths = nodes.length[live]
         size = int(lengths.sum())
         held = np.empty(2 * (size + more), np.uint8)
         at = np.cumsum(lengths) - lengths
         self._copy_nodes(live, at, np.empty(0, np.uint8), self._held, held)
-        nodes[live, c.N_SOURCE] = c.HELD - at
+        nodes.source[live] = HELD - at
         self._held, self._held_used = held, size
 
     def _copy_nodes(self, chosen: Column, at: Column, data: Bytes, held: Bytes, target: Bytes) -> None:
-        entries = np.zeros((len(chosen), c.ENTRY), np.int64)
-        entries[:, c.E_OFFSET] = at
-        entries[:, c.E_LENGTH] = self._nodes[chosen, c.N_LENGTH]
-        entries[:, c.E_SOURCE] = self._nodes[chosen, c.N_SOURCE]
-        gather(len(chosen), data, held, entries, target, 0)
+        nodes, entries = self._tables.nodes, Entries.zeros(len(chosen))
+        entries.offset, entries.length, entries.source = at, nodes.length[chosen], nodes.source[chosen]
+        gather(len(chosen), data, held, GatherTables(entries), target, 0)
+
+
+def _grown(table: Table, rows: int) -> Table:
+    """As ``grown``."""
+    return type(table)(grown(table.array, rows))

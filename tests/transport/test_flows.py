@@ -1,109 +1,107 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from dcpinspect.transport import columns as c
+from dcpinspect.transport import rows as r
 from dcpinspect.transport.flows import close_flow, close_flows, drop_stray, enter_hole, give_up_gap, late_bytes
+from dcpinspect.transport.rows import END, HOLE, RECENT_HOLES, TransportTables
 from dcpinspect.transport.waiting import insert, new_node
-
-Table = npt.NDArray[np.int64]
 
 
 class Flow:
     """Flow 0 and what is entered for it; 10 bytes of it have been entered before."""
 
     def __init__(self) -> None:
-        self.flows, self.nodes = np.zeros((2, c.FLOW), np.int64), np.zeros((20, c.NODE), np.int64)
-        self.flows[:, [c.BASE, c.FIN_AT, c.ACKED_TO, c.HEAD, c.TAIL, c.STRAY]] = -1
-        self.flows[0, [c.BASE, c.NEXT]] = 500, 10
-        self.recent, self.entries = np.zeros((4, 2 * c.RECENT_HOLES), np.int64), np.zeros((20, c.ENTRY), np.int64)
-        self.fresh, self.counters = np.zeros(20, np.int64), np.zeros(c.COUNTERS, np.int64)
-        self.counters[[c.FREE, c.CONNECTIONS]] = -1, 1
-
-    @property
-    def tables(self) -> tuple[Table, Table, Table, Table, Table]:
-        return self.flows, self.recent, self.nodes, self.entries, self.counters
+        self.tables = tables = TransportTables()
+        tables.connections, tables.flows, tables.nodes = r.Connections.zeros(1), r.Flows.reset(2), r.Nodes.zeros(20)
+        tables.recent, tables.entries, tables.fresh = r.Holes.zeros(4 * RECENT_HOLES), r.Entries.zeros(20), np.zeros(20, np.int64)
+        tables.current, tables.counts = np.zeros(1, np.int64), r.Counts.one()
+        tables.segment, tables.stray, tables.counts.connections = r.Segment.one(), r.Segment.one(), 1
+        tables.flows.number = np.arange(2)
+        self.flow, self.packet = tables.flows[0], tables.segment.packet
+        self.flow.base, self.flow.next, self.packet.number = 500, 10, 9
 
     def wait(self, offset: int, length: int, source: int) -> None:
-        new = insert(0, offset, length, source, 3, 4, 0, 0, 0, self.flows, self.nodes, self.fresh, self.counters)
-        self.flows[0, c.UNIQUE] += new if source >= 0 else 0
+        packet = r.Packet.one()
+        packet.number, packet.frame = 3, 4
+        new = insert(self.tables, self.flow, offset, length, source, packet)
+        self.flow.unique += new if source >= 0 else 0
 
     @property
     def entered(self) -> list[tuple[int, int, int]]:
         """Stream offset, length, source."""
-        rows = self.entries[: self.counters[c.ENTRIES], [c.E_OFFSET, c.E_LENGTH, c.E_SOURCE]].tolist()
-        return [(offset, length, source) for offset, length, source in rows]
+        return [(entry.offset, entry.length, entry.source) for entry in self.tables.entries[: self.tables.counts.entries]]
 
 
 def test_a_gap_that_is_given_up_lets_go_of_all_that_follows_it() -> None:
-    flow = Flow()
-    flow.wait(15, 5, 100)
-    flow.wait(20, 5, c.HOLE)
-    flow.wait(25, 5, 200)
-    flow.wait(31, 5, 300)
-    give_up_gap(0, 9, 0, 0, *flow.tables)
-    assert flow.entered == [(10, 5, c.HOLE), (15, 5, 100), (20, 5, c.HOLE), (25, 5, 200)]
-    assert flow.flows[0, [c.NEXT, c.HOLES, c.MISSING, c.CUT_OFF]].tolist() == [30, 2, 10, 5]
-    assert flow.entries[:4, c.E_PACKET].tolist() == [9, 3, 3, 3]
+    one = Flow()
+    one.wait(15, 5, 100)
+    one.wait(20, 5, HOLE)
+    one.wait(25, 5, 200)
+    one.wait(31, 5, 300)
+    give_up_gap(one.tables, one.flow, one.packet)
+    assert one.entered == [(10, 5, HOLE), (15, 5, 100), (20, 5, HOLE), (25, 5, 200)]
+    assert (one.flow.next, one.flow.holes, one.flow.missing, one.flow.cut_off) == (30, 2, 10, 5)
+    assert one.tables.entries.packet.number[:4].tolist() == [9, 3, 3, 3]
+    assert one.tables.entries.packet.frame[:4].tolist() == [0, 4, 0, 4]
 
 
 def test_late_bytes_are_those_of_recent_holes_and_from_before_the_capture() -> None:
-    flow = Flow()
-    assert late_bytes(0, -5, 10, flow.flows, flow.recent) == 5
-    for _ in range(c.RECENT_HOLES + 1):
-        enter_hole(0, 4, 9, 0, 0, flow.flows, flow.recent, flow.entries, flow.counters)
-        flow.flows[0, c.NEXT] += 6
-    assert flow.counters[c.RECENTS] == flow.flows[0, c.RECENT] == 1
-    assert late_bytes(0, 20, 30, flow.flows, flow.recent) == 4
-    assert late_bytes(0, 10, 20, flow.flows, flow.recent) == 0, "forgotten"
-    assert late_bytes(0, 0, 200, flow.flows, flow.recent) == 4 * c.RECENT_HOLES
+    one = Flow()
+    assert late_bytes(one.tables, one.flow, -5, 10) == 5
+    for _ in range(RECENT_HOLES + 1):
+        enter_hole(one.tables, one.flow, 4, one.packet)
+        one.flow.next += 6
+    assert one.tables.counts.recent == one.flow.recent == 1
+    assert late_bytes(one.tables, one.flow, 20, 30) == 4
+    assert late_bytes(one.tables, one.flow, 10, 20) == 0, "forgotten"
+    assert late_bytes(one.tables, one.flow, 0, 200) == 4 * RECENT_HOLES
 
 
 @pytest.mark.parametrize(
     ("column", "at", "hole"),
     [
-        (c.ACKED_TO, 10, 0),
-        (c.ACKED_TO, 11, 0),  # of a FIN
-        (c.ACKED_TO, 30, 20),
-        (c.FIN_AT, 11, 1),
+        ("acked_to", 10, 0),
+        ("acked_to", 11, 0),  # of a FIN
+        ("acked_to", 30, 20),
+        ("fin_at", 11, 1),
     ],
 )
-def test_at_the_end_what_was_acknowledged_or_closed_and_never_seen_is_a_hole(column: int, at: int, hole: int) -> None:
-    flow = Flow()
-    flow.flows[0, column] = at
-    close_flow(0, 9, 0, 0, 0, *flow.tables)
-    assert flow.entered == ([(10, hole, c.HOLE)] if hole else []) + [(10 + hole, 0, c.END)]
-    close_flow(0, 9, 0, 0, 0, *flow.tables)
-    assert len(flow.entered) == 1 + (hole > 0)
+def test_at_the_end_what_was_acknowledged_or_closed_and_never_seen_is_a_hole(column: str, at: int, hole: int) -> None:
+    one = Flow()
+    setattr(one.flow, column, at)
+    close_flow(one.tables, one.flow, one.packet)
+    assert one.entered == ([(10, hole, HOLE)] if hole else []) + [(10 + hole, 0, END)]
+    close_flow(one.tables, one.flow, one.packet)
+    assert len(one.entered) == 1 + (hole > 0)
 
 
 def test_bytes_beyond_the_fin_are_late() -> None:
-    flow = Flow()
-    flow.flows[0, c.FIN_AT] = 20
-    flow.wait(12, 8, 100)
-    flow.wait(25, 5, 200)
-    close_flow(0, 9, 0, 0, 0, *flow.tables)
-    assert flow.entered == [(10, 2, c.HOLE), (12, 8, 100), (20, 0, c.END)]
-    assert flow.flows[0, [c.UNIQUE, c.LATE, c.WAITING]].tolist() == [8, 5, 0]
+    one = Flow()
+    one.flow.fin_at = 20
+    one.wait(12, 8, 100)
+    one.wait(25, 5, 200)
+    close_flow(one.tables, one.flow, one.packet)
+    assert one.entered == [(10, 2, HOLE), (12, 8, 100), (20, 0, END)]
+    assert (one.flow.unique, one.flow.late, one.flow.waiting) == (8, 5, 0)
 
 
 def test_a_stray_segment_counts_as_late() -> None:
-    flow = Flow()
-    flow.flows[0, c.STRAY] = new_node(9_000, 30, 100, 3, 4, 0, 0, flow.nodes, flow.fresh, flow.counters)
-    drop_stray(0, flow.flows, flow.nodes, flow.counters)
-    assert flow.flows[0, [c.STRAY, c.LATE, c.PAYLOAD_BYTES]].tolist() == [-1, 30, 30]
-    assert flow.counters[c.LIVE] == 0
+    one = Flow()
+    one.flow.stray = new_node(one.tables, 9_000, 30, 100, one.packet)
+    drop_stray(one.tables, one.flow)
+    assert (one.flow.stray, one.flow.late, one.flow.payload) == (-1, 30, 30)
+    assert one.tables.counts.live == 0
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_flows_are_closed_as_far_as_there_is_room(form: str) -> None:
-    flow = Flow()
-    flow.flows[1, [c.BASE, c.NEXT]] = 700, 33
-    flow.entries = flow.entries[:8]
-    stopped = getattr(close_flows, form)(0, 9, 0, 0, *flow.tables)
-    assert (stopped, flow.entered) == (1, [(10, 0, c.END)])
-    flow.counters[c.ENTRIES] = 0
-    assert getattr(close_flows, form)(stopped, 9, 0, 0, *flow.tables) == 2
-    assert flow.entered == [(33, 0, c.END)]
+    one = Flow()
+    one.tables.flows[1].base, one.tables.flows[1].next = 700, 33
+    one.tables.entries = one.tables.entries[:8]
+    stopped = getattr(close_flows, form)(0, one.tables)
+    assert (stopped, one.entered) == (1, [(10, 0, END)])
+    one.tables.counts.entries = 0
+    assert getattr(close_flows, form)(stopped, one.tables) == 2
+    assert one.entered == [(33, 0, END)]

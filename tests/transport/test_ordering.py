@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.transport import columns as c
+from dcpinspect.transport import rows as r
 from dcpinspect.transport.flows import close_flows
 from dcpinspect.transport.headers import ACKED, CAPTURED, COLUMNS, FLAGS, PAYLOAD, PORTS, SEQ, WIRE
-from dcpinspect.transport.ordering import MAX_WAITING, order_segments
+from dcpinspect.transport.ordering import MAX_WAITING, PacketTables, order_segments
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.waiting import NODE_COST
 from tests import builders
@@ -187,25 +187,22 @@ def test_interpreted_and_compiled_agree_on_any_packets(rows: list[tuple[int, int
     sides = np.array([row[0] for row in rows], np.int64)
     results = []
     for name in ("interpreted", "compiled"):
-        counters = np.zeros(c.COUNTERS, np.int64)
-        counters[c.FREE] = -1
-        tables = [
-            np.zeros((64, c.CONNECTION), np.int64),
-            np.zeros((128, c.FLOW), np.int64),
-            np.zeros((128, 2 * c.RECENT_HOLES), np.int64),
-            np.zeros((2000, c.NODE), np.int64),
-            np.zeros((5000, c.ENTRY), np.int64),
-        ]
-        current, fresh = np.full(1, -1, np.int64), np.zeros(5000, np.int64)
-        order = getattr(order_segments, name)
-        index, pairs = np.arange(count), np.zeros(count, np.int64)
-        done = order(0, tcp, index, pairs, sides, times, 1000 + index, 1 + index, 0, ports, current, *tables, fresh, counters)
-        end = getattr(close_flows, name)(0, 5000, 0, 0, *tables[1:], counters)
-        assert counters[c.LIVE] == 0
-        assert counters[c.TOTAL_WAITING] == 0
-        flows = tables[1][: 2 * counters[c.CONNECTIONS]]
-        assert (flows[:, c.PAYLOAD_BYTES] == flows[:, c.UNIQUE] + flows[:, c.DUPLICATE] + flows[:, c.LATE]).all()
-        results.append((done, end, counters.tolist(), [table.tolist() for table in tables]))
+        tables = PacketTables()
+        tables.connections, tables.flows, tables.recent = r.Connections.zeros(64), r.Flows.zeros(128), r.Holes.zeros(128 * r.RECENT_HOLES)
+        tables.nodes, tables.entries, tables.fresh = r.Nodes.zeros(2000), r.Entries.zeros(5000), np.zeros(5000, np.int64)
+        tables.segment, tables.stray, tables.counts = r.Segment.one(), r.Segment.one(), r.Counts.one()
+        tables.index, tables.pairs, tables.sides, tables.times = np.arange(count), np.zeros(count, np.int64), sides, times
+        tables.packets, tables.frames, tables.current = 1000 + tables.index, 1 + tables.index, np.full(1, -1, np.int64)
+        tables.segment.place = -1
+        done = getattr(order_segments, name)(0, tcp, ports, tables)
+        tables.segment.packet.number = 5000
+        end = getattr(close_flows, name)(0, tables)
+        assert tables.counts.live == 0
+        assert tables.counts.waiting == 0
+        flows = tables.flows[: 2 * tables.counts.connections]
+        assert (flows.payload == flows.unique + flows.duplicate + flows.late).all()
+        all_of_it = (tables.connections, tables.flows, tables.recent, tables.nodes, tables.entries)
+        results.append((done, end, r.Counts.as_bytes(tables.counts), [table.as_integers().tolist() for table in all_of_it]))
     assert results[0] == results[1]
 
 

@@ -1,0 +1,27 @@
+"""The declarations of what reassembly remembers: each field says what it means, and numbers count what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+import dcpinspect.transport
+from dcpinspect.structs import Struct
+from dcpinspect.transport import rows
+from tests.declared import counted, declared, stands_beside, unexplained
+
+STRUCTS = pytest.mark.parametrize("struct", declared(dcpinspect.transport), ids=lambda struct: struct.__name__)
+
+
+@STRUCTS
+def test_every_field_says_what_it_means_in_a_sentence(struct: type[Struct[int]]) -> None:
+    assert unexplained(struct) == []
+    assert (struct.__doc__ or "").endswith(".")
+
+
+@STRUCTS
+def test_what_a_field_counts_is_a_table_beside_its_own(struct: type[Struct[int]]) -> None:
+    assert not counted(struct) or stands_beside(struct, counted(struct))
+
+
+def test_flows_and_waiting_segments_are_among_those() -> None:
+    assert {rows.Flow, rows.Node, rows.Entry} <= {struct for struct in declared(dcpinspect.transport) if counted(struct)}
