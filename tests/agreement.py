@@ -40,9 +40,15 @@ def disagreements(tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: S
     for one in tables["vbuckets"]:
         own = [stream for stream in tables["streams"] if stream["vbucket"] == one["vbucket"] and stream["connection"] in one["connections"]]
         newest = sorted(own, key=lambda stream: str(stream["first_time"]))[-1]["verdict"]
-        is_forgotten = newest == "ended" and any(
-            finding.rule == "orphaned-vbucket" and one["vbucket"] in finding.vbuckets and {*finding.connections} & {*one["connections"]}
-            for finding in findings
+        # the tables of a tracker know no findings, and so no vbucket that was forgotten
+        is_forgotten = (
+            one["findings"] is not None
+            and newest == "ended"
+            and any(
+                finding.rule == "orphaned-vbucket" and one["vbucket"] in case.vbuckets and {*case.connections} & {*one["connections"]}
+                for finding in findings
+                for case in finding.each
+            )
         )
         if one["verdict"] != ("orphaned" if is_forgotten else newest):
             out.append(f"vbucket {one['vbucket']} of {one['client']} is {one['verdict']}, and its newest stream is not")
