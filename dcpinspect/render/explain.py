@@ -215,7 +215,7 @@ def _control_keys(word: str) -> list[list[str]]:
 
 
 def _rules(word: str) -> list[list[str]]:
-    if "-" not in word and word != "rollback":  # all others; their module takes NumPy and the decoder with it
+    if "-" not in word and word.lower() not in ("rollback", "failover"):  # all others; their module takes NumPy and the decoder with it
         return []
     from dcpinspect.findings.registry import RULES
     from dcpinspect.render.rules_page import rule_lines

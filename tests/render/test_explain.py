@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.control_keys import CONTROL_KEYS
 from dcpinspect.protocol.encode import encode, encode_parts
 from dcpinspect.protocol.features import FEATURES
@@ -202,3 +203,10 @@ def test_credentials_stay_hidden() -> None:
 @given(st.lists(strategies.messages, max_size=3))
 def test_no_bytes_make_a_character_that_cannot_be_seen(packets: list[bytes]) -> None:
     assert all(line.isprintable() for line in explain_packets(packets))
+
+
+def test_every_rule_is_found_by_its_id() -> None:
+    for rule in RULES:
+        lines = explain(rule)
+        assert lines is not None, rule
+        assert any(line.startswith(f"{rule}: ") for line in lines), rule
