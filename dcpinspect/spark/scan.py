@@ -72,7 +72,8 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
         report.error = error.what
         return report
     except OSError as error:
-        report.error = f"cannot be opened ({error.strerror})"
+        is_missing = isinstance(error, FileNotFoundError)
+        report.error = "there is no such file" if is_missing else f"cannot be opened ({error.strerror})"
         return report
     sorter = _Sorter(None if find_ports else (*DEFAULT_PORTS, *extra_ports), BundleWriter(target))
     with capture:
