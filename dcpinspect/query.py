@@ -33,7 +33,7 @@ from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.duck import connect
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
-from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.tables.schema import BY_NAME
 
 T = TypeVar("T")
 
@@ -202,7 +202,7 @@ def _messages(captures: Captures) -> ScannedTable:
             for first in range(0, count, SLICE):
                 yield record_batch(batch, np.arange(first, min(first + SLICE, count)), columns)
 
-    return ScannedTable(arrow_schema([column.name for column in COLUMNS]), rows)
+    return ScannedTable(arrow_schema(list(BY_NAME)), rows)
 
 
 def _records(name: str, captures: Captures) -> ScannedTable:

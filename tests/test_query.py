@@ -23,12 +23,12 @@ from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_sql import Sql
-from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.tables.schema import BY_NAME
 from tests import builders
 
 SAMPLES = Path(__file__).parent.parent / "sample_captures"
 TOUR, LARGE, SNAPSHOTS, ROLLBACK = (str(SAMPLES / name) for name in ("tour.pcapng", "large.pcapng.gz", "snapshots.pcap", "rollback.pcap"))
-NAMES = [column.name for column in COLUMNS]
+NAMES = list(BY_NAME)
 
 
 def ask(text: str, *paths: str) -> list[dict[str, Any]]:

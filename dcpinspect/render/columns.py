@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dcpinspect.escape import escape
 from dcpinspect.tables.presets import COLUMN_SETS
-from dcpinspect.tables.schema import COLUMNS, Column, ColumnKind
+from dcpinspect.tables.schema import BY_NAME, Column, ColumnKind
 from dcpinspect.tables.vocabulary import vocabulary
 
 _KINDS: dict[ColumnKind, str] = {
@@ -30,7 +30,7 @@ def columns_list(saved: Mapping[str, str]) -> list[str]:
         *((name, text, "saved") for name, text in saved.items()),
     ]
     return [
-        *(line for column in COLUMNS for line in _column(column)),
+        *(line for column in BY_NAME.values() for line in _column(column)),
         "",
         *(f"@{name:<21} {escape(doc)}: {escape(text)}" for name, text, doc in sets),
     ]

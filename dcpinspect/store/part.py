@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.store.places import Places
 from dcpinspect.store.places import joined as joined_places
-from dcpinspect.tables.arrow import as_text, as_time, plain, short, type_of
+from dcpinspect.tables.arrow import as_time, plain, short, type_of
+from dcpinspect.tables.arrow_types import as_text
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, COLUMNS
 from dcpinspect.tables.short import WITHOUT

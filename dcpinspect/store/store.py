@@ -31,8 +31,9 @@ from dcpinspect.store.originals import Originals
 from dcpinspect.store.part import Part
 from dcpinspect.store.places import Places
 from dcpinspect.store.spool import Spool
-from dcpinspect.tables.arrow import arrow_schema
+from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.tables.schema import ON_REQUEST
 from dcpinspect.transport.chunk import StreamChunk
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ PART_ROWS = 1 << 15
 """Messages that are worth a file of their own; fewer wait in memory for others."""
 PARTS_AT_ONCE = 16
 """Parts that a filter is evaluated on in one query: planning one takes as long as evaluating it on several parts."""
+_READ_AT_ONCE = 1 << 12
+"""Messages whose bytes are read again at once."""
+_ON_REQUEST = frozenset(column.name for column in ON_REQUEST)
 PART_PLACES = 1 << 17
 """Segments that are worth one, should no message come with them."""
 
@@ -200,7 +204,7 @@ class Store:
         for part in self._view.parts:
             rest = slice(max(0, after + 1 - part.first_row), part.rows)
             if rest.start < part.rows:
-                yield pa.RecordBatch.from_arrays([part.column(name, rest) for name in columns], schema=schema)
+                yield pa.RecordBatch.from_arrays([self._column(part, name, rest) for name in columns], schema=schema)
 
     def matching(self, filter_: FilterRows, *, after: int = 0) -> npt.NDArray[np.uint32 | np.uint64]:
         """The rows after row ``after`` for which a filter is true, of all that there are now."""
@@ -211,14 +215,34 @@ class Store:
             own = parts[start : start + PARTS_AT_ONCE]
             first = max(after + 1, own[0].first_row)
             rests = [slice(max(0, first - part.first_row), part.rows) for part in own]
-            columns = [_joined(own, rests, name) for name in filter_.filter.columns]
+            columns = [
+                pa.chunked_array([self._column(part, name, rest) for part, rest in zip(own, rests, strict=True)], type_of(name))
+                if name in _ON_REQUEST
+                else _joined(own, rests, name)
+                for name in filter_.filter.columns
+            ]
             found.append(filter_.numbers(columns, np.arange(first, own[-1].first_row + own[-1].rows)))
         return np.concatenate(found).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
 
     def take(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> Any:
         """An Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
         found = _Found(self._view, rows)
-        return pa.RecordBatch.from_arrays([found.column(name) for name in columns], schema=arrow_schema(columns))
+        arrays = [self._read_column(found.rows, name) if name in _ON_REQUEST else found.column(name) for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+
+    def _column(self, part: Part, name: str, rows: slice) -> Any:
+        """A column of some rows of a part."""
+        if name in _ON_REQUEST:
+            return self._read_column(part.first_row + np.arange(part.rows, dtype=np.int64)[rows], name)
+        return part.column(name, rows)
+
+    def _read_column(self, rows: Rows, name: str) -> Any:
+        """A column that is made of the bytes of the messages, which are read again."""
+        pieces = []
+        for first in range(0, len(rows), _READ_AT_ONCE):
+            batch = self.messages(rows[first : first + _READ_AT_ONCE])
+            pieces.append(short(batch, np.arange(len(batch)), name))
+        return pa.concat_arrays(pieces) if pieces else pa.array([], type_of(name))
 
     def bytes_of(self, row: int) -> bytes:
         """The bytes of a message, zeros where the capture lacks some. Raises IndexError, NotKeptError, ChangedCaptureError."""

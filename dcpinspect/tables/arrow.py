@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows, Slices
+from dcpinspect.protocol.columns import Array, Mask, Numbers, Rows
 from dcpinspect.protocol.redact import Redactor
-from dcpinspect.tables.arrow_types import TYPES, hex64, record_type
+from dcpinspect.tables.arrow_types import TYPES, as_text, gathered, hex64, record_type
 from dcpinspect.tables.lists import list_column
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tables.short import WITHOUT, Texts, short_column
+from dcpinspect.tables.values import values
 
 
 def type_of(name: str) -> Any:
@@ -88,23 +88,12 @@ def _numbers(numbers: Numbers, kind: ColumnKind) -> Any:
     return pa.array(values, TYPES[kind], mask=None if numbers.valid is None else ~numbers.valid)
 
 
-def _slices(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
-    """A binary array of places in a buffer, gathered into one."""
-    size = np.where(valid, np.maximum(slices.size, 0), 0)
-    offsets = np.zeros(len(size) + 1, dtype=np.int64)
-    np.cumsum(size, out=offsets[1:])
-    places = np.repeat(slices.start - offsets[:-1], size) + np.arange(offsets[-1], dtype=np.int64)
-    validity = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
-    buffers = (pa.py_buffer(offsets.tobytes()), pa.py_buffer(data[places].tobytes()))
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(size), [validity, *buffers]).cast(pa.binary())
-
-
 def _key_bytes(batch: MessageBatch, rows: Rows) -> Any:
     slices = batch.decoded.key.take(rows)
     valid = (slices.size >= 0) & ~(batch.decoded.hides_key[rows] & (slices.size > 0))
     for place in np.flatnonzero(np.isin(rows, batch.missing.row)).tolist():
         valid[place] &= batch.key_of(int(rows[place])) is not None
-    keys = _slices(batch.data, slices, valid)
+    keys = gathered(batch.data, slices, valid)
     return keys if batch.redactor is None else _redacted(keys, batch.has_private_key(rows), batch.redactor)
 
 
@@ -130,21 +119,6 @@ def _redacted(keys: Any, is_private: Mask, redactor: Redactor) -> Any:
     return pc.if_else(pa.array(is_private), replaced.take(different.indices), keys)
 
 
-def as_text(raw: Any) -> Any:
-    """Bytes as text, null where they are not UTF-8: what ``key`` is of ``key_bytes``."""
-    try:
-        return raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([None if key is None else _utf8(key) for key in raw.to_pylist()], pa.string())
-
-
-def _utf8(raw: bytes) -> str | None:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return None
-
-
 def as_time(time_ns: Array) -> Any:
     """Nanoseconds as the column ``time``."""
     return pa.array(time_ns // 1000, TYPES["time"])
@@ -155,4 +129,5 @@ _LONG: dict[str, Callable[[MessageBatch, Rows], Any]] = {
     "key": lambda batch, rows: as_text(_key_bytes(batch, rows)),
     "key_bytes": _key_bytes,
     "request_key": _request_keys,
+    "value": values,
 }

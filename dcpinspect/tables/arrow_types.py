@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.columns import Mask, Numbers, Slices
 from dcpinspect.protocol.fields import Kind, Records
 from dcpinspect.tables.schema import FIELD_KINDS, ColumnKind
 
@@ -49,3 +50,29 @@ def hex64(numbers: Numbers) -> Any:
     offsets = np.arange(count + 1, dtype=np.int32) * 18
     validity = None if numbers.valid is None else pa.py_buffer(np.packbits(numbers.valid, bitorder="little").tobytes())
     return pa.StringArray.from_buffers(count, pa.py_buffer(offsets.tobytes()), pa.py_buffer(text.tobytes()), validity)
+
+
+def gathered(data: npt.NDArray[np.uint8], slices: Slices, valid: Mask) -> Any:
+    """A binary array of places in a buffer, gathered into one."""
+    size = np.where(valid, np.maximum(slices.size, 0), 0)
+    offsets = np.zeros(len(size) + 1, dtype=np.int64)
+    np.cumsum(size, out=offsets[1:])
+    places = np.repeat(slices.start - offsets[:-1], size) + np.arange(offsets[-1], dtype=np.int64)
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())
+    buffers = (pa.py_buffer(offsets.tobytes()), pa.py_buffer(data[places].tobytes()))
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(size), [validity, *buffers]).cast(pa.binary())
+
+
+def as_text(raw: Any) -> Any:
+    """Bytes as text, null where they are not UTF-8: what ``key`` is of ``key_bytes``."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if key is None else _utf8(key) for key in raw.to_pylist()], pa.string())
+
+
+def _utf8(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None

@@ -122,8 +122,14 @@ SPECIFIC = _specific() + _lists()
 """Columns that only some messages have; null elsewhere."""
 
 COLUMNS = BASE + SPECIFIC
+"""What a table has where nobody picks columns."""
 
-BY_NAME = {column.name: column for column in COLUMNS}
+ON_REQUEST = (
+    Column("value", "text", "value, unwrapped: uncompressed, without xattrs; bytes that are not UTF-8 as 0x and digits; up to 64 KiB"),
+)
+"""Columns that are made where they are named: they take time, and as much memory as all others together."""
+
+BY_NAME = {column.name: column for column in COLUMNS + ON_REQUEST}
 
 
 def is_ordered(name: str) -> bool:

@@ -1,6 +1,6 @@
 """Columns of messages in their short form, in bulk: numbers, or texts as numbers in a list of different ones.
 
-Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys, times and lists of records have no such form.
+Several words are one text with commas; CAS and UUIDs are 64-bit numbers. Bytes, keys, values, times and lists of records have no such form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.messages import DIRECTIONS, SIDES, MessageBatch
 from dcpinspect.tables.schema import BY_NAME, SPECIFIC, Column
 
-WITHOUT = frozenset({"key", "key_bytes", "request_key", "time", *(column.name for column in SPECIFIC if column.records is not None)})
+WITHOUT = frozenset(
+    {"key", "key_bytes", "request_key", "time", "value", *(column.name for column in SPECIFIC if column.records is not None)}
+)
 """Columns that have no short form."""
 _FEW = 1 << 12
 """Numbers below are looked up in a table of that size."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dcpinspect.render.columns import columns_list
-from dcpinspect.tables.schema import COLUMNS
+from dcpinspect.tables.schema import BY_NAME
 
 
 def test_the_list_of_columns(golden: Callable[[str, str], None]) -> None:
@@ -14,7 +14,9 @@ def test_the_list_of_columns(golden: Callable[[str, str], None]) -> None:
 
 def test_every_column_is_there_in_order() -> None:
     lines = columns_list({})
-    assert [line.split()[0] for line in lines[: lines.index("")] if not line.startswith(" ")] == [column.name for column in COLUMNS]
+    assert [line.split()[0] for line in lines[: lines.index("")] if not line.startswith(" ")] == [
+        column.name for column in BY_NAME.values()
+    ]
 
 
 def test_saved_sets_come_last_and_before_those_of_the_same_name() -> None:

@@ -1,0 +1,116 @@
+"""The column ``value``: what the value of a message holds once it is unwrapped, as text.
+
+Values of documents are unwrapped here, those of all other messages as ``annotate`` does. What that hides has no value here either.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dcpinspect.protocol.columns import Mask, Rows, Slices
+from dcpinspect.protocol.datatype import SNAPPY, XATTR
+from dcpinspect.protocol.fields import Field, Kind
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.secrecy import Secrecy, secrecy
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy
+from dcpinspect.protocol.xattr import decode_xattrs
+from dcpinspect.tables.arrow_types import as_text, gathered
+from dcpinspect.tables.messages import MessageBatch
+
+MAX_BYTES = 1 << 16
+"""Bytes of a value that the column holds; an ellipsis stands for the rest."""
+_SHOWN = frozenset({"json", "text", "binary"})
+"""Encodings of values whose bytes are shown."""
+_ELLIPSIS = "…"
+
+
+def _is_document(layout: Any) -> bool:
+    first = layout.value[0] if len(layout.value) == 1 else None
+    is_open = secrecy(layout.opcode, layout.side, server=layout.server) is Secrecy.OPEN
+    return is_open and isinstance(first, Field) and first.kind is Kind.DOCUMENT and not first.bodyless
+
+
+_IS_DOCUMENT = np.array([*map(_is_document, LAYOUTS), False, False], dtype=np.bool_)
+"""Layouts whose value is a document, all of which may be shown."""
+
+
+def values(batch: MessageBatch, rows: Rows) -> Any:
+    """Values as Arrow strings; null where there is none, where it is hidden, where the capture lacks some of it, and for a value that is
+    a run of fields, which have columns of their own."""
+    decoded = batch.decoded
+    size, start = decoded.value.size[rows], decoded.value.start[rows]
+    has_value = size > 0
+    plain = _plain(batch, rows) & has_value
+    datatype = decoded.datatype[rows]
+    bare = plain & (datatype & (SNAPPY | XATTR) == 0) & (size <= MAX_BYTES)
+    found = gathered(batch.data, Slices(start, size), bare)
+    others = np.flatnonzero(has_value & ~bare)
+    if not len(others):
+        return _as_text(found)
+    data = batch.data.data.toreadonly()
+    bodies: list[bytes | None] = []
+    for place in others.tolist():
+        body = None
+        if plain[place]:
+            body = _unwrapped(bytes(data[start[place] : start[place] + size[place]]), int(datatype[place]))
+        bodies.append(_annotated(batch, int(rows[place])) if body is None else body or None)
+    is_other = np.zeros(len(rows), dtype=np.bool_)
+    is_other[others] = True
+    cut = [None if body is None else body[: MAX_BYTES + 1] for body in bodies]
+    return _as_text(pc.replace_with_mask(found, pa.array(is_other), pa.array(cut, pa.binary())))
+
+
+def _plain(batch: MessageBatch, rows: Rows) -> Mask:
+    """Documents that nothing is wrong with, as far as columns tell."""
+    decoded = batch.decoded
+    plain: Mask = _IS_DOCUMENT[decoded.layout[rows]] & decoded.fits[rows] & (decoded.problem[rows] == 0)
+    plain &= ~decoded.underlying_datatype[rows] & ~np.isin(rows, batch.missing.row)
+    metadata = decoded.numbers.get("nmeta")
+    if metadata is not None:
+        plain &= metadata.values[rows] == 0
+    return plain if batch.redactor is None else np.zeros_like(plain)
+
+
+def _unwrapped(value: bytes, datatype: int) -> bytes | None:
+    """The body of a document; None where something is wrong with it."""
+    try:
+        content = decode_snappy(value) if datatype & SNAPPY else value
+    except SnappyError:
+        return None
+    if not datatype & XATTR:
+        return content
+    section = decode_xattrs(content)
+    return content[section.body_offset :] if section.problem is None else None
+
+
+def _annotated(batch: MessageBatch, index: int) -> bytes | None:
+    value = batch.annotate(index).value
+    return value.body or None if value is not None and value.encoding in _SHOWN else None
+
+
+def _as_text(raw: Any) -> Any:
+    """Values as text, those that are none as digits, and an ellipsis behind those that are cut."""
+    longest = pc.max(pc.binary_length(raw)).as_py() or 0
+    text = as_text(raw)
+    if longest <= MAX_BYTES and text.null_count == raw.null_count:
+        return text
+    found = text.to_pylist()
+    is_long = pc.fill_null(pc.binary_length(raw), 0).to_numpy() > MAX_BYTES
+    is_lost = pc.and_(pc.is_null(text), pc.is_valid(raw)).to_numpy(zero_copy_only=False)
+    for place in np.flatnonzero(is_long | is_lost).tolist():
+        found[place] = _one_text(raw[place].as_py())
+    return pa.array(found, pa.string())
+
+
+def _one_text(value: bytes) -> str:
+    is_cut = len(value) > MAX_BYTES
+    rest = _ELLIPSIS if is_cut else ""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(value[:MAX_BYTES], final=not is_cut) + rest  # a cut may be in a character
+    except UnicodeDecodeError:
+        return f"0x{value[:MAX_BYTES].hex()}{rest}"
