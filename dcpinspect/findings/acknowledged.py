@@ -13,6 +13,7 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context, plain
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
@@ -35,6 +36,8 @@ RULES = (
         "a snapshot whose marker asks to be acknowledged is complete, and the consumer does not",
         "snapshots that are not complete; streams that the client closes; a hole in which the answer may be",
         "the producer waits for it, in a takeover for ever: look at the consumer",
+        whose="client",
+        cost=Cost("vbucket", "has a snapshot that is not acknowledged", "have snapshots that are not acknowledged"),
     ),
     Rule(
         "ack-early",
@@ -43,6 +46,7 @@ RULES = (
         "a snapshot is acknowledged before its last message came",
         "one round trip, within which the two directions cannot be compared",
         "acknowledge a snapshot once all of it is stored",
+        whose="client",
     ),
 )
 

@@ -32,6 +32,7 @@ RULES = (
         "",
         "look at who closed it, and at what it was told just before",
         ("by-client", "by-server", "reset"),
+        whose={"by-client": "client", "by-server": "server", "reset": "unknown"},
     ),
 )
 

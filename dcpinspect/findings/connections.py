@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dcpinspect.coverage import DirectionCoverage
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Key, Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -28,8 +29,18 @@ RULES = (
         "DCP open is answered by another status than success",
         "",
         "by status: privileges of the user, flags of the open, another name",
+        whose="client",
+        cost=Cost("connection", "could not open DCP", "could not open DCP"),
     ),
-    Rule("control-rejected", "session", "note", "a setting is answered by another status than success", "", "do not rely on it"),
+    Rule(
+        "control-rejected",
+        "session",
+        "note",
+        "a setting is answered by another status than success",
+        "",
+        "do not rely on it",
+        whose="client",
+    ),
     Rule(
         "control-unknown-key",
         "session",
@@ -37,6 +48,7 @@ RULES = (
         "a setting is asked for that nobody described",
         "",
         "look for a spelling mistake, or a newer server",
+        whose="client",
     ),
     Rule(
         "capture-hole",
@@ -45,8 +57,9 @@ RULES = (
         "bytes of a connection were not captured",
         "",
         "take the capture nearer to the node, with a larger buffer; gaps that this explains have the cause capture-loss",
+        whose="capture",
     ),
-    Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0"),
+    Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0", whose="capture"),
     Rule(
         "mid-stream-start",
         "capture",
@@ -54,8 +67,11 @@ RULES = (
         "the capture begins inside a connection",
         "",
         "what was negotiated is unknown; begin the capture before the client connects",
+        whose="capture",
     ),
-    Rule("undecoded-bytes", "capture", "note", "bytes of a connection are in no message", "", "'--stats' says where and why"),
+    Rule(
+        "undecoded-bytes", "capture", "note", "bytes of a connection are in no message", "", "'--stats' says where and why", whose="capture"
+    ),
     Rule(
         "connection-reuse-inferred",
         "capture",
@@ -63,8 +79,9 @@ RULES = (
         "packets with other sequence numbers come on the addresses of a connection, and no SYN",
         "",
         "they were read as a connection of their own; what was negotiated on it is unknown",
+        whose="capture",
     ),
-    Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210"),
+    Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210", whose="capture"),
 )
 
 _SKIPS: Mapping[str, tuple[str, Severity]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.gaps import elsewhere
 from dcpinspect.findings.rule import Rule
@@ -29,6 +30,8 @@ RULES = (
         " them with the server's version",
         CAUSES,
         needs=("histories",),
+        whose="server",
+        cost=Cost("vbucket", "has two histories", "have two histories"),
     ),
 )
 

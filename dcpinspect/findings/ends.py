@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dcpinspect.findings.clients import PATIENCE_NS
 from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -27,6 +28,8 @@ RULES = (
         "the window is full; the client closed the stream, or the connection before the end could arrive; after a hole",
         "a server fault: note its version; the client has all it asked for, so close the stream and go on",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
+        whose="server",
+        cost=Cost("vbucket", "waits for a stream end", "wait for a stream end", lasts=True),
     ),
     Rule(
         "closed-before-stream-end",
@@ -36,6 +39,8 @@ RULES = (
         "a reset, or the server closed it; streams without end; streams that the client closed; after a hole",
         "wait for the stream end of each stream before closing the connection",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
+        whose="client",
+        cost=Cost("connection", "was closed too early", "were closed too early"),
     ),
 )
 

@@ -25,6 +25,7 @@ RULES = (
         "one of these vbuckets is not streamed on the new branch; logs without the old branch: that is another history",
         "nothing is left to do: the client went on; the cluster's log says whether a node failed over, or came back from a crash",
         is_told_once=True,
+        whose="normal",
     ),
 )
 

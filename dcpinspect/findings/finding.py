@@ -9,9 +9,9 @@ from typing import Literal
 
 from dcpinspect.protocol.message import Severity
 
-Whose = Literal["client", "server", "network", "capture", "normal", "unknown"]
+Whose = Literal["client", "server", "capture", "normal", "unknown"]
 Over = Literal["recovered", "open", "unknown"]
-WHOSE: tuple[Whose, ...] = ("client", "server", "network", "capture", "normal", "unknown")
+WHOSE: tuple[Whose, ...] = ("client", "server", "capture", "normal", "unknown")
 OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
 
 

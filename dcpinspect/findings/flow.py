@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -64,6 +65,8 @@ RULES = (
         " servers from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s where dcp_disconnect_when_stuck_name_regex matches its name",
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "couchbase/couchbase-kafka-connector#8"),
         needs=("flow",),
+        whose="client",
+        cost=STALLED,
     ),
     Rule(
         "under-acknowledged",
@@ -76,6 +79,8 @@ RULES = (
         (*_WHAT, NO_FIT),
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "MB-40277", "MB-47318", "MB-56275", "MB-64936"),
         needs=("flow",),
+        whose="client",
+        cost=Cost("connection", "acknowledges too few bytes", "acknowledge too few bytes"),
     ),
     Rule(
         "over-acknowledged",
@@ -87,6 +92,8 @@ RULES = (
         tuple(w.WAYS[way] for way in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
         needs=("flow",),
+        whose="client",
+        cost=Cost("connection", "acknowledges too many bytes", "acknowledge too many bytes"),
     ),
     Rule(
         "flow-control-overrun",
@@ -97,6 +104,8 @@ RULES = (
         " after a hole",
         "a server fault: note its version; give the consumer room beside its window",
         needs=("flow",),
+        whose="server",
+        cost=Cost("connection", "was sent too much", "were sent too much"),
     ),
     Rule(
         "ack-without-window",
@@ -106,6 +115,7 @@ RULES = (
         "flow control unknown; a window is being asked for",
         "set connection_buffer_size, or do not acknowledge: the producer ignores it",
         needs=("flow",),
+        whose="client",
     ),
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dcpinspect.findings.collector import SHOWN
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import LOST
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -24,6 +25,8 @@ RULES = (
         "seqnos are missing between two events of a snapshot with history, which has every change",
         "streams of some collections only; collections that keep no history; after a hole",
         "a client that wants every change has lost some: compare with a stream from 0, and report it with the server's version",
+        whose="server",
+        cost=LOST,
     ),
     Rule(
         "item-missing",
@@ -35,6 +38,8 @@ RULES = (
         "another branch of the vbucket; what the client did not ask for, or may not see; what compaction may have purged, or another"
         " change may stand for behind what the other stream has brought; after a hole",
         "the client has not heard of this change: compare both rows and the failover logs, and report them with the server's version",
+        whose="server",
+        cost=LOST,
     ),
     Rule(
         "gap-unexplained",
@@ -43,6 +48,7 @@ RULES = (
         "seqnos are missing and no cause fits: no marker covers what came before them or after, or it has no range",
         "after a hole; streams whose beginning was not captured; where a more specific rule speaks of the message behind the gap",
         "look at both neighbours: timeline --vbucket N --messages",
+        whose="unknown",
     ),
 )
 

@@ -11,6 +11,7 @@ import numpy as np
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -33,6 +34,8 @@ RULES = (
         "each round sends everything again: see 'dcpinspect rollbacks' for the request that would work",
         ("purge", "uuid", "stream-end", "repeated"),
         ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
+        whose="client",
+        cost=Cost("client", "loops", "loop", lasts=True),
     ),
     Rule(
         "wrong-failover-entry",
@@ -44,6 +47,8 @@ RULES = (
         "take the newest entry of the failover log whose seqno is at or below the start",
         ("not-in-log", "older-branch"),
         ("couchbase/sync_gateway#6170", "GOCBC-1401"),
+        whose="client",
+        cost=Cost("vbucket", "was asked for on the wrong branch", "were asked for on the wrong branch"),
     ),
     Rule(
         "unknown-vbucket-uuid",
@@ -54,6 +59,8 @@ RULES = (
         " in common",
         "the checkpoint is of another bucket, or was invented: start anew from 0",
         reports=("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+        whose="client",
+        cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
     ),
     Rule(
         "no-common-history",
@@ -64,6 +71,8 @@ RULES = (
         "one of them was accepted, or rolled back to another seqno; no failover log came later",
         "the bucket was created anew, flushed, or is another cluster's: start anew from 0",
         reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
+        whose="unknown",
+        cost=Cost("vbucket", "has no common history", "have no common history"),
     ),
 )
 

@@ -30,6 +30,7 @@ RULES = (
         "the name of a connection is not of the form service:unique, has more than 200 bytes, or was another connection's before",
         "names that other servers or buckets know",
         "name connections service:unique, with a part that is never used again, such as a counter or a time",
+        whose="client",
     ),
     Rule(
         "lint-hello",
@@ -38,6 +39,7 @@ RULES = (
         "a connection is opened without a HELLO before",
         _UNKNOWN,
         "send HELLO first: it tells the agent, and values are compressed and collections streamed only if it asks for them",
+        whose="client",
     ),
     Rule(
         "lint-noop",
@@ -46,6 +48,7 @@ RULES = (
         "streams are asked for before enable_noop is true",
         f"{_UNKNOWN}; {_UNUSED}",
         "set enable_noop to true right after the open: without noops, a dead connection goes unnoticed",
+        whose="client",
     ),
     Rule(
         "lint-noop-interval",
@@ -54,6 +57,7 @@ RULES = (
         "enable_noop is true and set_noop_interval is not set",
         f"{_UNKNOWN}; noops are off",
         "set set_noop_interval as well (120 s are recommended), so that both sides agree",
+        whose="client",
     ),
     Rule(
         "lint-flow-control",
@@ -62,6 +66,7 @@ RULES = (
         "connection_buffer_size is not set, or is 0",
         f"{_UNKNOWN}; replication between nodes; {_UNUSED}",
         "set connection_buffer_size: without, a slow client has to buffer all that the producer sends",
+        whose="client",
     ),
     Rule(
         "lint-ack-pace",
@@ -72,6 +77,7 @@ RULES = (
         "acknowledge after 50 KB or 20 % of the window, whichever comes first",
         ("too-often", "late"),
         needs=("flow",),
+        whose="client",
     ),
     Rule(
         "lint-cursor-dropping",
@@ -80,6 +86,7 @@ RULES = (
         "supports_cursor_dropping is not true",
         f"{_UNKNOWN}; {_UNUSED}",
         "set supports_cursor_dropping to true: a slow client then costs a backfill, and not the memory of the node",
+        whose="client",
     ),
     Rule(
         "lint-high-seqnos",
@@ -88,6 +95,7 @@ RULES = (
         "a vbucket is asked for from 0 before the newest seqnos of all vbuckets were",
         f"{_UNKNOWN}; they were asked for on another connection of the host; nothing is asked for from 0",
         "ask GET_ALL_VB_SEQNOS first: it tells which vbuckets the node has and up to where they go",
+        whose="client",
     ),
     Rule(
         "lint-failover-log",
@@ -96,6 +104,7 @@ RULES = (
         "a client that is told to roll back to a seqno above 0 asks again from 0",
         f"{_UNKNOWN}; no rollback to a seqno above 0",
         "resume at the rollback seqno, with the uuid of the failover log's branch there: from 0, everything is sent again",
+        whose="client",
     ),
     Rule(
         "lint-resume-range",
@@ -104,6 +113,7 @@ RULES = (
         "a client goes on in the middle of a snapshot and gives its start seqno as both ends of the snapshot",
         f"{_UNKNOWN}; the snapshot was complete; no stream is resumed",
         "keep the range of the snapshot with the seqno, and give both: a rollback may go unnoticed otherwise",
+        whose="client",
     ),
     Rule(
         "lint-stream-end-on-close",
@@ -112,6 +122,7 @@ RULES = (
         "a stream is closed and send_stream_end_on_client_close_stream is not true",
         f"{_UNKNOWN}; no stream is closed",
         "set send_stream_end_on_client_close_stream to true: the stream's end then tells that nothing more comes",
+        whose="client",
     ),
     Rule(
         "lint-active-only",
@@ -120,6 +131,7 @@ RULES = (
         "streams are asked for with neither the flag for active vbuckets only nor the one to go up to the latest seqno",
         f"{_UNKNOWN}; {_UNUSED}",
         "set flag 0x10 (active vbucket only): the server then refuses instead of streaming from a replica",
+        whose="client",
     ),
     Rule(
         "lint-expiry",
@@ -128,6 +140,7 @@ RULES = (
         "enable_expiry_opcode is not true",
         f"{_UNKNOWN}; {_UNUSED}",
         "set enable_expiry_opcode to true if the client has to tell documents that expired from those that were deleted",
+        whose="client",
     ),
     Rule(
         "lint-flatbuffers",
@@ -136,6 +149,7 @@ RULES = (
         "collections are on and flatbuffers_system_events is not true",
         f"{_UNKNOWN}; collections off or unknown; {_UNUSED}",
         "set flatbuffers_system_events to true: changes of collections are told then, not only their begin and end",
+        whose="client",
     ),
     Rule(
         "lint-purge-seqno",
@@ -144,6 +158,7 @@ RULES = (
         "streams are resumed and max_marker_version is not 2.2, or no request gives the purge_seqno that a marker told",
         f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
         "set max_marker_version to 2.2 and give purge_seqno when resuming: it saves rollbacks",
+        whose="client",
     ),
     Rule(
         "lint-oso-mode",
@@ -152,6 +167,7 @@ RULES = (
         "enable_out_of_order_snapshots is plain true",
         "out-of-order snapshots are off",
         "set it to true_with_seqno_advanced: the server then tells up to where the snapshot went",
+        whose="client",
     ),
     Rule(
         "lint-manifest-uid",
@@ -160,6 +176,7 @@ RULES = (
         "collections are on and a stream is resumed without the uid of the manifest",
         f"{_UNKNOWN}; collections off or unknown; no stream is resumed",
         "keep the manifest uid of system events and give it as uid when resuming",
+        whose="client",
     ),
     Rule(
         "lint-compression",
@@ -168,6 +185,7 @@ RULES = (
         "Snappy was not granted, or force_value_compression is not true",
         f"{_UNKNOWN}; values are left out by the open; {_UNUSED}",
         "ask for Snappy in HELLO and set force_value_compression to true if bandwidth counts",
+        whose="client",
     ),
     Rule(
         "lint-v7-status",
@@ -176,6 +194,7 @@ RULES = (
         "v7_dcp_status_codes is not true",
         f"{_UNKNOWN}; {_UNUSED}",
         "set v7_dcp_status_codes to true: unknown streams and wrong opaques then have statuses of their own",
+        whose="client",
     ),
     Rule(
         "lint-connections",
@@ -184,6 +203,7 @@ RULES = (
         "a client has more than one DCP connection to a bucket of one node at a time",
         "an older connection on which nothing more was said",
         "use one connection with many streams: many connections do not scale",
+        whose="client",
     ),
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -25,6 +26,8 @@ RULES = (
         "the first marker of a stream starts neither at the start that was asked for nor at its snapshot's; a note where it starts above",
         "requests from the latest seqno; markers without a range; streams whose request was not captured",
         "a server fault: note its version; the client must take the marker's range as it is",
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "snapshot-incomplete",
@@ -34,6 +37,8 @@ RULES = (
         "the same range again with history; a replica that merges snapshots; the end that was asked for came; after a hole",
         "take the next marker as the end; a client without collections is not told what it cannot see, with them a server has to tell it",
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
+        whose="server",
+        cost=Cost("vbucket", "has an incomplete snapshot", "have an incomplete snapshot"),
     ),
 )
 

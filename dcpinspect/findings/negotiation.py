@@ -14,6 +14,7 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import ALL, Context
+from dcpinspect.findings.costs import UNASKED, Cost
 from dcpinspect.findings.facts import (
     DELETE_TIMES,
     EXPIRIES,
@@ -51,9 +52,18 @@ RULES = (
         "stream-ids are on, and a message of a stream or a close has none",
         "answers; prepares, commits and aborts, which never have one; stream-ids left out of the header; settings that are not known",
         ASK,
+        whose="sender",
+        cost=UNASKED,
     ),
     Rule(
-        "sid-unexpected", "session", "error", "a message has a stream-id, and they were never enabled", "settings that are not known", ASK
+        "sid-unexpected",
+        "session",
+        "error",
+        "a message has a stream-id, and they were never enabled",
+        "settings that are not known",
+        ASK,
+        whose="sender",
+        cost=UNASKED,
     ),
     Rule(
         "marker-version-not-negotiated",
@@ -62,6 +72,8 @@ RULES = (
         "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without that and without enable_sync_writes",
         "settings that are not known",
         SERVER,
+        whose="server",
+        cost=UNASKED,
     ),
     Rule(
         "oso-not-negotiated",
@@ -70,6 +82,8 @@ RULES = (
         "an out-of-order snapshot without enable_out_of_order_snapshots",
         "settings that are not known",
         SERVER,
+        whose="server",
+        cost=UNASKED,
     ),
     Rule(
         "seqno-advanced-without-collections",
@@ -78,6 +92,8 @@ RULES = (
         "SeqnoAdvanced on a connection without collections",
         "a HELLO that is not known",
         SERVER,
+        whose="server",
+        cost=UNASKED,
     ),
     Rule(
         "expiry-not-negotiated",
@@ -86,6 +102,8 @@ RULES = (
         "an expiration without enable_expiry_opcode",
         "expirations of the first generations; settings that are not known",
         SERVER,
+        whose="server",
+        cost=UNASKED,
     ),
     Rule(
         "delete-times-mismatch",
@@ -94,6 +112,8 @@ RULES = (
         "a deletion with its time although the open did not ask for that, or without it although it did",
         "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an open that is not known",
         SERVER,
+        whose="server",
+        cost=UNASKED,
     ),
     Rule(
         "prepare-not-negotiated",
@@ -102,6 +122,8 @@ RULES = (
         "a prepare, commit or abort without enable_sync_writes",
         "settings that are not known",
         SERVER,
+        whose="server",
+        cost=UNASKED,
     ),
     Rule(
         "status-v7",
@@ -110,6 +132,7 @@ RULES = (
         "status 0x0a or 0x0b without v7_dcp_status_codes",
         "settings that are not known",
         "read it as 0x01 or 0x02, which it stands for",
+        whose="server",
     ),
     Rule(
         "unordered-with-dcp",
@@ -118,6 +141,8 @@ RULES = (
         "DCP is opened on a connection to which UnorderedExecution was granted",
         "a HELLO that is not known",
         "leave the feature out of HELLO: the server refuses such an open",
+        whose="server",
+        cost=Cost("connection", "opened DCP without an order of answers", "opened DCP without an order of answers"),
     ),
     Rule(
         "credentials-in-clear",
@@ -126,6 +151,7 @@ RULES = (
         "a password is sent with SASL PLAIN on a connection that is not encrypted",
         "",
         "use TLS or SCRAM; this capture holds the password",
+        whose="client",
     ),
 )
 

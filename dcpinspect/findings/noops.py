@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.connections import noop_interval
@@ -26,6 +27,9 @@ RULES = (
         "answer noops at once, outside of the path that data takes",
         reports=("couchbaselabs/dcp-documentation#26", "couchbaselabs/dcp-documentation#35"),
         needs=("noops",),
+        causes=(GOES_ON, SILENT),
+        whose={GOES_ON: "client", SILENT: "unknown"},
+        cost=Cost("connection", "does not answer noops", "do not answer noops"),
     ),
     Rule(
         "noop-overlap",
@@ -35,6 +39,8 @@ RULES = (
         "an answer that comes later by no more than any answer took before the second noop; after a hole of the consumer",
         "a server fault: note its version",
         needs=("noops",),
+        whose="server",
+        cost=Cost("connection", "has noops that overlap", "have noops that overlap"),
     ),
     Rule(
         "noop-opaque",
@@ -45,6 +51,8 @@ RULES = (
         "repeat the opaque's four bytes as they are: a server closes the connection when it gets another opaque",
         reports=("gocbcore 5518977",),
         needs=("noops",),
+        whose="client",
+        cost=Cost("connection", "answers noops wrongly", "answer noops wrongly"),
     ),
     Rule(
         "silent-connection",
@@ -55,6 +63,8 @@ RULES = (
         " producer",
         "treat the connection as dead: close it and connect again",
         needs=("noops",),
+        whose="unknown",
+        cost=Cost("connection", "fell silent", "fell silent"),
     ),
 )
 
@@ -76,8 +86,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         yield from _silences(context, link, kept, peer, is_whole=is_whole)
 
 
-def _of(rule: str, severity: Severity, message: str, places: Sequence[Place], count: int, until_ns: int = 0) -> Occurrence:
-    return Occurrence(rule, severity, message, places[0].connection, tuple(places), count=count, last_time_ns=until_ns)
+def _of(
+    rule: str, severity: Severity, message: str, places: Sequence[Place], count: int, until_ns: int = 0, cause: str | None = None
+) -> Occurrence:
+    return Occurrence(rule, severity, message, places[0].connection, tuple(places), cause=cause, count=count, last_time_ns=until_ns)
 
 
 def _times(event: Noticed, told: Sequence[Noticed], count: int) -> int:
@@ -114,7 +126,8 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
             then = ", then the producer closed the connection" if is_closed else ""
             message = f"noop {_hex(noop.opaque)} unanswered for {duration(waited / 1e9)}{then}"
             severity: Severity = "error" if is_closed else "warning"
-            yield _of("noop-unanswered", severity, message, [context.said(link.number, At.of(noop.place))], 1, until)
+            place = context.said(link.number, At.of(noop.place))
+            yield _of("noop-unanswered", severity, message, [place], 1, until, _since(peer, place.time_ns))
     told = kept.unanswered.told
     for event in told:
         if context.may_lack(link.number, 1 - peer.producer, event.at.time_ns, event.other.time_ns if event.other.row else None):
@@ -123,7 +136,13 @@ def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whol
         if event.other.row:
             places.append(context.said(link.number, event.other, of_consumer=True))
         message = f"noop {_hex(event.opaque)} unanswered for {duration(event.time_ns / 1e9)}"
-        yield _of("noop-unanswered", "warning", message, places, _times(event, told, kept.unanswered.count))
+        times = _times(event, told, kept.unanswered.count)
+        yield _of("noop-unanswered", "warning", message, places, times, cause=_since(peer, event.at.time_ns))
+
+
+def _since(peer: Peer, time_ns: int) -> str:
+    """What comes from the consumer later than an answer takes."""
+    return GOES_ON if peer.consumer_time > time_ns + patience(peer) else SILENT
 
 
 def _overlaps(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:

@@ -11,6 +11,7 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import Context
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
@@ -30,6 +31,8 @@ RULES = (
         "a client sends a DCP command and has not opened the connection for DCP, or was refused",
         "captures that begin in the middle; a hole in which the open may be; what was under way when the refusal came",
         "open first, and wait for success: the server answers EINVAL to everything else",
+        whose="client",
+        cost=Cost("connection", "was not opened for DCP", "were not opened for DCP"),
     ),
     Rule(
         "open-twice",
@@ -38,6 +41,8 @@ RULES = (
         "a connection that is open for DCP is opened again",
         "a first open that failed; after a hole",
         "the server answers EINVAL; use one connection for one DCP name",
+        whose="client",
+        cost=Cost("connection", "was opened twice", "were opened twice"),
     ),
     Rule(
         "name-clash",
@@ -47,6 +52,8 @@ RULES = (
         "the older one closed before; another server or bucket; a refused open",
         "make names unique for each client and connection, by a uuid for instance",
         reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
+        whose="client",
+        cost=Cost("connection", "took the name of another", "took the name of another"),
     ),
 )
 

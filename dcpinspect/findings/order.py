@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector
 from dcpinspect.findings.context import Context, place_at
+from dcpinspect.findings.costs import WRONG_DATA, Cost
 from dcpinspect.findings.finding import Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Fed, RuleSet, Watcher
@@ -35,6 +36,8 @@ RULES = (
         "the producer sends what consumers send, or the reverse",
         "roles that are not known; 0x51 and 0x52, which proxies send",
         "look at who opened the connection, and with which flags",
+        whose="sender",
+        cost=Cost("connection", "has a side that sends what the other should", "have a side that sends what the other should"),
     ),
     Rule(
         "stream-already-open",
@@ -43,6 +46,8 @@ RULES = (
         "a stream request is accepted while a stream of its vbucket and stream-id is open",
         "the client is closing the first",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "rollback-above-start",
@@ -51,6 +56,8 @@ RULES = (
         "a rollback goes to a seqno above the start that was asked for",
         "requests from the latest seqno",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "message-without-stream",
@@ -59,8 +66,19 @@ RULES = (
         "a stream's message comes for a vbucket that nobody opened a stream of",
         "captures that begin in the middle; what is under way after a close",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
-    Rule("opaque-mismatch", "stream", "error", "a message has another opaque than its stream", "old messages after a reopening", SERVER),
+    Rule(
+        "opaque-mismatch",
+        "stream",
+        "error",
+        "a message has another opaque than its stream",
+        "old messages after a reopening",
+        SERVER,
+        whose="server",
+        cost=WRONG_DATA,
+    ),
     Rule(
         "message-after-stream-end",
         "stream",
@@ -68,6 +86,8 @@ RULES = (
         "a message comes after the end of its stream",
         "a new stream; cache transfers",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "event-before-marker",
@@ -76,6 +96,8 @@ RULES = (
         "an event comes before any snapshot marker of its stream",
         "streams whose beginning was not captured; cache transfers; after a hole",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "seqno-not-increasing",
@@ -84,6 +106,8 @@ RULES = (
         "a seqno is not above the one before it",
         "out-of-order snapshots; after a hole",
         "the consumer may apply an older change over a newer one: compare the two rows and the failover log; " + SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "seqno-repeated-after-advanced",
@@ -93,6 +117,8 @@ RULES = (
         "",
         "process the event; a known server fault",
         reports=("MB-62984",),
+        whose="server",
+        cost=Cost("vbucket", "has a seqno twice", "have a seqno twice"),
     ),
     Rule(
         "seqno-outside-snapshot",
@@ -101,6 +127,8 @@ RULES = (
         "an event lies outside the range of its snapshot marker",
         "out-of-order snapshots; markers without a range; after a hole",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "seqno-below-request-start",
@@ -109,6 +137,8 @@ RULES = (
         "the first event is not above the seqno that the client said it had",
         "out-of-order snapshots; streams whose request was not captured",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "marker-overlap",
@@ -118,6 +148,8 @@ RULES = (
         " server has the vbucket as a replica",
         "the same range again with history; after an out-of-order or a cut snapshot; after a hole; a replica may merge snapshots",
         "a replica may merge snapshots: ask which node holds the active vbucket; elsewhere " + SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "marker-behind",
@@ -126,6 +158,8 @@ RULES = (
         "a marker ends at or below the last seqno of its stream",
         "the same range again with history; after a hole",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "oso-structure",
@@ -134,6 +168,8 @@ RULES = (
         "an out-of-order snapshot ends without a start, starts inside another, or has a marker inside",
         "streams whose beginning was not captured",
         SERVER,
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "seqno-ack-regress",
@@ -142,6 +178,8 @@ RULES = (
         "a replica acknowledges a lower seqno than before",
         "the same seqno again; a new stream",
         "look at the replica: it may have rolled back, and durable writes depend on what it has",
+        whose="client",
+        cost=WRONG_DATA,
     ),
     Rule(
         "duplicate-key-in-snapshot",
@@ -151,6 +189,8 @@ RULES = (
         "markers that say that keys may repeat; a prepare and its commit; merged snapshots of a replica; after a hole",
         SERVER,
         needs=("contents",),
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "cas-regress",
@@ -160,6 +200,8 @@ RULES = (
         "changes without a CAS; after a hole",
         "compare the clocks of the nodes; where a bucket resolves conflicts by revision and is written by XDCR, this is legal",
         needs=("contents",),
+        whose="server",
+        cost=Cost("vbucket", "has a CAS that goes backwards", "have a CAS that goes backwards"),
     ),
     Rule(
         "commit-without-prepare",
@@ -169,6 +211,8 @@ RULES = (
         "prepares that the client had before, or that lie in what came from disk; after a hole",
         SERVER,
         needs=("contents",),
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "collection-outside-filter",
@@ -178,6 +222,8 @@ RULES = (
         "requests for a scope; system events",
         SERVER,
         needs=("contents",),
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "event-for-unknown-collection",
@@ -187,6 +233,7 @@ RULES = (
         "streams that do not start at 0, or whose beginning was not captured; out-of-order snapshots",
         "a client that maps collections by these events has to ask for the manifest",
         needs=("contents",),
+        whose="normal",
     ),
     Rule(
         "event-after-collection-end",
@@ -196,6 +243,8 @@ RULES = (
         "a new beginning of the collection; out-of-order snapshots; after a hole",
         SERVER,
         needs=("contents",),
+        whose="server",
+        cost=WRONG_DATA,
     ),
     Rule(
         "manifest-uid-backwards",
@@ -205,6 +254,8 @@ RULES = (
         "the same uid; out-of-order snapshots; after a hole",
         "a server fault, or the bucket was restored: compare the manifest of the cluster",
         needs=("contents",),
+        whose="server",
+        cost=WRONG_DATA,
     ),
 )
 

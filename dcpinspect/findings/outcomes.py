@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.costs import whose
 from dcpinspect.findings.finding import Finding, Over
 from dcpinspect.findings.registry import RULES
 from dcpinspect.streams import words as w
@@ -27,7 +26,6 @@ STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 """Rules that only speak of what nobody put right until the end of the capture."""
 HANDLED = frozenset(("stream-refused", "manifest-ahead", "noop-required"))
 """Rules about one request: where the client handled the answer it costs nothing, and is a note."""
-_OF_ONE_MESSAGE = ("wire", "session")
 
 _When = tuple[int, int]
 """Time and row."""
@@ -44,13 +42,13 @@ class Outcomes:
         connection = case.connections[0]
         client = self._context.clients.get(connection)
         over, row = self._over(case)
-        direction = case.places[0].direction if case.places and RULES[case.rule].family in _OF_ONE_MESSAGE else None
+        direction = case.places[0].direction if case.places else None
         is_handled = over == "recovered" and case.rule in HANDLED
         return replace(
             case,
             severity="note" if is_handled else case.severity,
             clients=(client,) if client is not None else (),
-            whose=whose(case.rule, case.cause, direction),
+            whose=RULES[case.rule].whose_is(case.cause, direction),
             over=over,
             over_row=row,
         )

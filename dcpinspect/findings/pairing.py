@@ -16,8 +16,9 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import place_of, renumbered_place
 from dcpinspect.findings.context import ALL, Context
+from dcpinspect.findings.costs import UNMATCHED, WRONG_DATA, Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import CLOSED, GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.flags import TAKEOVER
@@ -36,6 +37,8 @@ RULES = (
         "a response answers no request",
         "captures that begin in the middle; a hole in which the request may be; commands with many answers or none",
         "compare opaque and opcode with the requests: the sender answers twice, or mixes up connections",
+        whose="sender",
+        cost=UNMATCHED,
     ),
     Rule(
         "missing-response",
@@ -45,6 +48,9 @@ RULES = (
         "commands without an answer; requests after which the sender closes at once; a hole in which the answer may be",
         "look at the receiver: it is busy, hangs, or does not want this client",
         reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
+        causes=(GOES_ON, CLOSED, SILENT),
+        whose={GOES_ON: "receiver", CLOSED: "receiver", SILENT: "unknown"},
+        cost=Cost("connection", "waits for an answer", "wait for an answer"),
     ),
     Rule(
         "unexpected-reply",
@@ -55,6 +61,8 @@ RULES = (
         "stream ends; markers that ask to be acknowledged, or may do so",
         "the answer is ignored at best: send none",
         ("not-asked",),
+        whose="sender",
+        cost=UNMATCHED,
     ),
     Rule(
         "takeover-sequence",
@@ -64,6 +72,8 @@ RULES = (
         "requests that were not captured; a hole in which the answer may be",
         "look at both nodes of the rebalance: the vbucket may be active on both, or on neither",
         ("not-requested", "unanswered"),
+        whose="unknown",
+        cost=WRONG_DATA,
     ),
 )
 
@@ -120,6 +130,8 @@ class Pairing(Watcher):
         self._unmatched_count = 0
         self._slowest: dict[tuple[int, int], list[tuple[int, int]]] = {}
         """By connection and opcode: (time of the answer, how long it took), each slower than all before."""
+        self._latest = np.zeros(0, np.int64)
+        """Time of the latest message of each direction, two for each connection."""
         self.takeovers: list[Asked] = []
         """Messages that set the state of a vbucket, the first ones."""
 
@@ -127,6 +139,7 @@ class Pairing(Watcher):
         """What the batch shows alone; the rest is in ``findings``."""
         batch, decoded = fed.batch, fed.batch.decoded
         own = decoded.has_magic & ~decoded.is_server
+        self._heard(batch.connection * 2 + batch.direction, batch.time_ns)
         answers = own & decoded.is_response
         self._follow(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
         rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
@@ -135,6 +148,12 @@ class Pairing(Watcher):
             if len(mine):
                 words = partial(_unexpected, batch, effect)
                 yield Candidates("unexpected-reply", mine, words, severity)
+
+    def _heard(self, ways: Rows, time_ns: Rows) -> None:
+        more = int(ways.max(initial=-1)) + 1 - len(self._latest)
+        if more > 0:
+            self._latest = np.append(self._latest, np.zeros(more, np.int64))
+        self._latest[ways] = np.maximum(self._latest[ways], time_ns)
 
     def _follow(self, batch: MessageBatch, asks: Mask, answers: Mask) -> None:
         request = batch.request_row
@@ -219,6 +238,8 @@ class Pairing(Watcher):
                 whole._unmatched[int(of[connection]), direction, opcode, opaque] = [renumbered_place(place, of) for place in places]
             for (connection, opcode), slowest in part._slowest.items():
                 whole._slowest[int(of[connection]), opcode] = slowest
+            own = np.arange(len(part._latest))
+            whole._heard(2 * of[own // 2] + own % 2, part._latest)
         whole._unmatched_count = sum(map(len, whole._unmatched.values()))
         takeovers = [_renumbered(asked, of) for part, of in pairs for asked in part.takeovers]
         whole.takeovers = sorted(takeovers, key=lambda asked: asked.place.row)[:MOST]
@@ -241,7 +262,8 @@ class Pairing(Watcher):
                 message = f"the state of the vbucket was set, and not answered {waited}"
                 yield _of("takeover-sequence", asked, message, cause="unanswered")
             else:
-                yield _of("missing-response", asked, f"{name} unanswered {waited}", next_=_NEXT.get(opcode))
+                message = f"{name} unanswered {waited}"
+                yield _of("missing-response", asked, message, cause=self._since(context, asked), next_=_NEXT.get(opcode))
         yield from self._takeovers(context)
 
     def _nobody_asked(self, context: Context) -> Iterator[Occurrence]:
@@ -274,6 +296,15 @@ class Pairing(Watcher):
             side = ("client", "server")[link.closed_by]
             return f"when the {side} {'reset' if link.closed == 'rst' else 'closed'} the connection {waited_ns / 1e6:.0f} ms later"
         return None
+
+    def _since(self, context: Context, asked: Asked) -> str:
+        """What came after a request from the side that should have answered it, later than a round trip takes."""
+        connection, other = asked.key[0], 1 - asked.key[1]
+        link, way = context.by_number[connection], connection * 2 + other
+        if link.closed in ("fin", "rst") and link.closed_by == other:
+            return CLOSED
+        latest = int(self._latest[way]) if way < len(self._latest) else 0
+        return GOES_ON if latest > asked.place.time_ns + LEAST_WAIT_NS else SILENT
 
     def _takeovers(self, context: Context) -> Iterator[Occurrence]:
         for asked in self.takeovers:

@@ -18,6 +18,7 @@ import numpy as np
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import duration, place_of, renumbered_place
 from dcpinspect.findings.context import Context, place_at, plain
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.facts import ON, V7_STATUSES
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
@@ -46,6 +47,8 @@ RULES = (
         " known; a message that was not captured, or in which a fault is found",
         "servers from 6.6 on close the connection at such an answer, those of 6.5 where it is to a prepare, commit or abort: look at why"
         " the consumer could not take the message",
+        whose="client",
+        cost=Cost("connection", "refused a message of its stream", "refused messages of their streams"),
     ),
 )
 

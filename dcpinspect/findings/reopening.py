@@ -8,6 +8,7 @@ from itertools import pairwise
 from dcpinspect.findings.clients import Clients, Turn
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import LOST, STUCK
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -29,6 +30,8 @@ RULES = (
         "the client closed everything; another connection of the client asked; its request may be in what the capture lacks",
         "the vbucket delivers nothing: the client must ask again, from the rollback seqno",
         reports=("couchbase/java-dcp-client#10",),
+        whose="client",
+        cost=STUCK,
     ),
     Rule(
         "orphaned-vbucket",
@@ -42,6 +45,8 @@ RULES = (
         "the client lost the event: restart it, or make it reopen the vbucket",
         w.END_REASONS[2:7],
         ("Trendyol/go-dcp#151",),
+        whose="client",
+        cost=STUCK,
     ),
     Rule(
         "oso-resume-point",
@@ -51,6 +56,8 @@ RULES = (
         "requests from there, or from below; the snapshot's end may be in what the capture lacks",
         "an unfinished out-of-order snapshot says nothing about seqnos: resume where it began",
         reports=("MB-49779", "GOCBC-1409"),
+        whose="client",
+        cost=LOST,
     ),
 )
 

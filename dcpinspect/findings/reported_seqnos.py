@@ -9,6 +9,7 @@ import numpy as np
 
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context, Table, occurrence, plain
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -38,6 +39,8 @@ RULES = (
         " after a hole",
         "on the server's side: look at its version and at this vbucket's checkpoints; the client can only reopen the stream",
         reports=("MB-54591",),
+        whose="server",
+        cost=Cost("vbucket", "waits for the server", "wait for the server", lasts=True),
     ),
     Rule(
         "never-persisted",
@@ -47,6 +50,8 @@ RULES = (
         "something was persisted by any answer",
         "an ephemeral bucket persists nothing: a client that waits for persistence (rollback mitigation) delivers nothing; switch that off",
         reports=("Trendyol/go-dcp-kafka#66",),
+        whose="server",
+        cost=Cost("vbucket", "is not persisted", "are not persisted", lasts=True),
     ),
     Rule(
         "slow-stream",
@@ -56,6 +61,7 @@ RULES = (
         "the marker in between may be in what the capture lacks",
         "the consumer is slow, so the server dropped its cursor: look at how fast it acknowledges",
         ("from-disk", "too-slow"),
+        whose="client",
     ),
 )
 

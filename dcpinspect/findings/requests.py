@@ -9,6 +9,7 @@ import numpy as np
 
 from dcpinspect.findings.clients import Clients
 from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.costs import BACK, LOST, REFUSED, STUCK, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.history import loops
 from dcpinspect.findings.rule import Rule
@@ -35,6 +36,8 @@ RULES = (
         "store start and snapshot together, and only with an item: resume inside the snapshot that was stored",
         ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
         ("couchbase/java-dcp-client#41", "JDCP-95", "JDCP-241", "couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
+        whose="client",
+        cost=REFUSED,
     ),
     Rule(
         "stream-refused",
@@ -43,6 +46,18 @@ RULES = (
         "a stream request is answered by neither success nor rollback; error or note by status",
         "requests that another rule says more of",
         "the status says what to change; 'dcpinspect explain STATUS' has its meaning",
+        whose={
+            "not-my-vbucket": "normal",
+            "etmpfail": "server",
+            "tmpfail": "server",
+            "eacces": "client",
+            "eaccess": "client",
+            "einval": "client",
+            "erange": "client",
+            "unknown-collection": "client",
+            "dcp-stream-id-invalid": "client",
+        },
+        cost=REFUSED,
     ),
     Rule(
         "duplicate-stream-request",
@@ -52,6 +67,8 @@ RULES = (
         "",
         "wait for the stream end before the next request, or use stream-ids",
         reports=("couchbase/java-dcp-client#13",),
+        whose="client",
+        cost=Cost("vbucket", "was requested twice", "were requested twice"),
     ),
     Rule(
         "manifest-ahead",
@@ -61,6 +78,8 @@ RULES = (
         "",
         "temporary after a failover: retry with backoff",
         reports=("MB-31326", "JDCP-159"),
+        whose="normal",
+        cost=REFUSED,
     ),
     Rule(
         "noop-required",
@@ -69,6 +88,8 @@ RULES = (
         "a request for xattrs or collections is not supported because noops are off",
         "",
         "accept enable_noop before the first stream request",
+        whose="client",
+        cost=REFUSED,
     ),
     Rule(
         "rollback",
@@ -80,6 +101,8 @@ RULES = (
         CAUSES,
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
         is_told_once=True,
+        whose="normal",
+        cost=BACK,
     ),
     Rule(
         "rollback-not-honoured",
@@ -88,6 +111,8 @@ RULES = (
         "after a rollback the client asks again from above the rollback seqno, with the same uuid",
         "another request was accepted in between, or may have been in what the capture lacks",
         "it loops: discard what is above the rollback seqno first",
+        whose="client",
+        cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
     ),
     Rule(
         "end-zero-reopen",
@@ -97,6 +122,8 @@ RULES = (
         "clients that always ask for end 0; requests to the latest or persisted seqno",
         "keep the end seqno over a rollback: the stream ended after 0 items",
         reports=("couchbase/sync_gateway#5646", "couchbase/sync_gateway#6152"),
+        whose="client",
+        cost=STUCK,
     ),
     Rule(
         "stream-end-reason",
@@ -107,6 +134,18 @@ RULES = (
         "by reason: some streams go on where they ended, others only once the filter, the privileges or the start are other ones",
         (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
+        whose={
+            "closed": "client",
+            "state-changed": "normal",
+            "disconnected": "normal",
+            "too-slow": "client",
+            "backfill-failed": "server",
+            "rollback": "normal",
+            "filter-empty": "client",
+            "lost-privileges": "client",
+            "undefined": "normal",
+        },
+        cost=Cost("vbucket", "was ended by the server", "were ended by the server"),
     ),
     Rule(
         "resume-skipped",
@@ -115,6 +154,8 @@ RULES = (
         "a stream starts above what the client had received of the vbucket",
         "another client; bytes that the capture lacks",
         "the client stored a position that it had not received: look at how it checkpoints",
+        whose="client",
+        cost=LOST,
     ),
 )
 

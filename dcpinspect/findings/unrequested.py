@@ -21,6 +21,7 @@ RULES = (
         "clients that request none at all, or may still go on; a hole in which requests may be; captures that begin in the middle",
         "right if other tasks or members own them, or if their nodes are not in this capture; else their changes are never delivered",
         reports=("couchbase-kafka-connector#13",),
+        whose="client",
     ),
 )
 

@@ -18,11 +18,24 @@ def rule_lines(rule: Rule) -> Iterator[str]:
     yield f"  found when: {rule.fires}"
     if rule.unless:
         yield f"  not when: {rule.unless}"
+    yield f"  whose: {whose_of(rule)}"
+    if rule.cost is not None:
+        yield f"  costs: a {rule.cost.of} {rule.cost.one}"
     yield f"  next: {rule.next}"
     if rule.causes:
         yield f"  causes: {', '.join(rule.causes)}"
     if rule.reports:
         yield f"  reported as: {', '.join(rule.reports)}"
+
+
+def whose_of(rule: Rule) -> str:
+    """Who has to change something, by cause where that differs."""
+    if isinstance(rule.whose, str):
+        return rule.whose
+    causes: dict[str, list[str]] = {}
+    for cause, blamed in rule.whose.items():
+        causes.setdefault(blamed, []).append(cause)
+    return "; ".join(f"{blamed} ({', '.join(of)})" for blamed, of in causes.items())
 
 
 def rules_page() -> Iterator[str]:
@@ -31,6 +44,14 @@ def rules_page() -> Iterator[str]:
     yield ""
     yield "What `dcpinspect check` looks for. Made from the rules by `python -m dcpinspect.render.rules_page > docs/rules.md`."
     yield "A jump in seqnos alone is never an error, what is not known is not judged, and what the capture lacks accuses nobody."
+    yield ""
+    yield "`severity` is what most findings of the rule cost. An `error` means that data is lost, that a stream does not go on, or that"
+    yield "bytes are not what the protocol says. A `warning` means that somebody has to look. A `note` costs nothing, or nothing any more."
+    yield "`costs` are the words for an error or a warning in the first line of a report."
+    yield ""
+    yield "`whose` says who has to change something. `sender` and `receiver` are those of the message. Where the cause decides, it stands"
+    yield "in brackets, and other causes are `unknown`. No finding is the network's: a capture is taken at one place. A network that"
+    yield "carries nothing, a host that is down and a program that hangs look the same from there. Such findings are `unknown`."
     for family in FAMILIES:
         rules = [rule for rule in RULES.values() if rule.family == family]
         if not rules:
@@ -38,10 +59,20 @@ def rules_page() -> Iterator[str]:
         yield from ("", f"## {family}", "")
         if family == "lint":
             yield from ("What is recommended to clients; only asked with `dcpinspect check --lint`.", "")
-        yield from ("| rule | severity | found when | not when | what to do |", "|---|---|---|---|---|")
+        yield from ("| rule | severity | found when | not when | whose | costs | what to do |", "|---|---|---|---|---|---|---|")
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""
-            yield f'| <a id="{rule.id}"></a>`{rule.id}` | {rule.severity} | {rule.fires}{reports} | {rule.unless} | {rule.next} |'
+            cost = f"a {rule.cost.of} {rule.cost.one}" if rule.cost is not None else ""
+            cells = (
+                f'<a id="{rule.id}"></a>`{rule.id}`',
+                rule.severity,
+                f"{rule.fires}{reports}",
+                rule.unless,
+                whose_of(rule),
+                cost,
+                rule.next,
+            )
+            yield f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dcpinspect.coverage import OTHER
-from dcpinspect.findings.costs import COSTS, Cost
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.findings.registry import ORDINARY, RULES
 
 if TYPE_CHECKING:
     from dcpinspect.parts import Merged
@@ -88,7 +88,7 @@ def verdict(causes: Sequence[Finding], looked: LookedAt | None = None) -> str:
     met: dict[Cost, _Met] = {}
     others = {"error": 0, "warning": 0}
     for one in causes:
-        cost = COSTS.get(one.rule)
+        cost = RULES[one.rule].cost if one.rule in RULES else None
         if one.severity == "note":
             continue
         if cost is None:

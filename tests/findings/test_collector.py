@@ -17,7 +17,7 @@ from dcpinspect.protocol.message import Severity
 from tests.damage import PORT, batches
 from tests.streams.told import opened, packets
 
-RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something") for name in ("broad", "narrow")}
+RULES = {name: Rule(name, "stream", "warning", "it happens", "", "do something", whose="unknown") for name in ("broad", "narrow")}
 
 
 def place(row: int) -> Place:
@@ -68,7 +68,7 @@ def test_what_to_do_is_said_row_by_row_where_it_differs_on_one_vbucket(advice: l
 
 
 def test_and_on_several_vbuckets_row_by_row_where_one_has_several() -> None:
-    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True)
+    rule = Rule("broad", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
     collector = Collector({"broad": rule})
     for row, vbucket, what in ((1, 7, "do a"), (2, 8, "do b"), (3, 7, "do c")):
         collector.add(once("broad", row, vbucket, next_=what))
@@ -145,7 +145,7 @@ def test_lengths_of_time_and_ranges() -> None:
 
 
 def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> None:
-    rules = {name: Rule(name, "stream", "warning", "", "", "do") for name in ("cause", "effect")}
+    rules = {name: Rule(name, "stream", "warning", "", "", "do", whose="unknown") for name in ("cause", "effect")}
 
     def told(rule: str, connection: int, time_ns: int) -> Occurrence:
         return Occurrence(rule, "warning", rule, connection, (Place(time_ns, connection, "s2c", 0, 0, 1, time_ns),), 7)
@@ -165,7 +165,7 @@ def test_a_connections_trouble_silences_what_follows_from_it_in_that_time() -> N
     [(2, "vb 7: do 7; vb 8: do 8"), (3, "vb 7: do 7; vb 8: do 8; vb 9: do 9"), (4, "look")],
 )
 def test_a_rule_that_is_told_once_puts_vbuckets_together_with_what_to_do_for_each_of_a_few(count: int, expected: str) -> None:
-    rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True)
+    rule = Rule("r", "stream", "warning", "", "", "look", is_told_once=True, whose="unknown")
     collector = Collector({"r": rule})
     for vbucket in range(7, 7 + count):
         place = Place(vbucket, 1, "s2c", 0, 0, 1, vbucket)

@@ -59,6 +59,15 @@ def test_a_noop_that_is_never_answered() -> None:
     assert [place.direction for place in found.places] == ["s2c"]
 
 
+def test_it_is_the_clients_who_goes_on_without_an_answer_and_of_nobody_known_if_nothing_comes_of_the_client() -> None:
+    silent = nooping()
+    ask(silent, 9)
+    silent.wait(6)
+    silent.send("server", encode("dcp_stream_end", opaque=1, vbucket=7, end_reason="ok"))
+    whose = [[(one.cause, one.whose) for one in check(talk) if one.rule == "noop-unanswered"] for talk in (unanswered(), silent)]
+    assert whose == [[("goes-on", "client")], [("silent", "unknown")]]
+
+
 def test_a_noop_that_is_answered_late() -> None:
     talk = nooping()
     ask(talk, 9)

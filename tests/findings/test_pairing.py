@@ -40,6 +40,25 @@ def test_a_request_that_is_not_answered_while_the_connection_goes_on() -> None:
     assert (rule, message) == ("missing-response", "dcp_control unanswered for 2.5 s")
 
 
+@pytest.mark.parametrize(
+    ("then", "cause", "whose"), [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "silent", "unknown")]
+)
+def test_it_is_of_the_side_that_was_asked_if_that_goes_on_or_closes_and_of_nobody_known_if_nothing_comes(
+    then: str, cause: str, whose: str
+) -> None:
+    talk = opened()
+    unanswered(talk)
+    talk.wait(2.5)
+    if then == "noop":
+        talk.noop()
+    elif then == "close":
+        talk.close("server")
+    else:
+        talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    (one,) = [one for one in findings(talk, rules=IDS) if "2.5 s" in one.message]
+    assert (one.rule, one.cause, one.whose) == ("missing-response", cause, whose)
+
+
 def test_ten_times_the_slowest_answer_before_is_waited_for() -> None:
     for slow, expected in ((0.1, 1), (0.5, 0)):
         talk = opened()

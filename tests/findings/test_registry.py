@@ -14,6 +14,7 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES, plug
 from dcpinspect.findings.rule import Rule
@@ -71,9 +72,19 @@ def _flow(finished: Finished) -> Iterator[Occurrence]:
 
 TINY = RuleSet(
     (
-        Rule("tiny-look", "stream", "note", "a mutation comes", "", "smile"),
-        Rule("tiny-watch", "stream", "note", "messages come", "", "count them"),
-        Rule("tiny-end", "session", "warning", "there is a connection", "", "close it", needs=("flow",)),
+        Rule("tiny-look", "stream", "note", "a mutation comes", "", "smile", whose="server"),
+        Rule("tiny-watch", "stream", "note", "messages come", "", "count them", whose="normal"),
+        Rule(
+            "tiny-end",
+            "session",
+            "warning",
+            "there is a connection",
+            "",
+            "close it",
+            needs=("flow",),
+            whose="client",
+            cost=Cost("connection", "is there", "are there"),
+        ),
     ),
     look=_prepares,
     watcher=_Counted,

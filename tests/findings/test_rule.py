@@ -1,0 +1,47 @@
+"""What a rule says of itself."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from dcpinspect.findings.finding import WHOSE
+from dcpinspect.findings.registry import RULES
+from dcpinspect.findings.rule import Blamed, Rule
+
+SIDES = {"sender": {"c2s": "client", "s2c": "server"}, "receiver": {"c2s": "server", "s2c": "client"}}
+
+
+def _blamed(rule: Rule) -> list[Blamed]:
+    return [rule.whose] if isinstance(rule.whose, str) else [*rule.whose.values()]
+
+
+def test_every_word_for_whose_a_finding_is_is_used_by_a_rule() -> None:
+    used = {blamed for rule in RULES.values() for blamed in _blamed(rule)}
+    assert used == {*WHOSE, *SIDES}
+    assert used == {word for words in get_args(Blamed) for word in get_args(words)}
+
+
+def test_a_rule_that_tells_by_its_cause_whose_it_is_has_these_causes() -> None:
+    by_cause = [rule for rule in RULES.values() if not isinstance(rule.whose, str) and rule.causes]
+    assert [rule.id for rule in by_cause if not {*rule.whose} <= {*rule.causes}] == []
+    assert {rule.id for rule in by_cause} >= {"connection-closed", "stream-end-reason", "missing-response", "noop-unanswered"}
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES.values() if "sender" in _blamed(rule)], ids=lambda rule: rule.id)
+def test_what_is_wrong_with_a_message_is_of_the_side_that_sent_it(rule: Rule) -> None:
+    assert [rule.whose_is(None, direction) for direction in ("c2s", "s2c", None)] == ["client", "server", "unknown"]
+    assert [rule.whose_is(direction, None) for direction in ("c2s", "s2c")] == ["client", "server"]
+
+
+def test_a_request_without_an_answer_is_of_the_side_that_was_asked_and_goes_on() -> None:
+    rule = RULES["missing-response"]
+    for cause in ("goes-on", "closed"):
+        assert [rule.whose_is(cause, direction) for direction in ("c2s", "s2c")] == ["server", "client"]
+    assert [rule.whose_is("silent", direction) for direction in ("c2s", "s2c")] == ["unknown", "unknown"]
+
+
+def test_of_a_cause_that_a_rule_does_not_name_nobody_knows_whose_it_is() -> None:
+    assert RULES["stream-refused"].whose_is("erange", None) == "client"
+    assert RULES["stream-refused"].whose_is("busy", "s2c") == "unknown"
