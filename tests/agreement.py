@@ -1,14 +1,57 @@
-"""That what ``check`` says of streams that wait, and what the tables say, is the same."""
+"""What has to hold for all that is said of any capture: whoever reads one in a test asks for ``complaints``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from dcpinspect.findings.costs import LOST, STUCK
 from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import RULES
+from tests.advice import contradictions
 
 _ENDLESS = (1 << 64) - 1
 _TO_AN_END = {"disk-only", "to-latest"}
+
+
+WITHOUT_SEQNOS = {
+    **dict.fromkeys(("vbuckets-not-requested", "closed-before-stream-end", "failover"), "many vbuckets, each with seqnos of its own"),
+    **dict.fromkeys(("opaque-mismatch", "stream-already-open", "message-without-stream"), "which stream a message is of, not its place"),
+    **dict.fromkeys(("takeover-sequence", "consumer-refused"), "an answer, or one that does not come"),
+    "oso-structure": "an out-of-order snapshot has no range",
+    "ack-missing": "markers that have none",
+}
+"""Rules of the families stream and snapshot that are not about a seqno, and what they are about."""
+
+
+def complaints(tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: Sequence[Finding]) -> list[str]:
+    """All that is wrong with what was said, whatever was read."""
+    unknown = {(one["connection"], one["vbucket"]) for one in tables["streams"] if one["requested_start"] is None}
+    return [*disagreements(tables, findings), *complaints_of(findings, unknown)]
+
+
+def complaints_of(findings: Sequence[Finding], unknown: Collection[tuple[int, int]] = ()) -> list[str]:
+    """The same of findings alone, of any rules. ``unknown``: connection and vbucket of streams of which nobody knows where they began."""
+    return [*contradictions(findings), *wrong_severities(findings), *without_seqnos(findings, unknown)]
+
+
+def wrong_severities(findings: Iterable[Finding]) -> list[str]:
+    """What cost more, or less, than its severity says: lost data and streams that do not go on are errors, handled refusals are notes."""
+    cases = [case for one in findings for case in one.each]
+    stuck = [case for case in cases if case.severity == "warning" and RULES[case.rule].cost in (LOST, STUCK)]
+    refused = [case for case in cases if case.severity != "note" and case.over == "recovered" and "refused" in case.message]
+    return [f"{case.severity} {case.rule}: {case.message} ({case.over})" for case in (*stuck, *refused)]
+
+
+def without_seqnos(findings: Iterable[Finding], unknown: Collection[tuple[int, int]] = ()) -> list[str]:
+    """Findings about a place in the history of a vbucket that name none for programs."""
+    return [
+        f"{case.rule} of vb {case.vbuckets}: {case.message}"
+        for one in findings
+        for case in one.each
+        if RULES[case.rule].family in ("stream", "snapshot") and case.rule not in WITHOUT_SEQNOS and not case.seqnos
+        if not {(number, vbucket) for number in case.connections for vbucket in case.vbuckets} & {*unknown}
+    ]
 
 
 def disagreements(tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: Sequence[Finding]) -> list[str]:

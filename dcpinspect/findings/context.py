@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -220,6 +221,18 @@ class Context:
         """Connections of whose consumer something was not captured, what it asked about its vbuckets perhaps."""
         return frozenset(np.flatnonzero(self.sight.incomplete_consumers).tolist())
 
+    def is_heard_after(self, connection: int, row: int) -> bool:
+        """Whether the server of a connection has said anything behind this row, on any connection to it."""
+        return self._latest_of[self.by_number[connection].server] > row
+
+    @cached_property
+    def _latest_of(self) -> Mapping[str, int]:
+        """Row of the latest message that each server sent."""
+        known, found = self.tracker.state.connections, defaultdict[str, int](int)
+        for link in self.links:
+            found[link.server] = max(found[link.server], int(known[link.number].last_row[self.producer(link.number)]))
+        return found
+
     def may_lack(self, connection: int, direction: int, since_ns: int, until_ns: int | None = None) -> bool:
         """Whether a side may have said something between two times, or from the first on, that was not captured."""
         return self.sight.between(connection, direction, since_ns, until_ns) != "complete"
@@ -232,6 +245,15 @@ class Context:
 def place_at(connection: int, direction: int, at: At) -> Place:
     """The place of a message in a direction of a connection."""
     return Place(at.row, connection, DIRECTIONS[direction], at.stream_offset, at.frame >> FILE_SHIFT, at.frame & _FRAME, at.time_ns)
+
+
+def reached(row: Stream) -> tuple[int, ...]:
+    """The seqno that a stream has come to: its last one, or where it started; nothing where that is not known."""
+    if row.seen:
+        return (plain(row.last),)
+    if row.has_position:
+        return (plain(row.position),)
+    return (plain(row.request.start),) if row.request.form else ()
 
 
 def occurrence(

@@ -10,7 +10,7 @@ from dcpinspect.findings.collector import SHOWN, duration
 from dcpinspect.findings.context import Context, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import CLOSED, GOES_ON, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import TO_AN_END
 from dcpinspect.streams import words as w
@@ -24,11 +24,13 @@ RULES = (
         "stream",
         "warning",
         "the seqno that a stream was asked to end at was reached and its snapshot is complete, and no stream end comes within 2 s, or"
-        " ten times as long as it took others before; or the connection closes first",
+        " ten times as long as it took others before; or the connection closes first; no error, for nothing is lost: all that was asked for"
+        " has come",
         "the window is full; the client closed the stream, or the connection before the end could arrive; after a hole",
         "a server fault: note its version; the client has all it asked for, so close the stream and go on",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
-        whose="server",
+        causes=(GOES_ON, CLOSED, SILENT),
+        whose={GOES_ON: "server", CLOSED: "server", SILENT: "unknown"},
         cost=Cost("vbucket", "waits for a stream end", "wait for a stream end", lasts=True),
     ),
     Rule(
@@ -109,8 +111,9 @@ def _missing(context: Context, link: Link, numbers: list[int]) -> Iterator[Occur
         closed = f", closed by the {'server' if by_server else 'client'}" if link.closed and until - since <= patience else ""
         message = f"requested end {end} reached, no stream end for {duration((until - since) / 1e9)}{closed}"
         places = (context.place(row, row.at), context.request(number))
+        cause = CLOSED if by_server and link.closed else GOES_ON if context.is_heard_after(link.number, int(row.at.row)) else SILENT
         shared = "requested end reached, no stream end"
-        yield occurrence(context, number, "stream-end-missing", "warning", message, places, seqnos=(end,), shared=shared)
+        yield occurrence(context, number, "stream-end-missing", "warning", message, places, cause=cause, seqnos=(end,), shared=shared)
 
 
 def _left(context: Context, link: Link, numbers: list[int]) -> Iterator[Occurrence]:

@@ -9,7 +9,7 @@ from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
 from dcpinspect.findings.costs import STALLED, Cost
 from dcpinspect.findings.finding import Occurrence, Place
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import LONG_NS, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import windows as w
@@ -20,8 +20,6 @@ from dcpinspect.streams.session import MOST_WINDOW, window_asked
 from dcpinspect.streams.transitions import ACCEPTED, STREAMING
 from dcpinspect.streams.windows import Window
 
-LONG_NS = 5_000_000_000
-"""A window that was full for so long is worth a warning."""
 STUCK_NS = 720_000_000_000
 """A server may disconnect who acknowledges nothing for so long: kv_engine ``dcp_disconnect_when_stuck_timeout_seconds``, by default."""
 NO_FIT = "no-fit"

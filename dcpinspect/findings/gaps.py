@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.findings.collector import SHOWN
 from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import LOST
+from dcpinspect.findings.costs import LOST, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
@@ -26,7 +26,7 @@ RULES = (
         "streams of some collections only; collections that keep no history; after a hole",
         "a client that wants every change has lost some: compare with a stream from 0, and report it with the server's version",
         whose="server",
-        cost=LOST,
+        cost=Cost("vbucket", "has a gap in its history", "have gaps in their history"),
     ),
     Rule(
         "item-missing",

@@ -24,7 +24,7 @@ ENDED_BY_A_CONNECTION = frozenset(("connection-closed", "open-refused", "name-cl
 """Rules whose trouble is over once the client has a stream on a later connection."""
 STILL_OPEN = frozenset(("rollback-not-followed", "orphaned-vbucket"))
 """Rules that only speak of what nobody put right until the end of the capture."""
-HANDLED = frozenset(("stream-refused", "manifest-ahead", "noop-required"))
+HANDLED = frozenset(("stream-refused", "bad-stream-range", "duplicate-stream-request", "manifest-ahead", "noop-required", "open-refused"))
 """Rules about one request: where the client handled the answer it costs nothing, and is a note."""
 
 _When = tuple[int, int]

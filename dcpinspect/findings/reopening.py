@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from dcpinspect.findings.clients import Clients, Turn
 from dcpinspect.findings.collector import duration
-from dcpinspect.findings.context import Context, occurrence, plain
+from dcpinspect.findings.context import Context, occurrence, plain, reached
 from dcpinspect.findings.costs import LOST, STUCK
 from dcpinspect.findings.finding import Occurrence
 from dcpinspect.findings.rule import Rule
@@ -110,7 +110,7 @@ def _not_taken_up(context: Context, clients: Clients, client: str, turn: Turn) -
     were = "others were" if len(others) > 1 else "other was"
     those = f"{len(others)} {were}, in {slowest} or less" if others else "others go on"
     message = f'ended "{name}", never reopened ({those})'
-    last = (plain(row.last),) if row.seen else ()
+    last = reached(row)
     again = [context.request(_after(context, one)) for one in others[:1]]
     places = (context.place(row, row.finished), context.request(turn.stream), *again)
     facts: dict[str, int | str] = {"ended at": last[0]} if last else {}

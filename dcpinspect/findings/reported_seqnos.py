@@ -11,13 +11,13 @@ from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context, Table, occurrence, plain
 from dcpinspect.findings.costs import Cost
 from dcpinspect.findings.finding import Occurrence
-from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule import GOES_ON, LONG_NS, SILENT, Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.flags import FROM_LATEST, TO_AN_END
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams import words as w
 from dcpinspect.streams.logs import Origin
-from dcpinspect.streams.rows import GREATEST, Snapshots
+from dcpinspect.streams.rows import GREATEST, LEAST, Snapshots
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.tracker import COLLECTIONS
 from dcpinspect.streams.transitions import ENDED
@@ -32,14 +32,16 @@ RULES = (
     Rule(
         "server-owes-seqno",
         "stream",
-        "warning",
-        "the server told of a higher seqno than an endless stream has, and nothing of the stream comes for 2 s, or ten times the slowest"
-        " answer before; a note for clients without collections, which do not see every seqno",
+        "error",
+        "the server told of a higher seqno than an endless stream has, and nothing of the stream comes up to the end, for 2 s, or ten times"
+        " the slowest answer before; a warning where that is less than 5 s, or a later stream of the client has brought it; a note for"
+        " clients without collections, which do not see every seqno",
         "the stream asks for some collections only, or has ended; the window is full; it waits for the disk while others are streamed;"
         " after a hole",
         "on the server's side: look at its version and at this vbucket's checkpoints; the client can only reopen the stream",
         reports=("MB-54591",),
-        whose="server",
+        causes=(GOES_ON, SILENT),
+        whose={GOES_ON: "server", SILENT: "unknown"},
         cost=Cost("vbucket", "waits for the server", "wait for the server", lasts=True),
     ),
     Rule(
@@ -84,7 +86,8 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
         last = plain(row.position)
         session = context.session(int(row.connection))
         sees_all = COLLECTIONS in (session.features or ()) or session.control("enable_sync_writes") == "true"
-        severity: Severity = "warning" if sees_all else "note"
+        brought = _is_brought(context, number, wait.newest)
+        severity: Severity = "note" if not sees_all else "warning" if brought or wait.idle_ns < LONG_NS else "error"
         message = f"server has {wait.newest}, sent {last}, idle {duration(wait.idle_ns / 1e9)}, window open"
         places = (context.said(wait.connection, wait.at), context.place(row, row.latest), context.request(number))
         yield occurrence(
@@ -94,9 +97,19 @@ def _owed(context: Context, waits: Waits) -> Iterator[Occurrence]:
             severity,
             message,
             places,
+            cause=GOES_ON if context.is_heard_after(int(row.connection), max(wait.at.row, int(row.latest.row))) else SILENT,
             seqnos=(wait.newest, last),
             shared="server has more than it sent, window open",
+            is_over=brought,
         )
+
+
+def _is_brought(context: Context, number: int, seqno: int) -> bool:
+    """Whether a later stream of the client has come to a seqno of the vbucket."""
+    streams, row, client = context.streams, context.streams[number], context.clients.get(int(context.streams.connection[number]))
+    later = (streams.vbucket == row.vbucket) & (streams.sid == row.sid) & (streams.opened.row > row.opened.row)
+    later &= (streams.has_position != 0) & (streams.position >= seqno + LEAST)
+    return client is not None and client in {context.clients.get(int(one)) for one in streams.connection[later]}
 
 
 def _is_owing(context: Context, number: int) -> bool:

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from dcpinspect.findings.clients import Clients
-from dcpinspect.findings.context import Context, occurrence, plain
-from dcpinspect.findings.costs import BACK, LOST, REFUSED, STUCK, Cost
+from dcpinspect.findings.context import Context, occurrence, plain, reached
+from dcpinspect.findings.costs import BACK, REFUSED, STUCK, Cost
 from dcpinspect.findings.finding import Occurrence, Place
 from dcpinspect.findings.history import loops
 from dcpinspect.findings.rule import Rule
@@ -155,7 +155,7 @@ RULES = (
         "another client; bytes that the capture lacks",
         "the client stored a position that it had not received: look at how it checkpoints",
         whose="client",
-        cost=LOST,
+        cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
     ),
 )
 
@@ -177,6 +177,13 @@ _AFTER_END = {
     "lost-privileges": "give the user its privileges back first: until then, what it asks for is refused",
 }
 """What to do when a stream ended for a reason."""
+_ASKED_AGAIN = {
+    **dict.fromkeys(("closed", "state-changed", "disconnected"), "the client has asked for the stream again: look at what it was answered"),
+    "too-slow": "take messages off faster: the server does not keep them for long",
+    "backfill-failed": "if it ends again, the server's log says why it cannot read the vbucket",
+    "filter-empty": "the collections that it was asked for were dropped: a stream with this filter ends again",
+}
+"""The same where the client has asked for it again since."""
 _FOLLOWED = "nothing is left to do: the client asked again as it was told"
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
@@ -193,7 +200,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
                 yield from _answered(context, clients, number, numbers[:place], numbers[place + 1 :])
                 if row.answer == w.A_ROLLBACK:
                     yield _rolled_back(context, number, None if number in looping else _followed(context, number, numbers[place + 1 :]))
-            yield from _ended(context, number)
+            yield from _ended(context, number, numbers[place + 1 :])
 
 
 def _answered(context: Context, clients: Clients, number: int, before: Sequence[int], after: Sequence[int]) -> Iterator[Occurrence]:
@@ -403,15 +410,17 @@ def _not_honoured(context: Context, clients: Clients, number: int, after: Sequen
     )
 
 
-def _ended(context: Context, number: int) -> Iterator[Occurrence]:
+def _ended(context: Context, number: int, after: Sequence[int]) -> Iterator[Occurrence]:
     row = context.streams[number]
     reason = int(row.reason)
     if row.state != ENDED or reason <= 0 or (reason == 1 and row.closed_row >= 0):
         return
     is_defined = reason < w.CONNECTION_CLOSED
     name = w.END_REASONS[reason] if is_defined else f"reason {reason}, which is not defined"
-    last = f" at {plain(row.last)}" if row.seen else ", no item received"
+    last, place = f" at {plain(row.last)}" if row.seen else ", no item received", reached(row)
     severity: Severity = "warning" if reason in _BAD_ENDS else "note"
+    is_asked_again = any(context.streams.opened.time[one] >= row.finished.time for one in after)
+    advice = _ASKED_AGAIN.get(name) if is_asked_again else None
     yield occurrence(
         context,
         number,
@@ -420,10 +429,12 @@ def _ended(context: Context, number: int) -> Iterator[Occurrence]:
         f"ended: {name}{last}",
         (context.place(row, row.finished),),
         cause=name if is_defined else "undefined",
-        next_=_AFTER_END[name] if is_defined else "the server may be newer than this program: its release notes say what the reason means",
+        next_=advice or _AFTER_END[name]
+        if is_defined
+        else "the server may be newer than this program: its release notes say what the reason means",
         shared=f"ended: {name}",
-        seqnos=(plain(row.last),) if row.seen else (),
-        facts={"ended at": plain(row.last)} if row.seen else {},
+        seqnos=place,
+        facts={"ended at": place[0]} if place else {},
     )
 
 

@@ -26,6 +26,8 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """Worst first."""
 
 
+LONG_NS = 5_000_000_000
+"""What waits for so long, and to the end, does not go on."""
 GOES_ON, CLOSED, SILENT = "goes-on", "closed", "silent"
 """Causes of rules about an answer that does not come: what comes instead from that side. Where nothing does, a capture cannot tell a side
 that hangs from a host that is down or a network that carries nothing, so that nobody is blamed, and a network never is."""

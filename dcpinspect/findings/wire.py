@@ -131,7 +131,7 @@ RULES = (
         "note",
         "the layout of an older generation fits",
         "",
-        "nothing, unless the server is a current one",
+        "it was read as the older generation has it; a current server does not send it",
         whose="normal",
     ),
     Rule(

@@ -13,7 +13,6 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.rule import SEVERITIES
-from dcpinspect.reading import Reading
 from tests.advice import contradictions
 from tests.builders import Recorded, pcap
 from tests.damage import Packet
@@ -47,15 +46,6 @@ def test_a_sample_is_answered_on_one_screen_with_a_verdict(
     assert len(lines) <= 25
     assert max(map(len, lines)) <= 80
     assert lines[0] == VERDICTS[path.name]
-
-
-@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.name)
-def test_no_two_findings_of_a_sample_contradict_each_other(path: Path) -> None:
-    with Reading([str(path)]) as reading:
-        reading.check()
-        for _ in reading:
-            pass
-        assert contradictions(reading.findings()) == []
 
 
 @pytest.mark.parametrize(

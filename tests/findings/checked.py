@@ -10,6 +10,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.lint import Verdict
 from dcpinspect.findings.registry import ORDINARY, RULES
 from dcpinspect.streams.tracker import Tracker
+from tests.agreement import complaints_of
 from tests.damage import PORT, Packet, batches
 from tests.streams.told import Told, packets
 
@@ -20,9 +21,11 @@ def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = ORD
 
 
 def found_in(captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY) -> list[Finding]:
-    """What is wrong with these packets."""
+    """What is wrong with these packets, of which nothing must contradict itself."""
     checker, engine = _checked(captured, sizes, rules)
-    return checker.findings(engine.links, engine.coverage)
+    found = checker.findings(engine.links, engine.coverage)
+    assert not (wrong := complaints_of(found)), "\n".join(wrong)
+    return found
 
 
 def verdicts(*talks: Told, rules: Iterable[str] = RULES) -> list[Verdict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
 
@@ -35,6 +36,22 @@ def test_the_requested_end_without_a_stream_end() -> None:
     assert (one.rule, one.severity, one.vbuckets, one.seqnos) == ("stream-end-missing", "warning", (7,), (50,))
     assert one.message == "requested end 50 reached, no stream end for 30.0 s"
     assert [place.row for place in one.places] == [10, 7]
+
+
+@pytest.mark.parametrize(
+    ("then", "cause", "whose"), [("noop", "goes-on", "server"), ("close", "closed", "server"), ("", "silent", "unknown")]
+)
+def test_nothing_is_lost_without_it_and_it_is_the_servers_if_that_is_still_there(then: str, cause: str, whose: str) -> None:
+    talk = reached()
+    talk.wait(30)
+    if then == "noop":
+        talk.noop()
+    elif then == "close":
+        talk.close("server")
+    else:
+        talk.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    (one,) = found(talk)
+    assert (one.severity, one.cause, one.whose) == ("warning", cause, whose)
 
 
 def test_seqno_advanced_reaches_it_too() -> None:

@@ -35,6 +35,32 @@ def test_a_refused_request_that_the_client_handled_is_a_note(status: int) -> Non
     assert (left.severity != "note", left.over, left.over_row) == (True, "unknown", None)
 
 
+def test_so_is_every_other_refusal_that_the_client_handled() -> None:
+    """One request was refused, whatever for, and the client got its stream: it cost nothing."""
+    for rule, asked in (
+        ("bad-stream-range", {"start": 50, "end": 40, "status": Status.ERANGE}),
+        ("manifest-ahead", {"value": {"uid": "5"}, "status": Status.COLLECTIONS_MANIFEST_IS_AHEAD}),
+    ):
+        for again in (True, False):
+            talk = opened("a:1")
+            talk.stream(7, **asked)
+            if again:
+                talk.stream(7)
+            found = one(rule, talk)
+            assert (found.severity == "note", found.over == "recovered") == (again, again)
+
+
+def test_an_open_that_was_refused_is_a_note_once_the_client_has_a_stream_on_another_connection() -> None:
+    first, later = Told("a:1"), opened("a:2", port=50_001)
+    first.hello("test/1.0", "JSON")
+    first.open("a:1", "producer", status=Status.EACCESS)
+    first.close()
+    later.stream(7)
+    assert one("open-refused", first).severity == "warning"
+    found = one("open-refused", first, later)
+    assert (found.severity, found.over) == ("note", "recovered")
+
+
 def test_a_stream_of_another_vbucket_puts_nothing_right() -> None:
     assert one("stream-refused", refused(Status.EACCESS, again=True, vbucket=8)).over == "unknown"
 

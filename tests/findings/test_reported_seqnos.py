@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.encode import encode
 from tests.findings.checked import findings
 from tests.streams.told import Told, opened
 
@@ -34,9 +35,36 @@ def behind(talk: Told | None = None, *, high: int = 18, end: int = 2**64 - 1, va
 
 def test_a_seqno_that_the_server_has_and_does_not_send() -> None:
     (one,) = found(behind())
-    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == ("server-owes-seqno", "warning", (7,), (18, 17))
+    assert (one.rule, one.severity, one.vbuckets, one.seqnos) == ("server-owes-seqno", "error", (7,), (18, 17))
     assert one.message == "server has 18, sent 17, idle 41.0 s, window open"
     assert [place.row for place in one.places] == [10, 8, 5]
+
+
+def test_it_is_a_warning_where_it_has_not_waited_for_long_and_where_another_stream_has_brought_the_seqno() -> None:
+    short, first, later = opened(), behind(opened("a:1")), opened("a:2", port=50_001)
+    short.stream(7)
+    short.high_seqnos({7: 5})
+    short.wait(3)
+    short.noop()
+    ((early),) = found(short)
+    assert (early.severity, early.over) == ("warning", "open")
+    stream = later.stream(7, start=17)
+    stream.snapshot(17, 18, "memory")
+    stream.mutation(18, "k")
+    (one,) = found(first, later)
+    assert (one.severity, one.over) == ("warning", "recovered")
+
+
+def test_it_is_the_servers_if_that_says_something_later_and_of_nobody_known_if_not() -> None:
+    silent = opened()
+    silent.stream(7)
+    silent.high_seqnos({7: 5})
+    silent.wait(41)
+    silent.send("client", encode("dcp_control", opaque=78, key="enable_noop", value="true"))
+    assert [[(one.cause, one.whose) for one in found(talk)] for talk in (behind(), silent)] == [
+        [("goes-on", "server")],
+        [("silent", "unknown")],
+    ]
 
 
 def test_the_wait_begins_with_the_first_answer_that_told_it() -> None:

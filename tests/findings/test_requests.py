@@ -382,6 +382,17 @@ def test_what_to_do_at_an_end_goes_by_its_reason(reason: str, says: str) -> None
     assert found.next.startswith("reopen the stream where it ended") is not (is_loop or reason == "state-changed")
 
 
+@pytest.mark.parametrize("reason", ["closed", "state-changed", "disconnected", "too-slow", "backfill-failed"])
+def test_who_has_asked_for_a_stream_again_is_not_told_to(reason: str) -> None:
+    talk = opened()
+    stream = talk.stream(7, start=3)
+    stream.end(reason)
+    talk.stream(7, start=3, status=Status.ETMPFAIL)
+    (found,) = (one for one in findings(talk) if one.rule == "stream-end-reason")
+    assert "reopen" not in found.next
+    assert (found.message, found.seqnos, found.facts) == (f"ended: {reason}, no item received", (3,), {"ended at": 3})
+
+
 @pytest.mark.parametrize("reason", [9, 99, 0xFFFF_FFFF])
 def test_a_reason_that_is_not_defined_is_told(reason: int) -> None:
     talk = opened()

@@ -13,7 +13,7 @@ from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
 from dcpinspect.streams.events import FoundEvents
 from dcpinspect.streams.tracker import Tracker
-from tests.agreement import disagreements
+from tests.agreement import complaints
 from tests.builders import FIN, RST, SYN
 from tests.damage import PORT, Packet, batches
 from tests.model.facts import End, Heard, Record
@@ -109,7 +109,7 @@ class _Found:
 
 def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True) -> Read:
     """Reads a capture in batches of ``sizes`` packets, then all the rest; asserts that whole messages have the tape's bytes,
-    and that the tables and the findings say the same of streams that wait.
+    and that nothing contradicts itself in what is said of them.
 
     ``remembers``: as from a pipe; else the events by which streams are compared are read again.
     """
@@ -131,7 +131,7 @@ def read(capture: Capture, sizes: Sequence[int] = (), *, remembers: bool = True)
         tracker.compare(lambda wanted: _again(capture, FoundEvents(wanted)))
     tables = {name: made.records() for name, made in tracker.tables(engine.links).by_name.items()}
     findings = checker.findings(engine.links, engine.coverage)
-    assert disagreements(tables, findings) == []
+    assert not (wrong := complaints(tables, findings)), "\n".join(wrong)
     return Read(_recognised(capture, found, known), known, tables, findings)
 
 

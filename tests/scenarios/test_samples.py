@@ -14,7 +14,7 @@ import pytest
 
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
-from tests.agreement import disagreements
+from tests.agreement import complaints
 from tests.peers import truth
 
 SAMPLES = truth.SAMPLES
@@ -54,13 +54,13 @@ def read(name: str) -> dict[Direction, list[Read]]:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_tables_and_findings_say_the_same_of_streams_that_wait(name: str) -> None:
+def test_nothing_contradicts_itself_in_what_is_said_of_a_sample(name: str) -> None:
     with Reading([str(CAPTURES[name])], track=True) as reading:
         reading.check()
         for _ in reading:
             pass
         tables = {table: records.records() for table, records in reading.by_name().items()}
-        assert disagreements(tables, reading.findings()) == []
+        assert complaints(tables, reading.findings()) == []
 
 
 def said(name: str) -> dict[Direction, list[truth.Message]]:
