@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset
 
@@ -34,6 +33,8 @@ from dcpinspect.tables.duck import connect
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tables.select import Selection
+from dcpinspect.tables.times import Span
 
 T = TypeVar("T")
 
@@ -47,12 +48,20 @@ class Captures:
     """Captures that a query reads, from the start for each scan. Use as a context manager."""
 
     def __init__(
-        self, paths: Sequence[str], *, extra_ports: Sequence[int] = (), find_ports: bool = False, redactor: Redactor | None = None
+        self,
+        paths: Sequence[str],
+        *,
+        extra_ports: Sequence[int] = (),
+        find_ports: bool = False,
+        redactor: Redactor | None = None,
+        span: Span | None = None,
     ) -> None:
         """Opens them. Raises CaptureError when a file cannot be read at all. The options are those of ``Reading``.
 
-        ``redactor``: queries see what it puts in the place of keys, and cannot tell what was there.
+        ``redactor``: queries see what it puts in the place of keys, and cannot tell what was there. ``span``: tables have what goes on
+        in it; all of the captures is read for that.
         """
+        self.span = span
         self._redactor = redactor
         self._open: Callable[[], Reading] = lambda: Reading(paths, extra_ports=extra_ports, find_ports=find_ports)
         self.can_repeat = STDIN not in paths
@@ -113,8 +122,24 @@ class Captures:
                     reading.track()
                 for _ in self._noted(self._scan(reading)):
                     pass
-                self._tables = reading.by_name()
+                self._tables = self._within(reading, reading.by_name())
         return self._tables[name].arrow(columns)
+
+    def _within(self, reading: Reading, tables: dict[str, Records]) -> dict[str, Records]:
+        """What goes on in the span of time of them, as their commands have it."""
+        if self.span is None:
+            return tables
+        from dcpinspect.findings.record import finding_records
+        from dcpinspect.findings.registry import RULES
+        from dcpinspect.findings.within import Within
+        from dcpinspect.tables.record_rows import RecordSelection
+
+        time = Within.of(self.span.within(reading.first_time_ns, reading.last_time_ns), reading.engine.links)
+        kept = {name: RecordSelection(bounds=time.bounds).of(table) for name, table in tables.items() if name != "findings"}
+        if "findings" in tables:
+            names = [file.name for file in reading.capture.files]
+            kept["findings"] = finding_records(reading.findings(wanted=time.has), RULES, names)
+        return kept
 
     def _noted(self, scan: Iterator[T]) -> Iterator[T]:
         try:
@@ -198,9 +223,12 @@ class _Scan:
 
 def _messages(captures: Captures) -> ScannedTable:
     def rows(columns: Sequence[str]) -> Iterator[Any]:
+        wanted = Selection(span=captures.span)
         for batch, count in captures.batches():
-            for first in range(0, count, SLICE):
-                yield record_batch(batch, np.arange(first, min(first + SLICE, count)), columns)
+            kept = wanted.rows(batch)
+            kept = kept[kept < count]
+            for first in range(0, len(kept), SLICE):
+                yield record_batch(batch, kept[first : first + SLICE], columns)
 
     return ScannedTable(arrow_schema(list(BY_NAME)), rows)
 

@@ -108,6 +108,8 @@ def check(
         str | None,
         typer.Option("--filter", metavar="SQL", help="Only findings where this is true, as in \"whose = 'server'\"; @name: a saved one."),
     ] = None,
+    since: options.Since = None,
+    until: options.Until = None,
     limit: Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings, the worst first.")] = None,
     columns: Annotated[
         str | None, typer.Option("--columns", metavar="LIST", help="A table with these columns, in this order, as in rule,count,who.")
@@ -151,7 +153,7 @@ def check(
     if write is not None and redactor is not None:
         raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
     wanted = rules_of(rule, family, no_rule, lint=lint)
-    choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj)
+    choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
     shown = columns_of(columns, chosen, several=len(captures) > 1)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
@@ -171,6 +173,7 @@ def check(
                 if not is_whole:
                     complain(INTERRUPTED)
                 files, links = [file.name for file in reading.capture.files], reading.engine.links
+                choice = choice.within(reading)
                 found = choice.of(reading.findings(is_whole=is_whole, wanted=choice.wants), files)
                 assert reading.checker is not None
                 is_checked = reading.messages > 0
@@ -187,6 +190,7 @@ def check(
                     width=out.width() or columns_asked(),
                     reading=reading,
                     nothing=choice.nothing,
+                    span=choice.time.bounds if choice.time is not None else None,
                 )
                 write_report(out, chosen, told, shown, guard=csv_guard)
                 if packets is not None:
@@ -239,13 +243,14 @@ def report_of(
     width: int | None = None,
     reading: Reading | Merged | None = None,
     nothing: str = "nothing wrong",
+    span: tuple[int, int] | None = None,
 ) -> Report:
     """Findings of captures, to be written.
 
     ``rules``: ids of those that were looked for. ``verdicts``: what was recommended to clients, and how they do; None where nobody asked.
     ``effects``: text has them under their causes, and all else.
     ``reading``: what was checked; ``nothing``: what is said where nothing was found.
-    ``is_checked``: there was a message to check.
+    ``is_checked``: there was a message to check. ``span``: of time, where only what goes on in one is told.
     """
     from dcpinspect.export.sarif import sarif_log
     from dcpinspect.findings.record import finding_records
@@ -257,7 +262,7 @@ def report_of(
     def lines(paint: Paint) -> list[str]:
         much = LookedAt.of(reading, rules, nothing) if reading is not None else None
         instead = None if is_checked else UNCHECKED  # rather than that nothing is wrong
-        told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead)
+        told = report_lines(found, files, paint, with_effects=effects, width=width, looked=much, instead=instead, span=span)
         return [*told, *(lint_lines(verdicts, links, paint) if verdicts is not None else ())]
 
     return Report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dcpinspect.errors import UsageError
@@ -12,7 +12,10 @@ from dcpinspect.escape import escape
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.findings.within import Within
+    from dcpinspect.reading import Reading
     from dcpinspect.tables.filter import Filter
+    from dcpinspect.tables.times import Span
 
 Key = tuple[str, str | None, str, int | None]
 """Rule, cause, name of the client, vbucket: what a case has in common with the same trouble in another capture."""
@@ -28,6 +31,9 @@ class Choosing:
     severity: str | None = None
     filter: Filter | None = None
     limit: int | None = None
+    span: Span | None = None
+    time: Within | None = None
+    """The same, once the capture is known."""
     known: Mapping[Key, int] = field(default_factory=dict)
     """How bad it was before: the place of its severity, worst first."""
 
@@ -36,7 +42,16 @@ class Choosing:
         """What is said where nothing was found."""
         if self.known:
             return "nothing new"
-        return "nothing wrong" if self == Choosing(limit=self.limit) else "nothing of what was asked for"
+        return "nothing wrong" if replace(self, limit=None, span=None, time=None) == Choosing() else "nothing of what was asked for"
+
+    def within(self, reading: Reading) -> Choosing:
+        """The same, of what was read."""
+        from dcpinspect.findings.within import Within
+
+        if self.span is None:
+            return self
+        bounds = self.span.within(reading.first_time_ns, reading.last_time_ns)
+        return replace(self, time=Within.of(bounds, reading.engine.links))
 
     def wants(self, case: Finding) -> bool:
         """Whether a case is wanted, before it is put together with its like."""
@@ -47,7 +62,11 @@ class Choosing:
             return False
         if self.client is not None and not any(self.client.casefold() in client.casefold() for client in case.clients):
             return False
-        if not _are_among(case.vbuckets, self.vbuckets) or not _are_among(case.connections, self.connections):
+        if (
+            (self.time is not None and not self.time.has(case))
+            or not _are_among(case.vbuckets, self.vbuckets)
+            or not _are_among(case.connections, self.connections)
+        ):
             return False
         return not self.known or any(self.known.get(key, len(SEVERITIES)) > severity for key in _keys(case))
 
@@ -76,6 +95,7 @@ def choosing(
     limit: int | None,
     baseline: str | None,
     config: Config | None,
+    span: Span | None = None,
 ) -> Choosing:
     """What is asked for. Raises UsageError."""
     from dcpinspect.cli.options import saved_filters
@@ -90,6 +110,7 @@ def choosing(
         severity=severity,
         filter=parse_record_filter(filter_, FINDINGS, saved=saved_filters(config)) if filter_ is not None else None,
         limit=limit,
+        span=span,
         known=_known(baseline) if baseline is not None else {},
     )
 

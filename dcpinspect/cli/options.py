@@ -271,6 +271,11 @@ def selection(
     )
 
 
+def span_of_whole(since: str | None, until: str | None) -> Span | None:
+    """The same of a command that reads all of a capture and knows its end, before it says what there was. Raises UsageError."""
+    return span(since, until, ())
+
+
 def span(since: str | None, until: str | None, captures: Sequence[str] | None) -> Span | None:
     """What ``--since`` and ``--until`` ask for. ``captures``: None: nobody knows the end. Raises UsageError."""
     if since is None and until is None:

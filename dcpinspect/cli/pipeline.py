@@ -104,7 +104,9 @@ def _put_json(record: Mapping[str, Any]) -> None:
     sys.stdout.buffer.write(plain_json(dict(record)) + b"\n")
 
 
-@options.shared(checking.check, without=("captures", "output", "write", "around", "port", "stats", "redact", "redact_salt"))
+@options.shared(
+    checking.check, without=("captures", "since", "until", "output", "write", "around", "port", "stats", "redact", "redact_salt")
+)
 def check(context: typer.Context, out: Out, output: options.OutputFile = None, **choices: Any) -> int:
     """Say what is wrong in all captures of a pipeline: worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest

@@ -19,8 +19,10 @@ from dcpinspect.suggest import did_you_mean
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.cli.output import Output
+    from dcpinspect.reading import Reading
     from dcpinspect.tables.record_rows import RecordSelection
     from dcpinspect.tables.records import Records, RecordTable
+    from dcpinspect.tables.times import Span
 
 READABLE = {
     "connections": (
@@ -124,17 +126,13 @@ def command(name: str, doc: str) -> Callable[..., int]:
         # Deferred: NumPy and the decoder; --help and completion do without.
         from dcpinspect.reading import Reading
         from dcpinspect.streams.contracts import BY_TABLE
-        from dcpinspect.tables.record_rows import times_of
 
         table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
         format_ = choose_format(format_name, output)
         options.refuse_unused(context, format_)
         selection = _selection(table, vbucket, connection, filter_, context.obj)
-        span = options.span(since, until, captures)
-        if span is not None and times_of(table) is None:
-            timed = ", ".join(one for one, other in BY_TABLE.items() if times_of(other))
-            raise UsageError(f"{'--since' if since else '--until'}: a {table.name} has no time; {timed} have one")
-        selection = replace(selection, span=span, sort=_sort(sort, name, table), is_reversed=reverse)
+        span = options.span_of_whole(since, until)
+        selection = replace(selection, sort=_sort(sort, name, table), is_reversed=reverse)
         options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
         chosen = columns_asked_for(columns, name, table)
         extra_ports, find_ports = options.ports(port)
@@ -149,7 +147,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     is_whole = not interrupts.settled()
                     if not is_whole:
                         complain(INTERRUPTED)
-                    selection = replace(selection, first_ns=reading.first_time_ns or 0)
+                    selection = replace(selection, bounds=_bounds(span, reading))
                     records = selection.of(reading.by_name(is_whole=is_whole)[name])
                     shown = records if limit is None else records.head(limit)
                     if format_.is_text:
@@ -160,6 +158,10 @@ def command(name: str, doc: str) -> Callable[..., int]:
 
     run.__doc__ = doc
     return run
+
+
+def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
+    return None if span is None else span.within(reading.first_time_ns, reading.last_time_ns)
 
 
 def _write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:

@@ -37,6 +37,8 @@ def sql(
             help="Capture files, read as one in order of time (- is standard input), and last the query; - reads it from standard input.",
         ),
     ],
+    since: options.Since = None,
+    until: options.Until = None,
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
@@ -51,11 +53,12 @@ def sql(
     options.refuse_unused(context, format_)
     extra_ports, find_ports = options.ports(port)
     redactor = options.redactor(redact, redact_salt)
+    span = options.span(since, until, paths)
 
     from dcpinspect.query import Captures  # deferred: DuckDB and the decoder; --help and completion do without
 
     with (
-        Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor) as captures,
+        Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor, span=span) as captures,
         _prepared(text, captures) as query,
         interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
         opened(output, format_, paths) as out,

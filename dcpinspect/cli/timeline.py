@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcpinspect.cli.output import Output
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.reading import Reading
-    from dcpinspect.render.events import Noted
+    from dcpinspect.render.events import Event, Noted
     from dcpinspect.render.lanes import Scale
     from dcpinspect.render.lines import Lines
     from dcpinspect.streams.items import VbucketItems
@@ -49,6 +49,8 @@ def timeline(
             help="Only streams for which this is true, as in \"answer = 'accepted' and gaps > 0\"; @name: a saved one.",
         ),
     ] = None,
+    since: options.Since = None,
+    until: options.Until = None,
     messages: Annotated[
         bool, typer.Option("--messages", help="With the vbucket's messages, as read prints them, under each event.")
     ] = False,
@@ -82,6 +84,7 @@ def timeline(
     span = _seqnos(seqnos) if seqnos is not None else None
     connections = number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else ()
     only = parse_record_filter(filter_, STREAMS, saved=options.saved_filters(context.obj)) if filter_ is not None else None
+    time = options.span_of_whole(since, until)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     with Reading(captures, extra_ports=extra_ports, find_ports=find_ports, track=True) as reading:
@@ -95,10 +98,11 @@ def timeline(
             finally:  # Ctrl-C: what was read until then
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                found = stories(reading.tables, vbucket, connections, items, only)
+                bounds = time.within(reading.first_time_ns, reading.last_time_ns) if time is not None else None
+                found = stories(reading.tables, vbucket, connections, items, only, bounds)
                 if is_whole and not found and reading.messages:
-                    _refuse(reading, vbucket, connection, filter_)
-                told = _Told(reading, vbucket, found, gathered, items)
+                    _refuse(reading, vbucket, connection, filter_, bounds)
+                told = _Told(reading, vbucket, found, gathered, items, bounds)
                 if format_ is JSON:
                     told.write_json(out)
                 elif found:
@@ -118,8 +122,12 @@ def _seqnos(text: str) -> range:
     raise UsageError(f"--seqnos {escape(text)}: write the first and the last seqno, as in 100-2000")
 
 
-def _refuse(reading: Reading, vbucket: int, connection: str | None, filter_: str | None) -> None:
+def _refuse(reading: Reading, vbucket: int, connection: str | None, filter_: str | None, bounds: tuple[int, int] | None) -> None:
     known = sorted(set(reading.tables.streams.values("vbucket")))
+    if vbucket in known and bounds is not None:
+        from dcpinspect.tables.times import in_words
+
+        raise UsageError(f"no stream of vbucket {vbucket} is to be shown {in_words(bounds)}; streams --vbucket {vbucket} lists all")
     if vbucket in known and filter_ is not None:
         where = "" if connection is None else f" on --connection {escape(connection)}"
         raise UsageError(
@@ -154,6 +162,7 @@ class _Gathered:
         self.left_out = 0
         """System events and changes of state that were not kept."""
         self._rows = array("q")
+        self._times = array("q")
         self.with_lines = with_lines
         self._width = width
         self._lines: Lines | None = None
@@ -182,18 +191,29 @@ class _Gathered:
             for row in rows.tolist():
                 self._file.write(f"{self._lines.line(batch, row)}\n".encode())
                 self._rows.append(int(batch.row[row]))
+                self._times.append(int(batch.time_ns[row]))
 
-    def messages(self) -> Iterator[tuple[int, str]]:
-        """Row and line of each message, in order."""
+    def messages(self, is_wanted: Callable[[int], bool]) -> Iterator[tuple[int, str]]:
+        """Row and line of each message whose time is wanted, in order."""
         self._file.seek(0)
-        for row, line in zip(self._rows, self._file, strict=True):
-            yield row, "    " + line.decode().rstrip("\n")
+        for row, time_ns, line in zip(self._rows, self._times, self._file, strict=True):
+            if is_wanted(time_ns):
+                yield row, "    " + line.decode().rstrip("\n")
 
 
 class _Told:
     """The story, ready to be written."""
 
-    def __init__(self, reading: Reading, vbucket: int, streams: Sequence[StreamStory], gathered: _Gathered, items: VbucketItems) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        vbucket: int,
+        streams: Sequence[StreamStory],
+        gathered: _Gathered,
+        items: VbucketItems,
+        bounds: tuple[int, int] | None,
+    ) -> None:
+        """``bounds``: of the span of time of which events are told."""
         from dcpinspect.render.events import by_stream, events
 
         self._vbucket = vbucket
@@ -207,7 +227,19 @@ class _Told:
         self._connections = {row["connection"]: row for row in rows if row["connection"] in of_streams}
         closed = {number: row["closed_by"] or "" for number, row in self._connections.items()}
         self._noted = by_stream(streams, gathered.noted)
-        self._events = events(streams, self._noted, closed, items.last_rows)
+        self._bounds = bounds
+        told = events(streams, self._noted, closed, items.last_rows)
+        self._events = told if bounds is None else [one for one, at in zip(told, self._times(told), strict=True) if self._is_within(at)]
+
+    def _is_within(self, time_ns: int) -> bool:
+        return self._bounds is None or self._bounds[0] <= time_ns < self._bounds[1]
+
+    def _times(self, told: Sequence[Event]) -> Iterator[int]:
+        """When events were: those without a time of their own with the one before, or when their connection ended."""
+        latest = 0
+        for one in told:
+            latest = latest if one.time_ns is None else one.time_ns
+            yield self._connections[one.connection]["last_time"] if one.kind == "connection-closed" else latest
 
     def write_json(self, output: Output) -> None:
         """One object."""
@@ -252,12 +284,15 @@ class _Told:
             put(f"{self._gathered.left_out} more system events and changes of state are not shown")
 
     def _heading(self, scale: Scale) -> str:
+        from dcpinspect.tables.times import in_words
+
         parts = [
             f"vb {self._vbucket}",
             _counted(len(self._connections), "connection"),
             _counted(len(self._streams), "stream"),
             f"seqnos {scale.first}–{scale.last}",
             f"a cell is {_counted(scale.step, 'seqno')}",
+            *([in_words(self._bounds)] if self._bounds is not None else []),
         ]
         return " · ".join(parts)
 
@@ -266,7 +301,7 @@ class _Told:
         from dcpinspect.render.events import HEADING, event_line, folded
 
         put(HEADING, "bold")
-        messages = self._gathered.messages()
+        messages = self._gathered.messages(self._is_within)
         waiting = next(messages, None)
         for event in self._events if self._gathered.with_lines else folded(self._events):
             while waiting is not None and waiting[0] < event.row:

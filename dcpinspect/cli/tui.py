@@ -34,6 +34,8 @@ def tui(
     captures: options.Captures,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what another program is still writing to the capture.")] = False,
     filter_: options.Filter = None,
+    since: options.Since = None,
+    until: options.Until = None,
     ascii_: options.Ascii = False,
     keep: Keep = KEPT_MIB,
     port: options.Port = None,
@@ -47,6 +49,7 @@ def tui(
         what = STDIN if STDIN in captures else "--follow"
         raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
     extra_ports, find_ports = options.ports(port)
+    filter_ = _with_times(filter_, since, until, captures, is_growing=follow or STDIN in captures)
     from dcpinspect.capture.open import open_capture  # deferred: --help and completion do without
 
     # What comes through a pipe is followed, too, so that looking can end before it does.
@@ -63,6 +66,28 @@ def tui(
             is_saved=STDIN not in captures,
             keep_mib=keep,
         )
+
+
+def _with_times(filter_: str | None, since: str | None, until: str | None, captures: list[str], *, is_growing: bool) -> str | None:
+    """The filter that the list opens with: a span of time is a part of it, so that it can be changed there. Raises UsageError."""
+    span = options.span(since, until, None if is_growing else captures)
+    if span is None:
+        return filter_
+    from dcpinspect.capture.open import open_capture
+    from dcpinspect.tables.records import time_text
+
+    counted = any(one is not None and one.counts_from != "epoch" for one in (span.since, span.until))
+    if counted and STDIN in captures:
+        raise UsageError(f"{'--since' if since else '--until'}: the start is not known before it comes; write the date, too")
+    first_ns = 0
+    if counted:
+        with open_capture(captures) as capture:
+            first_ns = next((int(batch.time_ns[0]) for batch in capture if len(batch)), 0)
+    low, high = span.bounds(first_ns)
+    parts = [f"({filter_})"] if filter_ else []
+    parts += [f"time >= '{time_text(low)}'"] if span.since is not None else []
+    parts += [f"time < '{time_text(high)}'"] if span.until is not None else []
+    return " and ".join(parts)
 
 
 def is_terminal(*, with_keys: bool = True) -> bool:

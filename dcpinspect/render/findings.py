@@ -11,6 +11,7 @@ from dcpinspect.escape import escape, escape_rest
 from dcpinspect.findings.finding import Finding, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.render.verdict import LookedAt, clock, verdict
+from dcpinspect.tables.times import in_words
 
 Paint = Callable[[str, str], str]
 
@@ -46,15 +47,16 @@ def report_lines(
     width: int | None = None,
     looked: LookedAt | None = None,
     instead: str | None = None,
+    span: tuple[int, int] | None = None,
 ) -> Iterator[str]:
     """The report: a verdict, then finding by finding with its evidence. ``findings`` are in order, worst first.
 
     ``with_effects``: all of it, with the effects of each cause under it; else as much as fits a screen. ``looked``: how much was checked.
-    ``instead``: of the verdict.
+    ``instead``: of the verdict. ``span``: of time, where nothing else is told.
     """
     causes, effects = with_their_effects(findings)
     page = _Page(files, paint, width or WIDTH, effects, is_all=with_effects)
-    head = list(page.wrapped(instead or verdict(causes, looked), "", "  "))
+    head = list(page.wrapped(instead or " · ".join(filter(None, [verdict(causes, looked), in_words(span) if span else ""])), "", "  "))
     yield from head
     if not causes:
         return

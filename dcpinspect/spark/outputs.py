@@ -21,7 +21,7 @@ from dcpinspect.spark.whole import Whole
 
 _TIME = pa.timestamp("us", "UTC")
 _WHEN = [pa.field(name, kind) for one in ("first_time", "last_time") for name, kind in ((one, _TIME), (f"{one}_ns", pa.int64()))]
-CONNECTIONS = pa.schema([CONNECTION_ID, POINT, *table_schema("connections"), *_WHEN, pa.field("duplicate_of", pa.int64())])
+CONNECTIONS = pa.schema([CONNECTION_ID, POINT, *table_schema("connections"), pa.field("duplicate_of", pa.int64())])
 """Connections as they are stored. ``duplicate_of``: the connection that is the same one, captured at another point with fewer gaps."""
 CAPTURES = pa.schema(
     [
@@ -95,22 +95,18 @@ def _connections(table: Any, found_in: Whole) -> Any:
 
 
 def _placed(table: Any, everything: Merged, parts: Sequence[tuple[Kept, Part]]) -> Any:
-    """The connections of parts, with their ids, points and times."""
+    """The connections of parts, with their ids and points."""
     count = 1 + max((link.number for link in everything.links), default=0)
-    ids, points, first, last = (np.zeros(count, np.int64) for _ in range(4))
+    ids, points = np.zeros(count, np.int64), np.zeros(count, np.int64)
     names = list(dict.fromkeys(one.point for one, _ in parts))
     for (one, part), numbers in zip(parts, everything.numbers, strict=False):  # without parts, one of nothing stands for them
         chosen = numbers[1:] < count
         ids[numbers[1:][chosen]] = part.opened_by[chosen]
         points[numbers[1:][chosen]] = names.index(one.point)
-    for link in everything.links:
-        first[link.number], last[link.number] = link.first_ns, link.last_ns
     number = table["connection"].to_numpy()
     columns = {name: table[name] for name in table.column_names}
     columns["connection_id"] = pa.array(ids[number])
     columns["capture_point"] = pa.array(names, pa.string()).take(pa.array(points[number]))
-    for name, values in (("first_time", first[number]), ("last_time", last[number])):
-        columns[name], columns[f"{name}_ns"] = pa.array(values // 1000, _TIME), pa.array(values)
     columns["duplicate_of"] = pa.nulls(len(table), pa.int64())
     return pa.table([columns[field.name] for field in CONNECTIONS], schema=CONNECTIONS)
 

@@ -154,6 +154,8 @@ def connection_records(
                 sum(link.holes),
                 sum(link.skipped),
                 int(row.streams),
+                link.first_ns or None,
+                link.last_ns or None,
             )
         )
     names = [column.name for column in CONNECTIONS.columns]

@@ -38,6 +38,8 @@ CONNECTIONS = RecordTable(
         _C("holes", "number", "stretches of bytes that the capture lacks"),
         _C("skipped_bytes", "number", "captured bytes that are in no message"),
         _C("streams", "number", "streams, whatever became of them"),
+        _C("first_time", "time", "time of the first packet"),
+        _C("last_time", "time", "latest time of a packet"),
     ),
 )
 
@@ -99,6 +101,7 @@ SNAPSHOTS = RecordTable(
         _C("state", "word", "whether it was received whole", SNAPSHOT_STATES),
         _C("row", "number", "row of the marker"),
         _C("time", "time", "time of the marker"),
+        _C("until_time", "time", "time up to which it ran: of the next marker, else of the latest message of the stream"),
     ),
 )
 
@@ -115,6 +118,8 @@ GAPS = RecordTable(
         _C("cause", "word", "why", w.CAUSES),
         _C("evidence", "text", "what shows it"),
         _C("rows", "numbers", "rows that show it"),
+        _C("first_time", "time", "time of the message before it"),
+        _C("last_time", "time", "time of the message behind it"),
     ),
 )
 
@@ -166,6 +171,7 @@ VBUCKETS = RecordTable(
         _C("snapshots", "number", "snapshots"),
         _C("rollbacks", "number", "requests answered with a rollback"),
         _C("findings", "counts", "findings by severity; null where nobody looked for any", ("error", "warning", "note")),
+        _C("first_time", "time", "time of the first request, or of the first message"),
         _C("last_time", "time", "time of the latest message"),
     ),
 )

@@ -50,6 +50,8 @@ class Extra:
     rows: tuple[int, ...]
     frame: int
     """Of the first of ``rows``, with its file."""
+    times: tuple[int, int]
+    """Of the first of ``rows`` and of the last."""
     snapshot: int = -1
     loss: int = -1
 
@@ -164,6 +166,9 @@ class ExplainedGaps:
         before = np.concatenate((gaps.before, np.array([gap.before for gap in extras], dtype=np.int64)))
         row = np.concatenate((gaps.ends.row, np.array([gap.rows[-1] for gap in extras], dtype=np.int64)))
         self._frame = np.concatenate((gaps.begins.frame, np.array([gap.frame for gap in extras], dtype=np.int64)))
+        own = np.array([gap.times for gap in extras], dtype=np.int64).reshape(-1, 2)
+        begins = np.where(gaps.begins.time > 0, gaps.begins.time, known.streams.opened.time[gaps.stream])
+        self._times = [np.concatenate((of, own[:, way])) for way, of in enumerate((begins, gaps.ends.time))]
         self._order = np.lexsort((after, row))
         self.after, self.before = after[self._order], before[self._order]
         self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
@@ -210,6 +215,8 @@ class ExplainedGaps:
             "cause": Worded(self.cause, w.CAUSES),
             "evidence": Made(len(self), self._evidence),
             "rows": Made(len(self), self._rows),
+            "first_time": Numbers(self._times[0][self._order]),
+            "last_time": Numbers(self._times[1][self._order]),
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 

@@ -29,7 +29,8 @@ def rollback_gaps(streams: Streams) -> list[Extra]:
         start = int(streams.request.start[number])
         before = min(start + 1, GREATEST)
         rows = (int(streams.opened.row[number]), int(streams.answered.row[number]))
-        found.append(Extra(number, int(streams.rollback[number]), before, w.ROLLBACK, rows, int(streams.opened.frame[number])))
+        times = (int(streams.opened.time[number]), int(streams.answered.time[number]))
+        found.append(Extra(number, int(streams.rollback[number]), before, w.ROLLBACK, rows, int(streams.opened.frame[number]), times))
     return found
 
 
@@ -96,7 +97,7 @@ def resumed_gaps(
             continue
         rows = (int(old.at.row), int(stream.opened.row))
         end = min(int(stream.request.start) + 1, GREATEST)
-        found.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame)))
+        found.append(Extra(number, int(old.position), end, w.RESUMED, rows, int(old.at.frame), (int(old.at.time), time_ns)))
     return found
 
 

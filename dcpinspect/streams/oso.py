@@ -93,11 +93,11 @@ class OutOfOrder:
 
     def _missing(self, number: int, ranges: Table, snapshot: Snapshot) -> None:
         rows = (int(snapshot.place.row), int(snapshot.closed_row))
-        frame = int(snapshot.place.frame)
+        frame, times = int(snapshot.place.frame), (int(snapshot.place.time), max(int(snapshot.place.time), int(snapshot.reached_time)))
         cause = w.LOSS if snapshot.is_tainted else w.OUT_OF_ORDER
         last = int(snapshot.before)
         for first, end in ranges.tolist():
             if first > last + 1:
                 loss = int(snapshot.loss) if snapshot.is_tainted else -1
-                self.gaps.append(Extra(int(snapshot.stream), last, first, cause, rows, frame, number, loss))
+                self.gaps.append(Extra(int(snapshot.stream), last, first, cause, rows, frame, times, number, loss))
             last = max(last, end)

@@ -89,6 +89,15 @@ def types(snapshots: Snapshots) -> Table:
     return np.where(layout == OSO_LAYOUT, 2, np.where(layout == UPR_LAYOUT, 3, found))
 
 
+def _until(snapshots: Snapshots, streams: Streams) -> npt.NDArray[np.int64]:
+    """When the next snapshot of each one's stream began, or the latest message of the stream came."""
+    in_order = np.lexsort((snapshots.place.row, snapshots.stream))
+    until: npt.NDArray[np.int64] = np.maximum(streams.latest.time[snapshots.stream], snapshots.place.time)
+    is_followed = np.diff(snapshots.stream[in_order]) == 0
+    until[in_order[:-1][is_followed]] = snapshots.place.time[in_order[1:][is_followed]]
+    return until
+
+
 def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_blind: Mask) -> Records:
     """The table; ``state`` as from ``states``; ``is_blind``: streams whose consumer may have asked for another in what was not captured."""
     number = snapshots.stream
@@ -121,5 +130,6 @@ def snapshot_records(snapshots: Snapshots, streams: Streams, state: Table, is_bl
         "state": Worded(state, SNAPSHOT_STATES),
         "row": Numbers(snapshots.place.row),
         "time": Numbers(snapshots.place.time),
+        "until_time": Numbers(_until(snapshots, streams)),
     }
     return Records(SNAPSHOTS, columns, len(snapshots), file=snapshots.place.frame >> FILE_SHIFT)

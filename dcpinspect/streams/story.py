@@ -123,17 +123,22 @@ class StreamStory:
 
 
 def stories(
-    tables: Tables, vbucket: int, connections: Sequence[range], items: VbucketItems, only: Filter | None = None
+    tables: Tables,
+    vbucket: int,
+    connections: Sequence[range],
+    items: VbucketItems,
+    only: Filter | None = None,
+    bounds: tuple[int, int] | None = None,
 ) -> list[StreamStory]:
     """The streams of a vbucket on these connections (all without), in order of their opening; ``items`` was fed with the whole reading.
 
-    ``only``: those for which this is true.
+    ``only``: those for which this is true; ``bounds``: that go on in this span of time.
     """
     wanted = RecordSelection(vbuckets=(range(vbucket, vbucket + 1),), connections=connections)
     streams, snapshots, gaps = (wanted.of(table) for table in (tables.streams, tables.snapshots, tables.gaps))
     rows = _plain_rows(streams)
     keys = _keys(streams)
-    shown = frozenset(_keys(RecordSelection(filter=only).of(streams)))
+    shown = frozenset(_keys(RecordSelection(filter=only, bounds=bounds).of(streams)))
     snapshots_of, gaps_of = _by_stream(snapshots), _by_stream(gaps)
     entries = items.table
     stream_of_entry = _streams_of(entries, rows)

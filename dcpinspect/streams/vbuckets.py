@@ -76,6 +76,7 @@ def vbucket_records(
         "snapshots": total(snapshot_counts[numbers]),
         "rollbacks": total(own.answer == w.A_ROLLBACK),
         "findings": [None] * len(stories),  # this layer knows none
+        "first_time": Numbers(np.minimum.reduceat(own.opened.time, begin)),
         "last_time": Numbers(np.maximum.reduceat(own.latest.time, begin)),
     }
     return Records(VBUCKETS, columns, len(stories), file=own.opened.frame[begin] >> FILE_SHIFT)

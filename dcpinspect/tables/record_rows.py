@@ -14,7 +14,6 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.records import RecordColumn, RecordKind, Records, RecordTable
 from dcpinspect.tables.schema import Column, ColumnKind
-from dcpinspect.tables.times import Span
 
 _KINDS: dict[RecordKind, ColumnKind] = {
     "number": "i64",
@@ -61,9 +60,8 @@ class RecordSelection:
     vbuckets: Sequence[range] = ()
     connections: Sequence[range] = ()
     filter: Filter | None = None
-    span: Span | None = None
-    first_ns: int = 0
-    """When the capture begins."""
+    bounds: tuple[int, int] | None = None
+    """[from, to) in nanoseconds since 1970: records that go on at some time between them."""
     sort: Sequence[str] = ()
     """Columns that the records are put in order by, those without a value last; without, they stay as they are."""
     is_reversed: bool = False
@@ -75,8 +73,8 @@ class RecordSelection:
         for name, ranges in (("vbucket", self.vbuckets), ("connection", self.connections)):
             if ranges:
                 keep &= _are_among(records, _holder(records, name), ranges)
-        if self.span is not None:
-            keep &= _are_within(records, *self.span.bounds(self.first_ns))
+        if self.bounds is not None:
+            keep &= _are_within(records, *self.bounds)
         if self.filter is not None:
             columns = [_compared(records, name) for name in self.filter.columns]
             keep &= np.isin(np.arange(len(records)), FilterRows(self.filter).numbers(columns, np.arange(len(records))))
@@ -84,17 +82,10 @@ class RecordSelection:
         return kept.take(_order(kept, self.sort, is_reversed=self.is_reversed)) if self.sort or self.is_reversed else kept
 
 
-def times_of(table: RecordTable) -> tuple[str, str] | None:
-    """The columns that say when a record begins and ends; None where it has no time."""
-    names = [column.name for column in table.columns if column.kind == "time"]
-    return (names[0], names[-1]) if names else None
-
-
 def _are_within(records: Records, since: int, until: int) -> Mask:
-    """Records that go on at some time from ``since`` on, and before ``until``."""
-    names = times_of(records.table)
-    assert names is not None
-    begin, end = (records.values(name) for name in names)
+    """Records that go on at some time from ``since`` on, and before ``until``. Every table has a column of when they begin, or two."""
+    names = [column.name for column in records.table.columns if column.kind == "time"]
+    begin, end = (records.values(name) for name in (names[0], names[-1]))
     return np.array([a is not None and b is not None and b >= since and a < until for a, b in zip(begin, end, strict=True)], dtype=np.bool_)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dcpinspect.errors import UsageError
@@ -73,3 +73,22 @@ class Span:
         """[from, to) in nanoseconds since 1970, in a capture that begins at ``first_ns``."""
         low, high = (None if one is None else one.at(first_ns, self.last_ns) for one in (self.since, self.until))
         return (-_GREATEST if low is None else low), (_GREATEST if high is None else high)
+
+    def within(self, first_ns: int | None, last_ns: int | None) -> tuple[int, int]:
+        """The same in a capture that was read: from its first packet to its last."""
+        return replace(self, last_ns=lambda: last_ns or 0).bounds(first_ns or 0)
+
+
+def in_words(bounds: tuple[int, int]) -> str:
+    """``from 12:01:00 to 12:02:00 UTC``: a span of time, for a line that is said of it."""
+    since, until = (None if abs(at) == _GREATEST else _clock(at) for at in bounds)
+    if until is None:
+        return f"from {since} UTC on" if since is not None else ""
+    return f"before {until} UTC" if since is None else f"from {since} to {until} UTC"
+
+
+def _clock(time_ns: int) -> str:
+    """The time of a day, with milliseconds where it has any."""
+    seconds, rest = divmod(time_ns % DAY_NS // 10**6, 1000)
+    fraction = f".{rest:03d}" if rest else ""
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"

@@ -41,6 +41,36 @@ def test_severity_is_that_and_worse(capsys: pytest.CaptureFixture[str]) -> None:
     assert {one["severity"] for one in found(capsys, TOUR, "--severity", "error")} == {"error"}
 
 
+def test_a_span_of_time_leaves_what_goes_on_in_it_and_the_verdict_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is still open goes on to the end."""
+    every = [case for one in found(capsys, LOOP) for case in one["cases"]]
+    middle = "2024-04-06T12:01:01.002000000Z"
+    several = found(capsys, LOOP, "--since", middle)
+    cases = [case for one in several for case in one["cases"]]
+    assert cases == [one for one in every if one["last_time"] >= middle or one["over"] == "open"]
+    assert 0 < len(cases) < len(every)
+    early = [case for one in found(capsys, LOOP, "--until", middle) for case in one["cases"]]
+    assert [one["message"] for one in early] == [one["message"] for one in every if one["first_time"] < middle]
+    told = {}
+    for arguments in (("--since", middle), ("--until", middle), ("--since", "0s", "--until", middle), ("--until", "1ms")):
+        main(["check", LOOP, *arguments, "--fail-on", "never"])
+        told[arguments] = capsys.readouterr().out.splitlines()[0]
+    assert [line.rpartition(" · ")[2] for line in told.values()] == [
+        "from 12:01:01.002 UTC on",
+        "before 12:01:01.002 UTC",
+        "from 12:01:00.984 to 12:01:01.002 UTC",
+        "before 12:01:00.985 UTC",
+    ]
+    assert told["--until", "1ms"].startswith("nothing wrong: ")
+
+
+def test_the_exit_status_is_that_of_the_span(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", LOOP, "--since", "-20ms"]) == 1
+    assert main(["check", LOOP, "--until", "1ms"]) == 0
+    assert main(["check", LOOP, "--since", "soon"]) == 2
+    assert "--since soon: write a time in UTC" in capsys.readouterr().err
+
+
 def test_a_filter_speaks_of_the_columns_of_findings(capsys: pytest.CaptureFixture[str]) -> None:
     whole = found(capsys, TOUR)
     several = found(capsys, TOUR, "--filter", "whose = 'server' and severity != 'note'")

@@ -280,3 +280,19 @@ def test_ctrl_c_ends_a_query_that_computes_and_reads_nothing() -> None:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 130
+
+
+def test_since_and_until_leave_of_every_table_what_its_command_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    times = ("--since", "12:01:00.59", "--until", "12:01:00.6")
+
+    def shown(*arguments: str) -> list[str]:
+        main([*arguments, *times])
+        return capsys.readouterr().out.splitlines()
+
+    for name in ("streams", "gaps", "connections", "snapshots", "vbuckets"):
+        expected = shown(name, TOUR, "-f", "csv", "--columns", "vbucket" if name != "connections" else "connection")
+        assert shown("sql", TOUR, f"from {name} select {expected[0]}", "-f", "csv") == expected != expected[:1]
+    expected = shown("check", TOUR, "-f", "csv", "--columns", "rule", "--fail-on", "never")
+    assert shown("sql", TOUR, "select rule from findings", "-f", "csv") == expected != expected[:1]
+    expected = shown("read", TOUR, "-f", "csv", "--columns", "row")
+    assert shown("sql", TOUR, "select row from messages", "-f", "csv") == expected != expected[:1]

@@ -138,3 +138,19 @@ def test_several_captures_are_one_story(tmp_path: Path, capsys: pytest.CaptureFi
     parts = shown(capsys, str(tmp_path / "a.pcap"), str(tmp_path / "b.pcap"), "--vbucket", "7")
     seconds = re.compile(r"\d\.\d{6}")  # of which the copy has fewer digits
     assert seconds.sub("", parts) == seconds.sub("", shown(capsys, ROLLBACK, "--vbucket", "7"))
+
+
+def test_since_and_until_leave_the_streams_that_go_on_then_and_what_happens_then(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = (TOUR, "--vbucket", "417", "--format", "json")
+    whole = json.loads(shown(capsys, *arguments))
+    timed = [one["time"] for one in whole["events"] if one["time"] is not None]
+    middle = timed[len(timed) // 2]
+    since, until = [time for time in timed if time >= middle], [time for time in timed if time < middle]
+    for option, expected in (("--since", since), ("--until", until)):
+        told = json.loads(shown(capsys, *arguments, option, middle))
+        assert [one["time"] for one in told["events"] if one["time"] is not None] == expected != []
+        assert len(told["events"]) < len(whole["events"])
+    text = shown(capsys, TOUR, "--vbucket", "417", "--since", middle)
+    assert text.splitlines()[0].endswith(" UTC on")
+    assert main(["timeline", TOUR, "--vbucket", "417", "--since", "1d"]) == 2
+    assert capsys.readouterr().err.startswith("dcpinspect: no stream of vbucket 417 is to be shown from ")

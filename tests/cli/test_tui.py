@@ -46,3 +46,13 @@ def test_options_that_looking_has_no_use_for_are_refused(capsys: pytest.CaptureF
     assert capsys.readouterr().err == "dcpinspect: --keep: is for --tui; messages that are printed are not kept\n"
     assert main(["live", "-i", "lo", "--tui"]) == 2
     assert "must be a terminal" in capsys.readouterr().err
+
+
+def test_a_span_of_time_is_the_filter_that_it_opens_with() -> None:
+    command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap"), "--filter", "vbucket = 7", "--since", "-1ms"]
+    terminal = pexpect.spawn(command[0], command[1:], dimensions=(36, 160), encoding="utf-8", timeout=60)
+    terminal.expect(r"\(vbucket = 7\) and time >= '2024-04-06T12:01:00\.9")
+    terminal.send("q")
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 0

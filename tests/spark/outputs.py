@@ -65,7 +65,7 @@ def stored(out: Path, *, cut: bool) -> dict[str, list[dict[str, Any]]]:
     tables["connections"] = [row for row in tables["connections"] if row["duplicate_of"] is None]
     number = {row["connection_id"]: row["connection"] for row in tables["connections"]}
     for row in tables["connections"]:
-        for extra in ("connection_id", "capture_point", "first_time", "first_time_ns", "last_time", "last_time_ns", "duplicate_of"):
+        for extra in ("connection_id", "capture_point", "duplicate_of"):
             del row[extra]
     messages = [row for path in manifest.files("messages") for row in pq.ParquetFile(path).read().to_pylist()]
     messages.sort(key=lambda row: row["row"])

@@ -8,10 +8,10 @@ from dcpinspect.streams.contracts import ALL
 from tests.streams.told import opened, tables
 
 KEYS = {
-    "gap": "connection vbucket sid stream after_seqno before_seqno width cause evidence rows",
+    "gap": "connection vbucket sid stream after_seqno before_seqno width cause evidence rows first_time last_time",
     "snapshot": (
         "connection vbucket sid stream index start_seqno end_seqno type flags layout convention items first_seqno last_seqno"
-        " max_visible_seqno high_completed_seqno purge_seqno high_prepared_seqno state row time"
+        " max_visible_seqno high_completed_seqno purge_seqno high_prepared_seqno state row time until_time"
     ),
     "stream": (
         "connection vbucket sid stream opaque requested_start requested_end vbucket_uuid snapshot_start snapshot_end request_flags filter"
@@ -21,7 +21,7 @@ KEYS = {
     ),
     "connection": (
         "connection client server name agent role bucket features controls window_bytes outstanding_bytes counted_bytes acked_bytes"
-        " noop_interval_s verdict closed_by starts holes skipped_bytes streams"
+        " noop_interval_s verdict closed_by starts holes skipped_bytes streams first_time last_time"
     ),
     "rollback": (
         "connection vbucket sid stream client requested_start snapshot_start snapshot_end vbucket_uuid request_flags rollback_seqno"
@@ -31,7 +31,7 @@ KEYS = {
     "vbucket": (
         "client vbucket verdict connections streams requested_end first_seqno last_seqno high_seqno items bytes gaps"
         " gap_seqnos snapshots rollbacks"
-        " findings last_time"
+        " findings first_time last_time"
     ),
 }
 
