@@ -23,3 +23,5 @@ class Candidates:
     seqnos: Callable[[int], tuple[int, ...]] | None = None
     others: Callable[[int], tuple[Place, ...]] | None = None
     """Earlier messages that one of them contradicts."""
+    shared: str | None = None
+    """What several of them have in common; None: what their words do."""

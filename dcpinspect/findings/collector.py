@@ -195,6 +195,7 @@ class Collector:
                 vbucket if vbucket >= 0 else None,
                 sid if sid >= 0 else None,
                 seqnos=found.seqnos(row) if found.seqnos is not None else (),
+                shared=found.shared,
                 count=len(rows) - len(chosen) + 1 if is_last else 1,
                 last_time_ns=int(batch.time_ns[rows].max()) if is_last else 0,
             )

@@ -152,6 +152,7 @@ def _of(
     next_: str | None = None,
     closes: int | None = None,
     is_over: bool | None = None,
+    shared: str | None = None,
 ) -> Iterator[Occurrence]:
     """What happened ``count`` times, of which these are told, the worst first: the message is about that."""
     for number, one in enumerate(places):
@@ -159,7 +160,7 @@ def _of(
         found = Occurrence(
             rule, severity, message, connection, tuple(one), cause=cause, next=next_, count=times, last_time_ns=until_ns, closes=closes
         )
-        yield replace(found, is_over=is_over)
+        yield replace(found, is_over=is_over, shared=shared)
 
 
 def _asked_above(context: Context, number: int) -> int | None:
@@ -222,7 +223,17 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     is_open = last is not None and last.time_ns >= LONG_NS
     severity: Severity = "error" if is_open else "warning" if worst.time_ns >= LONG_NS else "note"
     closes = link.number if is_given_up else None
-    yield from _of("flow-control-stall", severity, message, places, count, until_ns=until, closes=closes, is_over=last is None)
+    yield from _of(
+        "flow-control-stall",
+        severity,
+        message,
+        places,
+        count,
+        until_ns=until,
+        closes=closes,
+        is_over=last is None,
+        shared="the window is full, and nothing is acknowledged",
+    )
 
 
 def _last_stall(context: Context, link: Link, watched: Watched) -> Pressure | None:
@@ -281,7 +292,7 @@ def _overruns(context: Context, link: Link, watched: Watched, *, is_whole: bool)
     events.sort(key=lambda event: event.window - event.used)
     message = f"{events[0].used - events[0].window:,} bytes past the window of {events[0].window:,}"
     places = [[context.said(link.number, event.at)] for event in events]
-    yield from _of("flow-control-overrun", "warning", message, places, count)
+    yield from _of("flow-control-overrun", "warning", message, places, count, shared="bytes past the window")
 
 
 RULE_SET = RuleSet(RULES, findings=findings)

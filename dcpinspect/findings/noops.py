@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dcpinspect.findings.collector import duration
 from dcpinspect.findings.context import Context
@@ -109,7 +110,7 @@ def _noticed(message: Heard, other: Heard) -> Noticed:
 def _other_opaque(context: Context, link: Link, event: Noticed, times: int) -> Occurrence:
     places = (context.said(link.number, event.other, of_consumer=True), context.said(link.number, event.at))
     message = f"noop {_hex(event.opaque)} answered with opaque {_hex(event.other_opaque)}"
-    return _of("noop-opaque", "warning", message, places, times)
+    return replace(_of("noop-opaque", "warning", message, places, times), shared="noops are answered with other opaques")
 
 
 def _unanswered(context: Context, link: Link, kept: Kept, peer: Peer, *, is_whole: bool) -> Iterator[Occurrence]:

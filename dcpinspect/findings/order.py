@@ -267,6 +267,8 @@ class _Case:
     rule: str
     words: Callable[[_Seen], str]
     seqnos: Callable[[_Seen], tuple[int, ...]] = lambda _: ()
+    shared: str | None = None
+    """Of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,26 +335,60 @@ _CASES = {
     w.OPAQUE_MISMATCH: _Case("opaque-mismatch", lambda seen: f"{seen.name} has opaque 0x{seen.a:08x}, its stream 0x{seen.b:08x}"),
     w.ALREADY_OPEN: _Case("stream-already-open", lambda _: "stream request accepted while a stream of the vbucket is open"),
     w.BEFORE_MARKER: _Case("event-before-marker", lambda seen: f"{seen.name} {seen.seqno} before any marker", _one),
-    w.NOT_INCREASING: _Case("seqno-not-increasing", lambda seen: f"{seen.seqno} after {seen.other}", _two),
-    w.REPEATED: _Case("seqno-repeated-after-advanced", lambda seen: f"{seen.seqno} repeated after SeqnoAdvanced", _one),
+    w.NOT_INCREASING: _Case(
+        "seqno-not-increasing", lambda seen: f"{seen.seqno} after {seen.other}", _two, shared="a seqno is not above the one before"
+    ),
+    w.REPEATED: _Case(
+        "seqno-repeated-after-advanced",
+        lambda seen: f"{seen.seqno} repeated after SeqnoAdvanced",
+        _one,
+        shared="a seqno is repeated after SeqnoAdvanced",
+    ),
     w.OUTSIDE_SNAPSHOT: _Case(
         "seqno-outside-snapshot",
         lambda seen: f"{seen.seqno} outside {seen.range[0]}–{seen.range[1]}",
         lambda seen: (seen.seqno, *seen.range),
+        "a seqno is outside the range of its snapshot",
     ),
-    w.BELOW_START: _Case("seqno-below-request-start", lambda seen: f"{seen.seqno} although {seen.other} was owned", _two),
+    w.BELOW_START: _Case(
+        "seqno-below-request-start",
+        lambda seen: f"{seen.seqno} although {seen.other} was owned",
+        _two,
+        shared="a seqno comes that the client owned",
+    ),
     w.OVERLAP: _Case(
         "marker-overlap",
         lambda seen: f"marker {seen.seqno}–{seen.other} overlaps {seen.range[0]}–{seen.range[1]}",
         lambda seen: (*_two(seen), *seen.range),
+        shared="a marker overlaps the one before",
     ),
-    w.BEHIND: _Case("marker-behind", lambda seen: f"marker {seen.seqno}–{seen.other} lies behind what the stream has", _two),
+    w.BEHIND: _Case(
+        "marker-behind",
+        lambda seen: f"marker {seen.seqno}–{seen.other} lies behind what the stream has",
+        _two,
+        shared="a marker lies behind what the stream has",
+    ),
     w.OSO_STRUCTURE: _Case("oso-structure", lambda seen: f"out-of-order snapshot: {w.OSO_FAULTS[seen.a]}"),
     w.ROLLBACK_ABOVE: _Case("rollback-above-start", lambda seen: f"rolled back forward, {seen.other} to {seen.seqno}", _two),
-    w.ACK_REGRESS: _Case("seqno-ack-regress", lambda seen: f"acknowledged {seen.seqno} after {seen.other}", _two),
-    w.DUPLICATE_KEY: _Case("duplicate-key-in-snapshot", lambda seen: f"{seen.key} at {seen.seqno} and {seen.other}", _two),
+    w.ACK_REGRESS: _Case(
+        "seqno-ack-regress",
+        lambda seen: f"acknowledged {seen.seqno} after {seen.other}",
+        _two,
+        shared="a lower seqno is acknowledged than before",
+    ),
+    w.DUPLICATE_KEY: _Case(
+        "duplicate-key-in-snapshot",
+        lambda seen: f"{seen.key} at {seen.seqno} and {seen.other}",
+        _two,
+        shared="a key is twice in a snapshot",
+    ),
     w.KEYS_UNCHECKED: _Case("duplicate-key-in-snapshot", lambda seen: f"not checked among more than the latest {seen.a} keys"),
-    w.CAS_REGRESS: _Case("cas-regress", lambda seen: f"{seen.key}: CAS 0x{seen.other:016x} after 0x{seen.seqno:016x}", _stray),
+    w.CAS_REGRESS: _Case(
+        "cas-regress",
+        lambda seen: f"{seen.key}: CAS 0x{seen.other:016x} after 0x{seen.seqno:016x}",
+        _stray,
+        shared="a later change has a lower CAS",
+    ),
     w.COMMIT_WITHOUT_PREPARE: _Case(
         "commit-without-prepare", lambda seen: f"{seen.name} {seen.seqno} of unknown prepare {seen.other}", _two
     ),
@@ -403,6 +439,7 @@ def _anomalies(batch: MessageBatch, found: Anomalies, streams: Streams, snapshot
                 severity,
                 lambda index, case=case, seen=seen: case.seqnos(seen[index]),  # type: ignore[misc]
                 seen.others,
+                case.shared,
             )
 
 

@@ -243,7 +243,10 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
     places = [context.request(number), context.answer(number)]
     if low <= start <= high:
         message = f"start {start} is above end {end}: server said {status}"
-        return occurrence(context, number, "bad-stream-range", "error", message, places, cause="start-above-end", seqnos=(start, end))
+        facts: dict[str, int | str] = {"start": start, "end": end}
+        shared = f"start is above the end: server said {status}"
+        of = partial(occurrence, context, number, "bad-stream-range", "error", message, places, cause="start-above-end")
+        return of(seqnos=(start, end), shared=shared, facts=facts)
     marker = _empty_marker(context, low, high, before)
     cause = "marker-without-item" if marker is not None else "start-above-snapshot" if start > high else "start-below-snapshot"
     advice = None

@@ -6,13 +6,17 @@ What it says of each case is checked where the case is told: a screen, a verdict
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.statuses import Status
 from tests.advice import contradictions
 from tests.builders import Recorded, pcap
 from tests.damage import Packet
@@ -113,3 +117,97 @@ def test_a_fault_that_many_clients_share_is_one_entry(
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert sum(len(row) == 6 and row[2].isdecimal() and row[4] == "3" for row in rows) == 3 * count, "every case has its line"
     assert len([line for line in lines if line.startswith("✖")]) == 1
+
+
+def asked(**parts: Any) -> Told:
+    talk = opened("mirror:1")
+    talk.stream(7, **parts)
+    return talk
+
+
+def rolled_back(number: int) -> Told:
+    return asked(start=150 + number, uuid=OLD, rollback=100)
+
+
+def refused(number: int) -> Told:
+    return asked(start=number, status=Status.EACCESS)
+
+
+def above_its_end(number: int) -> Told:
+    return asked(start=50 + number, end=40, status=Status.ERANGE)
+
+
+def other_opaque(number: int) -> Told:
+    talk = opened("mirror:1", enable_noop="true", set_noop_interval="20")
+    talk.send("server", encode("dcp_noop", opaque=9 + number))
+    talk.answer("dcp_noop", 0x1000 + number, by="client")
+    return talk
+
+
+def stalled(number: int) -> Told:
+    talk = opened("mirror:1", connection_buffer_size=str(60 + number % 7))
+    stream = talk.stream(7)
+    stream.snapshot(0, 100, "memory")
+    stream.mutation(5, "k")
+    talk.high_seqnos({9: 1})
+    talk.wait(10)
+    talk.high_seqnos({9: 1})
+    return talk
+
+
+def outside(number: int) -> Told:
+    """A gap up to a seqno that the snapshot does not have."""
+    talk = opened("mirror:1")
+    stream = talk.stream(7)
+    stream.snapshot(0, 100 + number, "memory")
+    stream.mutation(5, "a")
+    stream.mutation(2000 + number, "b")
+    return talk
+
+
+def owed(number: int) -> Told:
+    talk = opened("mirror:1", connection_buffer_size="1000000")
+    stream = talk.stream(88)
+    stream.snapshot(0, 17 + number, "memory")
+    stream.mutation(17 + number, "k")
+    talk.high_seqnos({88: 5000})
+    talk.wait(41)
+    talk.noop()
+    return talk
+
+
+FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
+    "rollback": (rolled_back, "{} vbuckets were rolled back"),
+    "stream-refused": (refused, "{} vbuckets were refused"),
+    "bad-stream-range": (above_its_end, "{} vbuckets were refused"),
+    "noop-opaque": (other_opaque, "{} connections answer noops wrongly"),
+    "flow-control-stall": (stalled, "{} connections have stalled since 22:13:20 UTC"),
+    "seqno-outside-snapshot": (outside, "{} vbuckets have messages that break the protocol"),
+    "server-owes-seqno": (owed, "{} vbuckets wait for the server since 22:13:20 UTC"),
+}
+
+
+SLOW = ("server-owes-seqno", 1024)
+"""Each stream is held against what every connection to its server was told: seconds, and nothing new."""
+
+
+@pytest.mark.parametrize(("rule", "count"), [(rule, count) for rule in FAULTS for count in (64, 1024) if (rule, count) != SLOW])
+def test_so_is_every_other_fault_whatever_numbers_it_has(
+    rule: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, verdict = FAULTS[rule]
+    talks = [one(number) for number in range(count)]
+    for number, talk in enumerate(talks):
+        talk.host = f"10.11.{number // 250}.{1 + number % 250}"
+    path = tmp_path / "crowd.pcap"
+    path.write_bytes(pcap([Recorded(packet.data, packet.wire, packet.time_ns) for packet in packets(*talks)], magic=0xA1B23C4D))
+    main(["check", str(path), "--format", "json"])
+    (found,) = [one for one in json.loads(capsys.readouterr().out) if one["effect_of"] is None]
+    assert (found["rule"], len(found["clients"]), len(found["connections"]), len(found["cases"])) == (rule, count, count, count)
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["check", str(path)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == verdict.format(f"{count:,}")
+    assert "…" not in lines[2], "what they have in common is a sentence"
+    assert f"      and {count - 3:,} more (--all)" in lines
+    assert len(lines) <= 25

@@ -11,7 +11,7 @@ AT = 1_700_000_000 * 10**9
 
 
 def test_rules_that_cost_the_same_are_counted_together() -> None:
-    found = [finding(rule="item-missing", vbuckets=(1,)), finding(rule="resume-skipped", vbuckets=(2,)), finding(rule="item-missing")]
+    found = [finding(rule="item-missing", vbuckets=(1,)), finding(rule="oso-resume-point", vbuckets=(2,)), finding(rule="item-missing")]
     assert verdict(found) == "3 vbuckets lost data"
 
 
