@@ -23,6 +23,7 @@ from dcpinspect.findings import (
     reopening,
     reported_seqnos,
     requests,
+    round_trips,
     unrequested,
     wire,
 )
@@ -70,6 +71,7 @@ for _one in (
     diverging.RULE_SET,
     flow.RULE_SET,
     noops.RULE_SET,
+    round_trips.RULE_SET,
     connections.RULE_SET,
     closing.RULE_SET,
     lint.RULE_SET,

@@ -1,0 +1,152 @@
+"""Rules about round trips: answers that take much longer than others do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from dcpinspect.findings.candidates import Candidates
+from dcpinspect.findings.collector import duration, place_of, renumbered_place
+from dcpinspect.findings.finding import Occurrence, Place
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Fed, Finished, RuleSet, Watcher
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.opcodes import Opcode, opcode_name
+
+CONNECTION, PAUSE = "connection", "pause"
+ENOUGH = 20
+"""Answers below which there is no median to compare with."""
+SLOW_NS, TIMES_OTHERS = 100_000_000, 10
+"""A connection stands out where its median is so long, and so many times that of the others to the server."""
+LONG_NS, TIMES_OWN = 1_000_000_000, 100
+"""An answer stands out where it took so long, and so many times the median of its connection."""
+MOST = 1 << 12
+"""Pairs of connection and command that are followed."""
+
+_STEPS = 16
+"""Buckets from a power of two to the next: medians are right within a fortieth."""
+_BUCKETS = 64 * _STEPS
+
+# Commands that a server answers at once, from memory or disk. Writes may wait for durability, and stream requests, statistics and much
+# else for work that has nothing to do with the round trip.
+_AT_ONCE = np.zeros(256, dtype=np.bool_)
+_AT_ONCE[
+    [
+        *(Opcode.GET, Opcode.GETK, Opcode.GET_META, Opcode.GET_REPLICA, Opcode.NOOP, Opcode.VERSION),
+        *(Opcode.SUBDOC_GET, Opcode.SUBDOC_EXISTS, Opcode.SUBDOC_GET_COUNT, Opcode.SUBDOC_MULTI_LOOKUP),
+    ]
+] = True
+
+RULES = (
+    Rule(
+        "slow-responses",
+        "session",
+        "note",
+        f"responses to one command take {SLOW_NS // 10**6} ms or more at the median of a connection, and {TIMES_OTHERS} times the median"
+        f" of all other connections to the server; or one response takes {LONG_NS // 10**9} s or more, and {TIMES_OWN} times the median"
+        " of its connection",
+        f"fewer than {ENOUGH} responses to compare; commands that may have to wait, such as writes and stream requests",
+        "capture on both sides at once: the difference is the network's part. The server's part is in its slow operation log",
+        whose="unknown",
+        causes=(CONNECTION, PAUSE),
+    ),
+)
+
+
+@dataclass(slots=True)
+class _Trips:
+    """Answers to one command on one connection."""
+
+    counts: Rows = field(default_factory=lambda: np.zeros(_BUCKETS, np.int64))
+    slowest_ns: int = -1
+    slowest: Place | None = None
+
+
+class RoundTrips(Watcher):
+    """Counts how long answers take. Memory grows with connections and commands, up to ``MOST``."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, int], _Trips] = {}
+
+    def take(self, fed: Fed) -> Iterable[Candidates]:
+        """The next messages."""
+        batch, decoded = fed.batch, fed.batch.decoded
+        is_answer = decoded.is_response & ~decoded.is_server & _AT_ONCE[decoded.opcode]
+        rows = np.flatnonzero(is_answer if batch.rtt_ns.valid is None else is_answer & batch.rtt_ns.valid)
+        if not len(rows):
+            return ()
+        took = np.maximum(batch.rtt_ns.values[rows].astype(np.int64), 0)
+        group = batch.connection[rows] * 256 + decoded.opcode[rows]
+        order = np.lexsort((-rows, took, group))  # of each group the slowest comes last, of equal ones the first
+        group, took, rows = group[order], took[order], rows[order]
+        ends = np.flatnonzero(np.diff(group, append=-1))
+        bucket = np.minimum((_STEPS * np.log2(np.maximum(took, 1))).astype(np.int64), _BUCKETS - 1)
+        begin = 0
+        for end in ends.tolist():
+            key = divmod(int(group[end]), 256)
+            trips = self._of.get(key)
+            if trips is None and len(self._of) < MOST:
+                trips = self._of[key] = _Trips()
+            if trips is not None:
+                trips.counts += np.bincount(bucket[begin : end + 1], minlength=_BUCKETS)
+                if took[end] > trips.slowest_ns:
+                    trips.slowest_ns, trips.slowest = int(took[end]), place_of(batch, int(rows[end]))
+            begin = end + 1
+        return ()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:
+        """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""
+        whole = cls()
+        for part, of in zip(parts, connections, strict=True):
+            for (connection, opcode), trips in part._of.items():
+                slowest = None if trips.slowest is None else renumbered_place(trips.slowest, of)
+                whole._of[int(of[connection]), opcode] = replace(trips, slowest=slowest)
+        return whole
+
+    def findings(self, finished: Finished) -> Iterator[Occurrence]:
+        """What stands out by now."""
+        servers = {number: link.server for number, link in finished.context.by_number.items()}
+        all_of: dict[tuple[str, int], Rows] = {}
+        for (connection, opcode), trips in self._of.items():
+            key = servers.get(connection, ""), opcode
+            all_of[key] = all_of.get(key, 0) + trips.counts
+        for (connection, opcode), trips in sorted(self._of.items()):
+            if connection not in servers or trips.slowest is None or trips.counts.sum() < ENOUGH:
+                continue
+            name, own_ns = opcode_name(opcode), _median_ns(trips.counts)
+            others = all_of[servers[connection], opcode] - trips.counts
+            others_ns = _median_ns(others) if others.sum() >= ENOUGH else None
+            if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
+                usual = duration(others_ns / 1e9)
+                yield Occurrence(
+                    "slow-responses",
+                    "note",
+                    f"{name} takes about {duration(own_ns / 1e9)} at the median, and {usual} on the server's other connections",
+                    connection,
+                    (trips.slowest,),
+                    cause=CONNECTION,
+                    shared=f"{name} takes much longer than on the server's other connections",
+                )
+            elif trips.slowest_ns >= max(LONG_NS, TIMES_OWN * own_ns):
+                yield Occurrence(
+                    "slow-responses",
+                    "note",
+                    f"a response to {name} took {duration(trips.slowest_ns / 1e9)}, where the median is about {duration(own_ns / 1e9)}",
+                    connection,
+                    (trips.slowest,),
+                    cause=PAUSE,
+                    shared=f"a response to {name} took much longer than the median",
+                )
+
+
+def _median_ns(counts: Rows) -> int:
+    """The middle of the bucket that the median is in."""
+    place = int(np.searchsorted(np.cumsum(counts), (int(counts.sum()) + 1) // 2))
+    return int(2 ** ((place + 0.5) / _STEPS))
+
+
+RULE_SET = RuleSet(RULES, watcher=RoundTrips, kept=(_Trips,))
