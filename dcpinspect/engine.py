@@ -25,6 +25,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.resync import KnownStreams
 from dcpinspect.protocol.session import Sessions
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.naming import NameTeller
 from dcpinspect.streams.requests import SILENT, WAITING, Origins, Pairs, Requests
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
@@ -92,6 +93,7 @@ class Engine:
         # What decoding has of its own.
         self._sessions = Sessions()
         self._requests = Requests()
+        self._namer = NameTeller()
         self._numbering: Numbering = ByPacket(lambda: self.transport.opened_by) if is_part else Consecutive()
 
     def feed(self, packets: PacketBatch) -> MessageBatch | None:
@@ -316,8 +318,10 @@ class Engine:
             rtt_ns=pairs.rtt_ns,
             losses=losses,
             origin_ns=self._origin_ns or 0,
+            names=self._namer.names,
         )
         self._remember_keys(batch)
+        self._namer.feed(batch)
         return batch
 
     def _remember_keys(self, batch: MessageBatch) -> None:

@@ -101,7 +101,10 @@ Statuses = Annotated[
         "--status", metavar="LIST", autocompletion=completion.statuses, help="Only responses of these statuses, by name or number."
     ),
 ]
-Collections = Annotated[str | None, typer.Option("--collection", metavar="LIST", help="Only these collections, by id, as in 0,8-0xa.")]
+Collections = Annotated[
+    str | None,
+    typer.Option("--collection", metavar="LIST", help="Only these collections, by name or id, as in produce.fruit,fruit,0,8-0xa."),
+]
 
 Filter = Annotated[
     str | None,
@@ -265,7 +268,7 @@ def selection(
         connections=select.number_ranges(connection, "--connection", most=(1 << 31) - 1) if connection is not None else (),
         keys=select.key_pattern(key) if key is not None else None,
         statuses=select.statuses(status) if status is not None else (),
-        collections=select.number_ranges(collection, "--collection", most=0xFFFF_FFFF) if collection is not None else (),
+        collections=select.collections(collection) if collection is not None else None,
         filter=_filter(filter_, config) if filter_ is not None else None,
         span=span,
     )

@@ -77,6 +77,7 @@ def message_object(batch: MessageBatch, index: int, *, fields: bool = True, valu
         "datatype": list(DATATYPE_NAMES[int(decoded.datatype[index])]),
         "sid": message.sid,
         "collection_id": message.collection_id,
+        "collection": batch.collection_of(index),
         "key": None if message.key is None else text_or_hex(message.key),
     }
     if last_file != file:

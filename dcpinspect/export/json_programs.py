@@ -21,13 +21,14 @@ from dcpinspect.protocol.meanings import collection_name
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.protocol.session import STATE_NAMES
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
+from dcpinspect.tables.naming import unnamed, with_id
 
 MAX_REMEMBERED = 1 << 16
 """Kinds and texts that are kept; a capture with more is made to waste memory, and its rest goes the ordinary way."""
 
 _COLUMNS = (
     *("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length", "vbucket", "collection_id"),
-    *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection_name"),
+    *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection", "collection_meaning"),
     # Where the name of the key and the value stand in the message; how long they, the whole key and the body are.
     *("name_at", "value_at", "key_length", "name_length", "value_length", "body_length"),
     # What is written of them, and of the id before the name: place in the buffer and size, which redaction changes.
@@ -45,7 +46,7 @@ _HEAD_COLUMNS = frozenset(
 )
 _HEADER_CONSTANTS = frozenset({"magic", "opcode", "datatype", "status"})
 """Header fields that are the same in all messages of a kind."""
-_WORDY = frozenset({Kind.COMMAND, Kind.STATUS, Kind.FEATURE, Kind.ID, Kind.I64})
+_WORDY = frozenset({Kind.COMMAND, Kind.STATUS, Kind.FEATURE, Kind.I64})
 """Kinds whose meaning is looked up."""
 
 
@@ -98,7 +99,9 @@ class Programs:
 
     def _made_kind(self, batch: MessageBatch, index: int) -> RowKind | None:
         message = batch.annotate(index)
-        if message.problems or message.missing or any(part.hidden for field in message.fields for part in field.walk()):
+        parts = [part for field in message.fields for part in field.walk()]
+        # What an id is called depends on more than its kind of message.
+        if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is Kind.ID) for part in parts):
             return None
         if _datatype(message) & SNAPPY and message.value is not None and not message.value.body:
             return None  # nothing came out of the block, so this one does not show what others have
@@ -142,6 +145,8 @@ class Programs:
             builder.add(rt.NUMBER, 12, 4)
         elif name == "cas":
             _add_hex64(builder, 16)
+        elif name == "collection":
+            builder.add(rt.FRAGMENT, COLUMN["collection"])
         elif name == "key":
             _add_string(builder, "name_start")
         else:
@@ -258,9 +263,10 @@ class Programs:
             self._endpoints[key] = self._texts.fragment(dump({**ends, "direction": DIRECTIONS[direction]})[1:-1])
         return self._endpoints[key]
 
-    def collection(self, collection: int, state: int) -> int:
-        """The number of the text that names a collection."""
-        return self._texts.fragment(dump(collection_name(collection, STATE_NAMES[state])))
+    def collection(self, number: int, state: int, name: str) -> tuple[int, int]:
+        """The numbers of the texts that name a collection, and say what its id means."""
+        known = None if name == unnamed(number) else with_id(name, number)
+        return self._texts.fragment(dump(name)), self._texts.fragment(dump(collection_name(number, STATE_NAMES[state], known)))
 
     def tables(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64], int]:
         """(programs, operations, texts, fragments, longest fragment) for the kernel."""
@@ -310,7 +316,7 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
         builder.text(dump(field.meaning) + _mark(field) + b"}")
         return
     collection, name = field.fields
-    builder.add(rt.FRAGMENT, COLUMN["collection_name"])
+    builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
     builder.text(
         b',"fields":[' + dump({"name": collection.name, "label": collection.label, "offset": collection.offset})[:-1] + b',"size":'
     )
@@ -320,7 +326,7 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
     builder.text(b'","value":')
     builder.add(rt.COLUMN, COLUMN["collection_id"])
     builder.text(b',"meaning":')
-    builder.add(rt.FRAGMENT, COLUMN["collection_name"])
+    builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
     builder.text(b"}," + dump({"name": name.name, "label": name.label})[:-1] + b',"offset":')
     builder.add(rt.COLUMN, COLUMN["name_at"])
     builder.text(b',"size":')

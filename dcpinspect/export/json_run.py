@@ -26,6 +26,7 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.protocol.snappy import SnappyError, decode_snappy
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.short import Texts, short_column
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -196,13 +197,20 @@ class Run:
         valid = decoded.collection_id.valid
         named = np.flatnonzero(valid[rows]) if valid is not None else np.arange(len(rows))
         if len(named):
-            key = self._columns[COLUMN["collection_id"]][named] * 4 + decoded.collections[rows[named]]
-            numbers, inverse = np.unique(key, return_inverse=True)
+            names = short_column(batch, rows[named], "collection")
+            assert isinstance(names, Texts), "collections have names"
+            key = names.numbers * 4 + decoded.collections[rows[named]]
+            ids, is_there = np.zeros(len(names.texts), dtype=np.int64), np.zeros(4 * len(names.texts), dtype=np.bool_)
+            ids[names.numbers] = self._columns[COLUMN["collection_id"]][named]
+            is_there[key] = True
+            numbers = np.flatnonzero(is_there)
             if len(numbers) > MAX_FRAGMENTS or self._of.is_full:
                 self._plain[named] = False
                 return
-            texts = np.array([self._of.collection(number // 4, number % 4) for number in numbers.tolist()], dtype=np.int64)
-            self._columns[COLUMN["collection_name"], named] = texts[inverse]
+            texts = np.zeros((2, len(is_there)), dtype=np.int64)
+            for number in numbers.tolist():
+                texts[:, number] = self._of.collection(int(ids[number // 4]), number % 4, names.texts[number // 4] or "")
+            self._columns[COLUMN["collection"], named], self._columns[COLUMN["collection_meaning"], named] = texts[:, key]
 
     def _choose_programs(self) -> None:
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows

@@ -101,6 +101,7 @@ def message_schema() -> dict[str, Any]:
         "datatype": _WORDS,
         "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
         "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
+        "collection": {"type": ["string", "null"], "description": "its name, as scope.collection; ?0x8 where no message before told it"},
         "key": _nullable(_TEXT),
         "problems": {
             "type": "array",

@@ -23,6 +23,7 @@ from dcpinspect.streams.kinds import NOOP
 from dcpinspect.streams.rows import LEAST, Anomalies, Anomaly, Snapshot, Snapshots, Streams
 from dcpinspect.streams.server_reports import At
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.naming import with_id
 
 Table = npt.NDArray[np.int64]
 
@@ -302,6 +303,13 @@ class _Seen:
         return (self.batch.key_of(self.index) or b"").decode(errors="backslashreplace")
 
     @property
+    def collection(self) -> str:
+        """``a`` as a collection, with the name that its connection was told: what others were told may be in another capture."""
+        connection, row = int(self.batch.connection[self.index]), int(self.batch.row[self.index])
+        name = self.batch.names.known_collection(connection, self.a, row, is_own=True)
+        return "collection " + (f"0x{self.a:x}" if name is None else with_id(name, self.a))
+
+    @property
     def range(self) -> tuple[int, int]:
         """Start and end of the snapshot."""
         return (_plain(int(self.snapshot.start)), _plain(int(self.snapshot.end))) if self.snapshot is not None else (0, 0)
@@ -392,12 +400,12 @@ _CASES = {
     w.COMMIT_WITHOUT_PREPARE: _Case(
         "commit-without-prepare", lambda seen: f"{seen.name} {seen.seqno} of unknown prepare {seen.other}", _two
     ),
-    w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"collection 0x{seen.a:x} was not asked for", _stray),
+    w.OUTSIDE_FILTER: _Case("collection-outside-filter", lambda seen: f"{seen.collection} was not asked for", _stray),
     w.UNKNOWN_COLLECTION: _Case(
-        "event-for-unknown-collection", lambda seen: f"collection 0x{seen.a:x} was never created in this capture", _stray
+        "event-for-unknown-collection", lambda seen: f"{seen.collection} was never created in this capture", _stray
     ),
     w.AFTER_COLLECTION_END: _Case(
-        "event-after-collection-end", lambda seen: f"{_event(seen)} of collection 0x{seen.a:x}, which ended at {seen.other}", _stray
+        "event-after-collection-end", lambda seen: f"{_event(seen)} of {seen.collection}, which ended at {seen.other}", _stray
     ),
     w.MANIFEST_BACKWARDS: _Case("manifest-uid-backwards", lambda seen: f"manifest 0x{seen.seqno:x} after 0x{seen.other:x}", _stray),
     w.ROLE_VIOLATION: _Case("role-violation", lambda seen: f"{seen.name} sent by the {'consumer' if seen.a >= NOOP else 'producer'}"),

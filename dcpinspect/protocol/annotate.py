@@ -280,7 +280,7 @@ class _Annotator(Annotation):
             self.problem("bad-collection-prefix", "error", path, at, "key has no valid collection id")
             return field, raw, None
         collection, used = decoded
-        name = collection_name(collection, state)
+        name = collection_name(collection, state, self.name_of("collection_id", collection))
         field.value = text_or_bytes(raw[used:])
         field.meaning = name
         field.fields = (
@@ -499,6 +499,8 @@ class _Annotator(Annotation):
         if kind is Kind.TIME:
             return utc(number) if number else "none"
         if kind is Kind.ID:
+            if number and (named := self.name_of(spec.name, number)):
+                return named
             return f"default {spec.title.removesuffix(' id')}" if number == 0 else f"0x{number:x}"
         if spec.name in DURATIONS:
             return f"{duration_us(number):.0f} us"

@@ -24,6 +24,13 @@ class Annotation:
         self.message = Message(data, None, "incomplete")
         self.secrecy = Secrecy.UNKNOWN
 
+    def name_of(self, field: str, number: int) -> str | None:
+        """The name and id of the collection or scope that a number is, by the name of its field; None for what has none."""
+        names = self.context.names
+        if names is None:
+            return None
+        return names.collection(number) if field == "collection_id" else names.scope(number) if field == "scope_id" else None
+
     def problem(self, rule: str, severity: Severity, where: str, offset: int, reason: str) -> None:
         """Something does not fit: at byte ``offset`` of the message, in the field of path ``where``."""
         self.message.problems.append(Problem(rule, severity, where, offset, reason))

@@ -28,9 +28,9 @@ def cas_time(cas: int) -> str | None:
     return utc(*divmod(nanoseconds, 1_000_000_000)) if 1_200_000_000 <= nanoseconds // 1_000_000_000 < 4_102_444_800 else None
 
 
-def collection_name(collection: int, state: Collections) -> str:
-    """A collection in words, and whether it is only inferred that there are any."""
-    name = "default collection" if collection == 0 else f"collection 0x{collection:x}"
+def collection_name(collection: int, state: Collections, known: str | None = None) -> str:
+    """A collection in words, ``known`` where its name is, and whether it is only inferred that there are any."""
+    name = "default collection" if collection == 0 else known or f"collection 0x{collection:x}"
     return f"{name}, inferred" if state == "inferred" else name
 
 

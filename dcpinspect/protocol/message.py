@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from dcpinspect.protocol.fields import Field, Layout
 from dcpinspect.protocol.header import Header
@@ -14,6 +14,16 @@ Severity = Literal["error", "warning", "note"]
 Encoding = Literal["json", "text", "binary", "fields", "hidden", "missing"]
 Collections = Literal["on", "off", "inferred", "unknown"]
 Generation = Literal["unknown", "upr", "dcp"]
+
+
+class CollectionNames(Protocol):
+    """What collections are called where a message stands; None for what nobody said."""
+
+    def collection(self, number: int) -> str | None:
+        """Name and id of a collection."""
+
+    def scope(self, number: int) -> str | None:
+        """Name and id of a scope."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,7 @@ class Context:
     """DCP open flag 0x40: the datatype is that of the stored document, whatever the value holds."""
     generation: Generation = "unknown"
     """*upr*: a layout was met that only the first specification has, and nothing that it does not have; *dcp*: something that it lacks."""
+    names: CollectionNames | None = None
 
 
 @dataclass(frozen=True, slots=True)

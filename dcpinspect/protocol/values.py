@@ -37,7 +37,7 @@ def flatbuffer(annotation: Annotation, spec: Field, at: int, raw: bytes, depth: 
             size,
             raw[offset : offset + size],
             value,
-            "not sent" if not size and slot.kind != "string" else None,
+            "not sent" if not size and slot.kind != "string" else annotation.name_of(slot.name, value) if isinstance(value, int) else None,
             depth=depth + 1,
         )
         for slot, value, offset, size in table

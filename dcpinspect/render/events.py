@@ -153,6 +153,8 @@ def _request(stream: Mapping[str, Any], story: StreamStory) -> str:
     parts += stream["request_flags"]
     if stream["filter"] is not None:
         parts.append(escape(orjson.dumps(stream["filter"])))
+    if stream["collections"] is not None and "(" in stream["collections"]:  # a name is known of some
+        parts.append(f"for {escape(stream['collections'])}")
     return f"request {', '.join(parts)}: {answered(story)}"
 
 

@@ -18,7 +18,10 @@ from dcpinspect.protocol.layouts import layouts_of
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status, status_name
+from dcpinspect.streams.collections import named_collections, named_scope
+from dcpinspect.streams.session import json_object
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.naming import NamesAt, unnamed, with_id
 
 TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
 
@@ -27,6 +30,8 @@ _TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20}
 _TITLE_WIDTH = 27
 _SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers say enough without the key of the request."""
+_MOST_ASKED = 8
+"""Collections of a stream request that its line names."""
 _ASKED = 40
 """Columns of the key of a request that its response repeats."""
 NARROW = 110
@@ -82,7 +87,7 @@ class Lines:
             return self._clipped(
                 f"{int(batch.row[index]):>7} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
                 f" {int(batch.connection[index]):>2}{ARROWS[direction]} {title:<{NARROW_TITLE}}"
-                f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {summary(batch, index)}"
+                f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {summary(batch, index, is_narrow=True)}"
             )
         text = (
             f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
@@ -146,8 +151,8 @@ def _seqno(batch: MessageBatch, index: int) -> str:
     return "" if seqno is None else str(seqno)
 
 
-def summary(batch: MessageBatch, index: int) -> str:
-    """What the line of a message says besides its columns; safe for a terminal."""
+def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
+    """What the line of a message says besides its columns; safe for a terminal. ``is_narrow``: names of collections without ids."""
     decoded = batch.decoded
     parts: list[str] = []
     sid = decoded.sid.at(index)
@@ -158,7 +163,7 @@ def summary(batch: MessageBatch, index: int) -> str:
         layout = batch.layout_of(index)
         has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY  # names of collections have none
         collection = decoded.collection_id.at(index) if has_prefix else None
-        parts.append((f"0x{collection:x}:" if collection else "") + escape(key))
+        parts.append((f"{_collection(batch, index, collection, has_id=not is_narrow)}:" if collection else "") + escape(key))
     elif int(decoded.opcode[index]) not in _SAID_ONCE and (asked := batch.request_key_of(index)):
         parts.append(clip(escape(asked), _ASKED))
     parts += DATATYPE_NAMES[int(decoded.datatype[index])]
@@ -169,9 +174,8 @@ def summary(batch: MessageBatch, index: int) -> str:
     story = _STORIES.get((server, bool(decoded.is_response[index]), int(decoded.opcode[index])))
     failed = decoded.is_response[index] and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK)
     if story is not None and not failed:
-        told = story(batch.annotate(index))
-        if told:
-            parts.append(told)
+        message = batch.annotate(index)
+        parts += [story(message), _asked_for(message, batch.names_at(index))]
     elif failed and decoded.value.size[index] > 0:
         parts.append(_text_value(batch.annotate(index)))
     rtt = batch.rtt_ns.at(index)
@@ -186,6 +190,25 @@ def summary(batch: MessageBatch, index: int) -> str:
     if batch.heuristic[index]:
         parts.append("? heuristic")
     return "  ".join(part for part in parts if part)
+
+
+def _collection(batch: MessageBatch, index: int, number: int, *, has_id: bool) -> str:
+    """Name of a collection, with its id unless there is no room, or the id with a question mark."""
+    name = batch.names.known_collection(int(batch.connection[index]), number, int(batch.row[index]))
+    return unnamed(number) if name is None else escape(with_id(name, number) if has_id else name)
+
+
+def _asked_for(message: Message, names: NamesAt) -> str:
+    """Names and ids of the collections, or of the scope, that a stream request names, where one of them is known."""
+    if message.name != "dcp_stream_req" or message.header is None or message.header.side != "request" or message.value is None:
+        return ""
+    asked = json_object(message.value.body) or {}
+    numbers, scope = sorted(named_collections(asked) or ()), named_scope(asked)
+    told = [(names.collection(number), number) for number in numbers] if scope is None else [(names.scope(scope), scope)]
+    if all(name is None for name, _ in told):
+        return ""
+    shown = [name or unnamed(number) for name, number in told[:_MOST_ASKED]] + ["…"] * (len(told) > _MOST_ASKED)
+    return escape(("for " if scope is None else "for scope ") + ", ".join(shown))
 
 
 def _numbers(message: Message) -> dict[str, int | str]:
@@ -265,8 +288,17 @@ def _event(message: Message) -> str:
     for name, label in (("scope_id", "scope"), ("collection_id", "collection"), ("manifest_uid", "manifest")):
         number = numbers.get(name)
         if number is not None and isinstance(number.value, int):
-            parts.append(f"{label} 0x{number.value:x}")
+            is_named = number.meaning is not None and name != "manifest_uid" and number.value
+            parts.append(f"{label} {escape(number.meaning) if is_named and number.meaning else f'0x{number.value:x}'}")
     return ", ".join(part for part in parts if part)
+
+
+def _id(name: str) -> Callable[[Message], str]:
+    def tell(message: Message) -> str:
+        field = message.field(name)
+        return escape(field.meaning or "") if field is not None else ""
+
+    return tell
 
 
 def _word(name: str) -> Callable[[Message], str]:
@@ -315,6 +347,10 @@ _STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, True, Opcode.GET_CLUSTER_CONFIG): _text_value,
     (False, True, Opcode.GET_ERROR_MAP): _text_value,
     (False, True, Opcode.COLLECTIONS_GET_MANIFEST): _text_value,
+    (False, False, Opcode.COLLECTIONS_GET_ID): _text_value,
+    (False, True, Opcode.COLLECTIONS_GET_ID): _id("collection_id"),
+    (False, False, Opcode.COLLECTIONS_GET_SCOPE_ID): _text_value,
+    (False, True, Opcode.COLLECTIONS_GET_SCOPE_ID): _id("scope_id"),
     (False, True, Opcode.GET_ALL_VB_SEQNOS): _records("seqnos", "vbucket"),
     (False, True, Opcode.OBSERVE_SEQNO): _number("current_seqno", "current"),
     (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): _number("revision", "revision"),

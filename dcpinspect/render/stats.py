@@ -13,7 +13,7 @@ Row = dict[str, Any]
 Line = tuple[str, str]
 """Text and style."""
 
-_LEFT = ("command", "status", "snapshots", "", "connection")
+_LEFT = ("command", "collection", "status", "snapshots", "", "connection")
 SPARKS = 64
 """Blocks of a line."""
 
@@ -43,6 +43,13 @@ def _commands(rows: Sequence[Row]) -> Iterator[str]:
             )
             for row in rows
         ],
+    )
+
+
+def _collections(rows: Sequence[Row]) -> Iterator[str]:
+    yield from _table(
+        ("collection", "messages", "bytes", "share"),
+        [(escape(row["name"]), _whole(row["count"]), _whole(row["bytes"]), _percent(row["share"])) for row in rows],
     )
 
 
@@ -104,6 +111,7 @@ def _capture(rows: Sequence[Row]) -> Iterator[str]:
 
 _MAKERS = {
     "commands": _commands,
+    "collections": _collections,
     "statuses": _statuses,
     "answers": _answers,
     "throughput": _throughput,

@@ -28,8 +28,9 @@ from dcpinspect.tables.records import RecordColumn, arrow_type
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tables.schema import COLUMNS as ALL_COLUMNS
 
-COLUMNS = tuple(column for column in ALL_COLUMNS if column.name not in ("relative_ns", "request_key"))
-"""Those of messages: captures come one by one, and none knows which packet is the first of all; keys of requests are a join away."""
+COLUMNS = tuple(column for column in ALL_COLUMNS if column.name not in ("relative_ns", "collection", "request_key"))
+"""Those of messages: captures come one by one, and none knows which packet is the first of all, or what others tell of the names of
+collections; keys of requests are a join away."""
 TABLES = ("messages", *CONTRACTS)
 """The tables, by their names in SQL."""
 

@@ -33,6 +33,7 @@ from dcpinspect.store.places import Places
 from dcpinspect.store.spool import Spool
 from dcpinspect.tables.arrow import arrow_schema, short, type_of
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
+from dcpinspect.tables.naming import NO_NAMES
 from dcpinspect.tables.schema import ON_REQUEST
 from dcpinspect.transport.chunk import StreamChunk
 
@@ -102,6 +103,7 @@ class Store:
         self._reading: Reading | None = None
         self._files: Sequence[str] = ()
         self._endpoints = Endpoints([], [])
+        self._collections = NO_NAMES
         self._waiting: list[Places] = []  # of packets since the last part
         self._waiting_places = 0
         self._piece = 0  # the first that those packets may stand in
@@ -125,7 +127,7 @@ class Store:
         """Reads on to the end; gives each batch when it is kept. Raises SpoolError, and what reading raises."""
         self._reading = reading
         for batch in reading:
-            self._files, self._endpoints = batch.files, batch.endpoints
+            self._files, self._endpoints, self._collections = batch.files, batch.endpoints, batch.names
             self._append(p.part_of(batch, reading.engine.turned, *self._taken()))
             yield batch
 
@@ -305,6 +307,7 @@ class Store:
             rtt_ns=found.numbers("rtt_ns"),
             earlier_keys={row: key.encode() for row, key in keys if key is not None},
             origin_ns=int(found.integers("time_ns")[0] - found.integers("relative_ns")[0]) if len(found.rows) else 0,
+            names=self._collections,
         )
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:

@@ -5,11 +5,12 @@ Every vbucket tells of every collection, mostly in the same bytes: each differen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dcpinspect.protocol.message import Message
+from dcpinspect.tables.naming import DEFAULT, unnamed, with_id
 
 _MOST = 1 << 12
 """Collections, scopes and different tellings remembered of a connection."""
@@ -56,36 +57,28 @@ class Manifest:
 
     def take_event(self, message: Message) -> None:
         """A system event that could be read whole."""
-        said = {inner.name: inner.value for outer in message.fields for inner in outer.walk()}
-        event, uid, scope, number = (said.get(name) for name in ("event", "manifest_uid", "scope_id", "collection_id"))
-        if not isinstance(uid, int) or not isinstance(scope, int):
+        said = said_by_event(message)
+        if said is None:
             return
-        self.uid = max(self.uid, uid)
-        name = _text(said.get("key"))
-        if event == _CREATE_SCOPE and name is not None:
-            self._add_scope(scope, name)
-        elif event in (_BEGIN, _MODIFY) and isinstance(number, int):
-            history = said.get("history")
-            self._add(number, Collection(name, scope, history if isinstance(history, bool) else None))
-        elif event == _END and isinstance(number, int):
-            known = self.collections.get(number)
+        self.uid = max(self.uid, said.uid)
+        if said.event == _CREATE_SCOPE and said.name is not None:
+            self._add_scope(said.scope, said.name)
+        elif said.event in (_BEGIN, _MODIFY) and said.collection is not None:
+            self._add(said.collection, Collection(said.name, said.scope, said.history))
+        elif said.event == _END and said.collection is not None:
+            known = self.collections.get(said.collection)
             if known is None:
-                self._add(number, Collection(None, scope, has_ended=True))
+                self._add(said.collection, Collection(None, said.scope, has_ended=True))
             else:
                 known.has_ended = True
 
     def take_answer(self, manifest: Mapping[str, Any]) -> None:
         """The manifest of the bucket, as the server has it."""
         self.uid = max(self.uid, _hex(manifest.get("uid")) or 0)
-        for scope in _objects(manifest.get("scopes")):
-            scope_id, name = _hex(scope.get("uid")), _text(scope.get("name"))
-            if scope_id is None or name is None:
-                continue
-            self._add_scope(scope_id, name)
-            for one in _objects(scope.get("collections")):
-                number, history = _hex(one.get("uid")), one.get("history")
-                if number is not None:
-                    self._add(number, Collection(_text(one.get("name")), scope_id, history if isinstance(history, bool) else None))
+        for scope, name, collections in scopes_of(manifest):
+            self._add_scope(scope, name)
+            for number, collection in collections:
+                self._add(number, collection)
 
     def _add(self, number: int, collection: Collection) -> None:
         if number in self.collections or len(self.collections) < _MOST:
@@ -96,12 +89,107 @@ class Manifest:
             self.scopes[number] = name
 
 
+class SaidByEvent(NamedTuple):
+    """What a system event says."""
+
+    event: int
+    uid: int
+    scope: int
+    collection: int | None
+    name: str | None
+    history: bool | None
+
+    @property
+    def names_scope(self) -> bool:
+        """Whether it tells the name of its scope."""
+        return self.event == _CREATE_SCOPE
+
+    @property
+    def names_collection(self) -> bool:
+        """Whether it tells the name of its collection."""
+        return self.event in (_BEGIN, _MODIFY)
+
+
+def said_by_event(message: Message) -> SaidByEvent | None:
+    """What a system event says that could be read whole; None for what says too little."""
+    said = {inner.name: inner.value for outer in message.fields for inner in outer.walk()}
+    event, uid, scope, number, history = (said.get(name) for name in ("event", "manifest_uid", "scope_id", "collection_id", "history"))
+    if not isinstance(event, int) or not isinstance(uid, int) or not isinstance(scope, int):
+        return None
+    collection, keeps = number if isinstance(number, int) else None, history if isinstance(history, bool) else None
+    return SaidByEvent(event, uid, scope, collection, _text(said.get("key")), keeps)
+
+
+def scopes_of(manifest: Mapping[str, Any]) -> Iterator[tuple[int, str, list[tuple[int, Collection]]]]:
+    """The scopes of a manifest that have an id and a name, with those, and their collections that have an id, with it."""
+    for scope in _objects(manifest.get("scopes")):
+        scope_id, name = _hex(scope.get("uid")), _text(scope.get("name"))
+        if scope_id is None or name is None:
+            continue
+        found = []
+        for one in _objects(scope.get("collections")):
+            number, history = _hex(one.get("uid")), one.get("history")
+            if number is not None:
+                found.append((number, Collection(_text(one.get("name")), scope_id, history if isinstance(history, bool) else None)))
+        yield scope_id, name, found
+
+
 def named_collections(filter_: Mapping[str, Any] | None) -> frozenset[int] | None:
     """Collections that the value of a stream request names; None where it names none."""
     named = filter_.get("collections") if filter_ is not None else None
     if not isinstance(named, list):
         return None
     return frozenset(number for text in named if (number := _hex(text)) is not None and number <= _MAX_ID)
+
+
+def named_scope(filter_: Mapping[str, Any] | None) -> int | None:
+    """The scope that the value of a stream request names; None where it names none."""
+    number = _hex(filter_.get("scope")) if filter_ is not None else None
+    return number if number is not None and number <= _MAX_ID else None
+
+
+class KnownNames:
+    """Names at the end of a reading: what a connection was told, or another one to the same bucket of the same server."""
+
+    def __init__(self, manifests: Mapping[int, Manifest], buckets: Mapping[int, Hashable]) -> None:
+        """Both by connection; ``buckets`` has those whose bucket is known."""
+        self._own = manifests
+        self._buckets = buckets
+        self._shared: dict[Hashable, Manifest] = {}
+        for connection in sorted(buckets.keys() & manifests.keys()):
+            told, shared = manifests[connection], self._shared.setdefault(buckets[connection], Manifest())
+            for number, scope in told.scopes.items():
+                shared.scopes.setdefault(number, scope)
+            for number, collection in told.collections.items():
+                if collection.name is not None:
+                    shared.collections.setdefault(number, collection)
+
+    def asked(self, connection: int, filter_: Mapping[str, Any] | None) -> str | None:
+        """The collections, or the scope, that a stream request names; None where it names none."""
+        scope, collections = named_scope(filter_), named_collections(filter_)
+        if scope is not None:
+            name = self._scope(connection, scope)
+            return f"scope {unnamed(scope) if name is None else with_id(name, scope)}"
+        if collections is None:
+            return None
+        told = [(self._collection(connection, number), number) for number in sorted(collections)]
+        return ", ".join(unnamed(number) if name is None else with_id(name, number) for name, number in told)
+
+    def _told(self, connection: int) -> list[Manifest]:
+        found = (self._own.get(connection), self._shared.get(self._buckets.get(connection)))
+        return [manifest for manifest in found if manifest is not None]
+
+    def _collection(self, connection: int, number: int) -> str | None:
+        if number == 0:
+            return f"{DEFAULT}.{DEFAULT}"
+        known = (manifest.collections.get(number) for manifest in self._told(connection))
+        one = next((one for one in known if one is not None and one.name is not None), None)
+        return None if one is None else f"{self._scope(connection, one.scope) or unnamed(one.scope)}.{one.name}"
+
+    def _scope(self, connection: int, number: int) -> str | None:
+        if number == 0:
+            return DEFAULT
+        return next((manifest.scopes[number] for manifest in self._told(connection) if number in manifest.scopes), None)
 
 
 def _hex(text: object) -> int | None:

@@ -58,6 +58,7 @@ STREAMS = RecordTable(
         _C("snapshot_end", "u64", "its end"),
         _C("request_flags", "words", "flags of the request: " + ", ".join(bit.name for bit in STREAM_FLAGS)),
         _C("filter", "object", "value of the request"),
+        _C("collections", "text", "collections, or scope, that the request names, by name and id as far as the capture tells names"),
         _C("answer", "word", "what the server answered", w.ANSWERS),
         _C("status", "text", "name of the answer's status"),
         _C("rollback_seqno", "u64", "seqno that the server told to roll back to"),

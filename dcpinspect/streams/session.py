@@ -237,7 +237,7 @@ class Conversation:
         number = self._filter_numbers.get(value)
         if number is None:
             number = self._filter_numbers[value] = len(self.filters)
-            self.filters.append(_object(value))
+            self.filters.append(json_object(value))
         parsed = self.filters[number]
         sid = parsed.get("sid") if parsed is not None else None
         return number, sid if isinstance(sid, int) and 0 <= sid <= _MAX_SID else -1
@@ -283,7 +283,7 @@ class Conversation:
             else:
                 session.is_cut = True
         elif opcode == Opcode.DCP_SYSTEM_EVENT:
-            if batch.decoded.fits[row] and session.manifest.is_news(_told(batch, row)):
+            if batch.decoded.fits[row] and session.manifest.is_news(told_bytes(batch, row)):
                 session.manifest.take_event(batch.annotate(row))
         elif opcode == Opcode.GET_ALL_VB_SEQNOS:
             session.high_seqnos_asked = session.high_seqnos_asked or _at(batch, row)
@@ -323,10 +323,10 @@ class Conversation:
         elif opcode == Opcode.GET_ALL_VB_SEQNOS and good and asked is not None:
             self._high_seqnos(batch, row, session, *asked)
         elif opcode == Opcode.GET_CLUSTER_CONFIG and good:
-            nodes = self._maps.nodes(_document(batch, row))
+            nodes = self._maps.nodes(document(batch, row))
             session.cluster_map = Listing(nodes, _at(batch, row)) if nodes else session.cluster_map
         elif opcode == Opcode.COLLECTIONS_GET_MANIFEST and good:
-            session.manifest.take_answer(_object(_value(batch, row)) or {})
+            session.manifest.take_answer(json_object(document(batch, row)) or {})
         elif opcode == Opcode.OBSERVE_SEQNO and good:
             vbucket, seqno = batch.number("observed_vbucket", row), batch.number("current_seqno", row)
             if vbucket is not None and seqno is not None:
@@ -338,7 +338,7 @@ class Conversation:
 
     def _redirect(self, batch: MessageBatch, row: int, session: Session) -> None:
         """The answer of a node that has not the vbucket may say who has."""
-        nodes = self._maps.nodes(_document(batch, row))
+        nodes = self._maps.nodes(document(batch, row))
         if not nodes:
             return
         session.cluster_map = Listing(nodes, _at(batch, row))
@@ -410,7 +410,7 @@ def _key(batch: MessageBatch, row: int) -> bytes:
     return batch.key_of(row) or b""
 
 
-def _told(batch: MessageBatch, row: int) -> bytes:
+def told_bytes(batch: MessageBatch, row: int) -> bytes:
     """What a system event says, without its seqno, which differs by vbucket."""
     start, end = int(batch.decoded.extras_at[row]) + 8, int(batch.start[row]) + int(batch.length[row])
     return batch.data[start:end].tobytes()
@@ -421,7 +421,7 @@ def _value(batch: MessageBatch, row: int) -> bytes:
     return batch.data[start : start + int(batch.decoded.value.size[row])].tobytes()
 
 
-def _document(batch: MessageBatch, row: int) -> bytes:
+def document(batch: MessageBatch, row: int) -> bytes:
     """The value, decompressed; empty where that fails."""
     value = _value(batch, row)
     try:
@@ -437,12 +437,12 @@ def text(raw: bytes) -> str:
 
 def _agent(key: bytes) -> str:
     """The name of a HELLO: the member ``a`` of its JSON, or all of it."""
-    found = _object(key)
+    found = json_object(key)
     name = found.get("a") if found is not None else None
     return name[:_MOST_TEXT] if isinstance(name, str) else text(key)
 
 
-def _object(raw: bytes) -> dict[str, Any] | None:
+def json_object(raw: bytes) -> dict[str, Any] | None:
     """A JSON object, or None."""
     try:
         found = json.loads(raw)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams import words as w
+from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
 from dcpinspect.streams.contents import Contents
@@ -193,7 +194,9 @@ class Tracker:
         np.add.at(by_cause, (found.stream, found.cause), 1)
         gap_seqnos = np.zeros(by_cause.shape)
         np.add.at(gap_seqnos, (found.stream, found.cause), found.width)
-        texts = Texts(self.conversation.filters, self.conversation.logs)
+        buckets = {number: (by_number[number].server, one.bucket) for number, one in sessions.items() if number in by_number and one.bucket}
+        names = KnownNames({number: one.manifest for number, one in sessions.items()}, buckets)
+        texts = Texts(self.conversation.filters, self.conversation.logs, names)
         stream_table = stream_records(streams, snapshots, (by_cause, gap_seqnos), texts, ends, waits.are_long)
         verdicts = stream_table.values("verdict")
         of_connection: dict[int, list[str]] = {}

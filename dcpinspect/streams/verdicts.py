@@ -14,6 +14,7 @@ from dcpinspect.protocol.fields import bit_names
 from dcpinspect.protocol.flags import STREAM_FLAGS
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.streams import words as w
+from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.contracts import STREAMS
 from dcpinspect.streams.gaps import Amounts, whole
 from dcpinspect.streams.links import Link
@@ -138,12 +139,23 @@ class Texts:
 
     filters: Sequence[dict[str, Any] | None]
     logs: Sequence[bytes]
+    names: KnownNames
 
 
 def failover_entries(log: bytes) -> list[tuple[int, int]]:
     """(uuid, seqno) of each branch of a failover log, newest first."""
     numbers = np.frombuffer(log[: len(log) // 16 * 16], ">u8").tolist()
     return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _asked(streams: Streams, texts: Texts) -> Worded:
+    """What requests name; many vbuckets are asked for the same."""
+    has_filter = streams.request.filter >= 0
+    width = len(texts.filters) + 1
+    pairs, inverse = np.unique(streams.connection[has_filter] * width + streams.request.filter[has_filter], return_inverse=True)
+    numbers = np.full(len(streams), -1)
+    numbers[has_filter] = inverse
+    return Worded(numbers, [texts.names.asked(pair // width, texts.filters[pair % width]) for pair in pairs.tolist()])
 
 
 def stream_records(streams: Streams, snapshots: Snapshots, gaps: Amounts, texts: Texts, ends: Ends, behind: Mask) -> Records:
@@ -172,6 +184,7 @@ def stream_records(streams: Streams, snapshots: Snapshots, gaps: Amounts, texts:
         "snapshot_end": Numbers(unbiased(streams.request.snapshot_end), asked_range),
         "request_flags": Worded(flag_number, [list(bit_names(STREAM_FLAGS, flag)) for flag in flags.tolist()]),
         "filter": Worded(np.maximum(streams.request.filter, -1), texts.filters),
+        "collections": _asked(streams, texts),
         "answer": Worded(answer, w.ANSWERS),
         "status": Worded(np.where(status < 0, -1, status_number.reshape(-1)), [status_name(max(0, code)) for code in statuses.tolist()]),
         "rollback_seqno": Numbers(unbiased(streams.rollback), rolled),

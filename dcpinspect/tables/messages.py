@@ -17,6 +17,7 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
 from dcpinspect.tables.losses import NO_LOSSES, Losses
+from dcpinspect.tables.naming import NO_NAMES, Names, NamesAt
 
 if TYPE_CHECKING:
     from dcpinspect.protocol.redact import Redactor
@@ -92,6 +93,8 @@ class MessageBatch:
     """Keys, as they may be shown, of requests of earlier batches that messages of this one answer, by the requests' rows."""
     origin_ns: int = 0
     """Capture time of the first packet of the reading, from which relative times count."""
+    names: Names = NO_NAMES
+    """What collections are called."""
     redactor: Redactor | None = None
     """Replaces what is private wherever a message is explained or its key is told; columns and ``data`` have what the wire had."""
 
@@ -120,8 +123,18 @@ class MessageBatch:
 
     def annotate(self, index: int) -> Message:
         """The message with every field explained."""
-        message = annotate(self.bytes_of(index), context=self.context_of(index), missing=self.missing.of(index))
+        context = replace(self.context_of(index), names=self.names_at(index))
+        message = annotate(self.bytes_of(index), context=context, missing=self.missing.of(index))
         return message if self.redactor is None else self.redactor.message(message)
+
+    def names_at(self, index: int) -> NamesAt:
+        """The names of collections as one message has them."""
+        return NamesAt(self.names, int(self.connection[index]), int(self.row[index]))
+
+    def collection_of(self, index: int) -> str | None:
+        """What the collection of a message is called; None for a message of none."""
+        number = self.decoded.collection_id.at(index)
+        return None if number is None else self.names.collection(int(self.connection[index]), number, int(self.row[index]))
 
     def redacted(self, redactor: Redactor | None) -> MessageBatch:
         """The same messages, with what is private replaced from here on; None leaves them as they are."""

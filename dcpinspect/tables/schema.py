@@ -62,6 +62,7 @@ BASE = (
     Column("datatype", "words", "bits of the datatype, by name"),
     Column("sid", "u16", "DCP stream-id"),
     Column("collection_id", "u32", "collection of the key"),
+    Column("collection", "text", "its name, as scope.collection; ?0x8 where no message before told it"),
     Column("key", "text", "key without the collection id; null when it is not UTF-8"),
     Column("key_bytes", "bytes", "key without the collection id"),
     Column("value_size", "i64", "bytes of the value on the wire"),

@@ -17,6 +17,7 @@ from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import SUCCESS_CLASS, Status
 from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.short import Texts, short_column
 
 if TYPE_CHECKING:
     from dcpinspect.tables.filter_rows import FilterRows
@@ -32,6 +33,25 @@ class Commands:
 
 
 @dataclass(frozen=True, slots=True)
+class Collections:
+    """Collections by id and by name."""
+
+    numbers: tuple[range, ...] = ()
+    names: frozenset[str] = frozenset()
+    """Whole, as the column has them, or without the scope."""
+
+    def rows(self, batch: MessageBatch) -> Mask:
+        """Messages of these collections."""
+        ids = batch.decoded.collection_id
+        keep = _within(ids.values, self.numbers)
+        if self.names and (column := short_column(batch, np.arange(len(batch)), "collection")) is not None:
+            assert isinstance(column, Texts), "collections have names"
+            is_named = [text is not None and not self.names.isdisjoint((text, text.partition(".")[2])) for text in column.texts]
+            keep |= np.array(is_named, dtype=np.bool_)[column.numbers]
+        return keep if ids.valid is None else keep & ids.valid
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """Conditions that a message must meet, all of them; an absent one is met by all."""
 
@@ -40,7 +60,7 @@ class Selection:
     connections: tuple[range, ...] = ()
     keys: re.Pattern[str] | None = None
     statuses: tuple[range, ...] = ()
-    collections: tuple[range, ...] = ()
+    collections: Collections | None = None
     filter: FilterRows | None = None
     span: Span | None = None
 
@@ -67,10 +87,8 @@ class Selection:
             keep &= _within(batch.connection, self.connections)
         if self.statuses:
             keep &= decoded.is_response & _within(decoded.specific, self.statuses)
-        if self.collections:
-            keep &= _within(decoded.collection_id.values, self.collections)
-            if decoded.collection_id.valid is not None:
-                keep &= decoded.collection_id.valid
+        if self.collections is not None:
+            keep &= self.collections.rows(batch)
         if self.keys is not None:
             keep &= decoded.key.size >= 0
             for index in np.flatnonzero(keep).tolist():
@@ -103,6 +121,27 @@ def number_ranges(text: str, option: str, *, most: int) -> tuple[range, ...]:
             raise UsageError(f"{option} {text!r}: {part.strip()!r} is not within 0-{most}")
         out.append(range(first, last + 1))
     return tuple(out)
+
+
+def collections(texts: str) -> Collections:
+    """Collections by id, range of ids, name, or name with that of the scope. Raises UsageError."""
+    numbers: list[range] = []
+    names: set[str] = set()
+    for text in (part.strip() for part in texts.split(",")):
+        unnamed = text.removeprefix("?")
+        if _IDS.fullmatch(unnamed):
+            numbers += number_ranges(unnamed, "--collection", most=0xFFFF_FFFF)
+        elif _COLLECTION.fullmatch(text):
+            names.add(text)
+        else:
+            what = "write ids or names, as in 0x8,fruit,produce.fruit"
+            raise UsageError(f"--collection {escape(texts)}: {escape(text) or 'nothing'} is neither an id nor a name; {what}")
+    return Collections(tuple(numbers), frozenset(names))
+
+
+_ID = r"(0[xX][0-9a-fA-F]+|[0-9]+)"
+_IDS = re.compile(f"{_ID}(-{_ID})?")
+_COLLECTION = re.compile(r"((\?0x[0-9a-f]+|[A-Za-z0-9_%-]+)\.)?[A-Za-z0-9_%][A-Za-z0-9_%-]*")
 
 
 def commands(names: str) -> Commands:

@@ -109,6 +109,30 @@ def _names(batch: MessageBatch, rows: Rows) -> Texts:
     return _distinct(codes, lambda code: opcode_name(code & 0xFF, server=bool(code >> 8)))
 
 
+def _collections(batch: MessageBatch, rows: Rows) -> Texts | None:
+    ids = batch.decoded.collection_id.take(rows)
+    given = np.ones(len(rows), dtype=np.bool_) if ids.valid is None else ids.valid
+    if not given.any():
+        return None
+    numbers = ids.values.astype(np.int64)
+    width = int(numbers[given].max()) + 1
+    values = batch.connection[rows] * width + numbers
+    at = batch.row[rows]
+    moments = batch.names.moments(int(at.min()), int(at.max()))
+    if not len(moments):  # nothing is called otherwise at the end than at the beginning
+        row = int(at.min())
+        return _distinct(values, lambda value: batch.names.collection(value // width, value % width, row), given)
+    pairs, inverse = np.unique(values, return_inverse=True)
+    since = np.concatenate((at.min(keepdims=True), moments))
+    values = inverse * len(since) + np.searchsorted(since, at, side="right") - 1
+
+    def text(value: int) -> str:
+        pair, moment = int(pairs[value // len(since)]), value % len(since)
+        return batch.names.collection(pair // width, pair % width, int(since[moment]))
+
+    return _distinct(values, text, given)
+
+
 def _plain(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
     return lambda batch, rows: Numbers(getattr(batch, name)[rows])
 
@@ -121,7 +145,7 @@ def _pair(name: str) -> Callable[[MessageBatch, Rows], Numbers]:
     return lambda batch, rows: getattr(batch, name).take(rows)
 
 
-_MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts]] = {
+_MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts | None]] = {
     **{name: _plain(name) for name in ("row", "frame", "last_frame", "connection", "stream_offset", "length", "time_ns")},
     "relative_ns": lambda batch, rows: Numbers(batch.time_ns[rows] - batch.origin_ns),
     "file": lambda batch, rows: Texts(
@@ -144,6 +168,7 @@ _MAKERS: dict[str, Callable[[MessageBatch, Rows], Numbers | Texts]] = {
     "datatype": lambda batch, rows: _distinct(batch.decoded.datatype[rows], lambda bits: ",".join(DATATYPE_NAMES[bits])),
     "sid": lambda batch, rows: batch.decoded.sid.take(rows),
     "collection_id": lambda batch, rows: batch.decoded.collection_id.take(rows),
+    "collection": _collections,
     "value_size": lambda batch, rows: Numbers(batch.decoded.value.size[rows]),
     "request_row": _pair("request_row"),
     "request_stream_offset": _pair("request_stream_offset"),

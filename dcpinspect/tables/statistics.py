@@ -13,19 +13,20 @@ from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.histogram import Histograms, Whole
 from dcpinspect.tables.messages import SIDES, MessageBatch
+from dcpinspect.tables.naming import NO_NAMES, unnamed, with_id
 from dcpinspect.tables.records import RecordColumn, RecordTable
 from dcpinspect.tables.series import SPANS, Series
 
 _C = RecordColumn
 
-SECTIONS = ("commands", "statuses", "answers", "throughput", "snapshots", "flow", "capture")
+SECTIONS = ("commands", "collections", "statuses", "answers", "throughput", "snapshots", "flow", "capture")
 UNITS = ("bytes", "ns", "items")
 
 STATS = RecordTable(
     "stats",
     (
         _C("section", "word", "what is counted", SECTIONS),
-        _C("name", "text", "command, status, type of snapshot, or what became of packets and bytes"),
+        _C("name", "text", "command, collection with its id, status, type of snapshot, or what became of packets and bytes"),
         _C("side", "word", "of a command", SIDES),
         _C("connection", "number", "connection, where there is a row for each"),
         _C("time", "time", "begin of the span that messages were counted in"),
@@ -47,6 +48,11 @@ Row = dict[str, Any]
 _RESPONSE, _SERVER = 1 << 8, 1 << 9
 
 
+_MOST_COLLECTIONS = 1 << 12
+_OTHERS = (0, -1)
+"""Collections of connections that are counted each, and what stands for all further ones."""
+
+
 class MessageStats:
     """Feed it with the messages that count."""
 
@@ -55,6 +61,9 @@ class MessageStats:
         self._counts: npt.NDArray[np.int64] = np.zeros(1 << 10, dtype=np.int64)
         self._bytes: npt.NDArray[np.int64] = np.zeros(1 << 10, dtype=np.int64)
         self._statuses: npt.NDArray[np.int64] = np.zeros(1 << 16, dtype=np.int64)
+        self._collections: dict[tuple[int, int], tuple[int, int]] = {}
+        """Messages and bytes, by connection and collection."""
+        self._names, self._row = NO_NAMES, 0
         self._sizes = Histograms()
         self._answers = Histograms()
         self.messages_by_time = Series()
@@ -76,6 +85,7 @@ class MessageStats:
         self._sizes.add(command, length)
         self.messages_by_time.add(command, batch.time_ns[rows], np.ones(len(rows), dtype=np.int64))
         self.bytes_by_time.add(command, batch.time_ns[rows], length)
+        self._count_collections(batch, rows)
         rtt = batch.rtt_ns
         answered = is_response if rtt.valid is None else is_response & rtt.valid[rows]
         if answered.any():
@@ -84,6 +94,7 @@ class MessageStats:
     def rows(self) -> Iterator[Row]:
         """What was counted, most first, as rows of ``STATS``; keys that do not apply are left out."""
         yield from self._commands()
+        yield from self._of_collections()
         responses = int(self._statuses.sum())
         for status in _most_first(self._statuses):
             count = int(self._statuses[status])
@@ -93,6 +104,36 @@ class MessageStats:
                 numbers = _numbers(self._answers, command)
                 yield {"section": "answers", "name": _name(command), "count": self._answers.count(command), "unit": "ns", **numbers}
         yield from self._throughput()
+
+    def _count_collections(self, batch: MessageBatch, rows: Rows) -> None:
+        ids = batch.decoded.collection_id
+        own = rows if ids.valid is None else rows[ids.valid[rows]]
+        self._names, self._row = batch.names, int(batch.row[rows[-1]])
+        if not len(own):
+            return
+        numbers = ids.values[own].astype(np.int64)
+        width = int(numbers.max()) + 1
+        pairs, inverse, counts = np.unique(batch.connection[own] * width + numbers, return_inverse=True, return_counts=True)
+        sizes = np.bincount(inverse, batch.length[own]).astype(np.int64)
+        for pair, count, size in zip(pairs.tolist(), counts.tolist(), sizes.tolist(), strict=True):
+            key = divmod(pair, width)
+            if key not in self._collections and len(self._collections) >= _MOST_COLLECTIONS:
+                key = _OTHERS
+            before = self._collections.get(key, (0, 0))
+            self._collections[key] = before[0] + count, before[1] + size
+
+    def _of_collections(self) -> Iterator[Row]:
+        """Those of the same name and id together, with the names that are known by now; nothing where all are the default one."""
+        if all(number == 0 for _, number in self._collections):
+            return
+        found: dict[str, tuple[int, int]] = {}
+        for (connection, number), (count, size) in self._collections.items():
+            known = self._names.known_collection(connection, number, self._row)
+            name = "others" if (connection, number) == _OTHERS else unnamed(number) if known is None else with_id(known, number)
+            found[name] = found.get(name, (0, 0))[0] + count, found.get(name, (0, 0))[1] + size
+        total = int(self._bytes.sum())
+        for name, (count, size) in sorted(found.items(), key=lambda item: (-item[1][0], item[0])):
+            yield {"section": "collections", "name": name, "count": count, "bytes": size, "share": size / total}
 
     def _throughput(self) -> Iterator[Row]:
         """A row for each span."""

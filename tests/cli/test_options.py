@@ -11,6 +11,7 @@ import pytest
 from dcpinspect.cli.config import Config
 from dcpinspect.cli.options import column_names, ports, selection, shared, spark_settings
 from dcpinspect.errors import UsageError
+from dcpinspect.tables.select import Collections
 
 NONE: dict[str, Any] = {"vbucket": None, "opcode": None, "connection": None, "key": None, "status": None, "collection": None}
 CONFIG = Config(
@@ -29,7 +30,7 @@ def test_each_option_sets_its_condition() -> None:
     assert chosen.vbuckets == (range(1, 2), range(5, 10))
     assert chosen.connections == (range(2, 3),)
     assert chosen.statuses == (range(0x23, 0x24),)
-    assert chosen.collections == (range(8, 9),)
+    assert chosen.collections == Collections((range(8, 9),))
     assert chosen.keys is not None
     assert chosen.keys.match("user::1")
     assert chosen.commands is not None

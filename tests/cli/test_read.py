@@ -15,16 +15,19 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from pyarrow.dataset import dataset
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.cli.main import main
 from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
+from dcpinspect.render.lines import Lines
 from dcpinspect.tables.arrow import record_batch
 from tests import builders
 from tests.builders import Conversation
 from tests.cli.test_output import wait_until_it_waits
+from tests.streams.told import capture, opened
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 SMALL = sorted(path for path in SAMPLES.glob("*.pcap*") if path.stat().st_size < 500_000)
@@ -230,7 +233,10 @@ def test_rows_keep_their_numbers_under(arguments: list[str], rows: list[int], ta
             ["--format", "csv", "--columns", "@nothing"],
             "--columns @nothing: no set of columns has this name; there are @keys, @place, @requests, @seqnos",
         ),
-        (["--collection", "beer"], "--collection 'beer': 'beer' is no number; write numbers and ranges, such as 1,5-9"),
+        (
+            ["--collection", "8,be er"],
+            "--collection 8,be er: be er is neither an id nor a name; write ids or names, as in 0x8,fruit,produce.fruit",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -636,3 +642,91 @@ def test_what_is_secret_is_in_no_form_of_the_bytes(form: str, read: Read) -> Non
     text = "\n".join(read(str(SAMPLES / "tour.pcapng"), "--opcode", "sasl_auth,sasl_step", form))
     assert "**" in text
     assert "n,,n=" not in text
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> str:
+    """A capture that names collection 0x9 between two of its mutations, and 0x8 never."""
+    talk = opened()
+    stream = talk.stream(7)
+    stream.mutation(1, "early", collection=9)
+    stream.system_event(2, "create-scope", "produce", manifest_uid=2, scope_id=8)
+    stream.system_event(3, "begin-collection", "fruit\x1b[2J", manifest_uid=3, scope_id=8, collection_id=10)
+    stream.system_event(4, "begin-collection", "fruit", manifest_uid=3, scope_id=8, collection_id=9)
+    stream.mutation(5, "late", collection=9)
+    stream.mutation(6, "other", collection=8)
+    stream.mutation(7, "hostile", collection=10)
+    stream.mutation(8, "plain")
+    path = tmp_path / "named.pcap"
+    path.write_bytes(capture(talk))
+    return str(path)
+
+
+def test_lines_name_collections_where_the_capture_did(read: Read, named: str) -> None:
+    told = [line.split("  ")[-1] for line in read(named, "--opcode", "mutation")[1:]]
+    assert told[:3] == ["?0x9:early", "produce.fruit (0x9):late", "?0x8:other"]
+    assert "\x1b" not in told[3]
+    assert told[3].startswith("produce.fruit")
+    assert told[3].endswith(" (0xa):hostile")
+    assert told[4] == "plain"
+
+
+def test_narrow_lines_name_collections_without_their_ids(named: str) -> None:
+    with Reading(named) as reading:
+        lines = [Lines(width=80).line(batch, index) for batch in reading for index in range(len(batch))]
+    (late,) = (line for line in lines if line.endswith("late"))
+    assert late.endswith(" produce.fruit:late")
+
+
+@pytest.mark.parametrize(
+    ("choice", "keys"),
+    [
+        (("--collection", "fruit"), ["late"]),
+        (("--collection", "produce.fruit,0x8"), ["late", "other"]),
+        (("--collection", "0x9"), ["early", "late"]),
+        (("--collection", "?0x9"), ["early", "late"]),
+        (("--collection", "_default"), ["plain"]),
+        (("--collection", "produce.leek"), []),
+        (("--filter", "collection = 'produce.fruit'"), ["late"]),
+        (("--filter", "collection like '?%'"), ["early", "other"]),
+    ],
+)
+def test_messages_are_chosen_by_the_name_of_their_collection(
+    capsys: pytest.CaptureFixture[str], named: str, choice: tuple[str, str], keys: list[str]
+) -> None:
+    assert main(["read", named, "--opcode", "mutation", *choice, "--columns", "key", "--format", "csv"]) == 0
+    assert capsys.readouterr().out.split()[1:] == [f'"{key}"' for key in keys]
+
+
+@pytest.mark.parametrize("form", ["ndjson", "json"])
+@pytest.mark.parametrize("fields", ["--fields", "--no-fields"])
+def test_json_names_collections_beside_their_ids(capsys: pytest.CaptureFixture[str], named: str, form: str, fields: str) -> None:
+    assert main(["read", named, "--opcode", "mutation", "--format", form, fields]) == 0
+    text = capsys.readouterr().out
+    found = json.loads(text) if form == "json" else [json.loads(line) for line in text.splitlines()]
+    assert [(one["collection_id"], one["collection"]) for one in found] == [
+        (9, "?0x9"),
+        (9, "produce.fruit"),
+        (8, "?0x8"),
+        (10, "produce.fruit\x1b[2J"),
+        (0, "_default._default"),
+    ]
+    for one in found:
+        jsonschema.validate(one, message_schema())
+    if fields == "--fields":
+        meanings = [next(field["meaning"] for field in one["fields"] if field["name"] == "key") for one in found]
+        assert meanings[:2] == ["collection 0x9", "produce.fruit (0x9)"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "csv"])
+def test_files_have_the_names_of_collections(tmp_path: Path, named: str, ending: str) -> None:
+    path = tmp_path / f"out.{ending}"
+    assert main(["read", named, "--opcode", "mutation", "--columns", "key,collection", "-o", str(path)]) == 0
+    table = dataset(path, format=ending).to_table().to_pydict()
+    assert table["key"] == ["early", "late", "other", "hostile", "plain"]
+    assert table["collection"] == ["?0x9", "produce.fruit", "?0x8", "produce.fruit\x1b[2J", "_default._default"]
+
+
+def test_messages_in_another_order_keep_the_names_of_their_rows(read: Read, named: str) -> None:
+    shown = read(named, "--filter", "key is not null and collection_id = 9", "--sort", "row", "--reverse", "--columns", "row,collection")
+    assert [line.split()[1] for line in shown[1:]] == ["produce.fruit", "produce.fruit", "?0x9"]

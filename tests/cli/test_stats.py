@@ -53,7 +53,7 @@ def test_filters_choose_what_is_counted(capsys: pytest.CaptureFixture[str]) -> N
         assert main(["read", ROLLBACK, *options]) == 0
         messages = len(capsys.readouterr().out.splitlines()) - 1
         assert [(row["name"], row["count"]) for row in found if row["section"] == "commands"] == [("dcp_mutation", messages)]
-        assert {row["section"] for row in found} == {"commands", "throughput", "capture"}
+        assert {row["section"] for row in found} == {"commands", "collections", "throughput", "capture"}
 
 
 def test_several_captures_are_counted_as_one_reading(capsys: pytest.CaptureFixture[str]) -> None:

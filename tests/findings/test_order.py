@@ -142,7 +142,7 @@ FAULTS = {
     "duplicate-key-in-snapshot": (twice, "order::1 at 3 and 9"),
     "cas-regress": (older, f"order::1: CAS 0x{hlc(2):016x} after 0x{hlc(3):016x}"),
     "commit-without-prepare": (never_prepared, "commit 9 of unknown prepare 4"),
-    "event-after-collection-end": (ended, "mutation 9 of collection 0x9, which ended at 2"),
+    "event-after-collection-end": (ended, "mutation 9 of collection _default.orders (0x9), which ended at 2"),
     "manifest-uid-backwards": (uids_fall, "manifest 0x1f after 0x20"),
 }
 
@@ -179,6 +179,21 @@ def test_a_fault_gives_its_rule_and_no_other_error_or_warning(rule: str) -> None
     assert [place.row - found.places[0].row for place in found.places[1:]] == EARLIER.get(rule, [])
     severities = {one.id: one.severity for one in RULES}
     assert found.severity == severities[rule]
+
+
+def test_a_collection_is_named_as_its_own_connection_was_told() -> None:
+    manifest = '{"uid":"1","scopes":[{"uid":"8","name":"produce","collections":[{"uid":"20","name":"fruit"}]}]}'
+    found = []
+    for is_told in (True, False):
+        talk, other = opened(), opened(port=50_001)
+        for one in (talk, other):
+            one.select_bucket("shop")
+        (talk if is_told else other).ask("collections_get_manifest", {"value": manifest, "datatype": 1})
+        stream = talk.stream(7, start=5, value={"collections": ["9"]})
+        stream.snapshot(5, 9, "memory")
+        stream.mutation(9, "k", collection=0x20)
+        found += [one.message for one in findings(other, talk) if one.rule == "collection-outside-filter"]
+    assert found == ["collection produce.fruit (0x20) was not asked for", "collection 0x20 was not asked for"]
 
 
 def test_a_collection_that_the_request_does_not_name() -> None:

@@ -9,7 +9,7 @@ import pytest
 from dcpinspect.errors import UsageError
 from dcpinspect.protocol.encode import encode
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode
-from dcpinspect.tables.select import Selection, commands, key_pattern, number_ranges, statuses
+from dcpinspect.tables.select import Collections, Selection, collections, commands, key_pattern, number_ranges, statuses
 from tests.tables.build import batch
 
 GRANTED = [{"feature": 0x12}]
@@ -46,7 +46,7 @@ def kept(selection: Selection) -> list[int]:
         (Selection(statuses=statuses("rollback")), [3]),
         (Selection(statuses=statuses("error")), [3, 8]),
         (Selection(statuses=statuses("success")), [1]),
-        (Selection(collections=number_ranges("0,9", "--collection", most=99)), [5, 6]),
+        (Selection(collections=collections("0,9")), [5, 6]),
         (Selection(vbuckets=(range(5, 7),), commands=commands("dcp_mutation"), keys=key_pattern("*::1")), [4]),
         (Selection(connections=(range(2, 3),)), []),
         (Selection(connections=(range(1, 2),), statuses=statuses("1")), [8]),
@@ -153,3 +153,23 @@ def test_statuses_are_found_by_name_and_number(text: str, code: int, is_in: bool
 def test_an_unknown_status_is_refused_with_what_looks_like_it(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(says)}$"):
         statuses(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("8", Collections((range(8, 9),))),
+        ("0, 8-0xa ,fruit", Collections((range(1), range(8, 11)), frozenset({"fruit"}))),
+        ("?0x8,produce.fruit,?0x9.fruit", Collections((range(8, 9),), frozenset({"produce.fruit", "?0x9.fruit"}))),
+        ("2024-orders,_default._default", Collections((), frozenset({"2024-orders", "_default._default"}))),
+    ],
+)
+def test_collections_are_read_by_id_and_by_name(text: str, expected: Collections) -> None:
+    assert collections(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "8,", "-1", "a.b.c", "fr uit", "\x1b[2J", "9-1", "4294967296", "'fruit'", "?fruit"])
+def test_what_is_neither_an_id_nor_a_name_of_a_collection_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"^--collection ") as told:
+        collections(text)
+    assert str(told.value).isprintable()

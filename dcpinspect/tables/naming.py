@@ -1,0 +1,196 @@
+"""What collections are called, as far as a reading was told, and from which message on.
+
+A name holds from the message that tells it: a reading that goes on, and one in batches of another size, say the same of every row. What
+one connection is told of a bucket is so on every connection that selected the same bucket of the same server. Ids that no message
+explained are ``?0x8``; of scopes too, as in ``?0x9.fruit``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpinspect.protocol.columns import Rows
+
+_MOST = 1 << 14
+"""Names and changes of names that are remembered of a bucket."""
+DEFAULT = "_default"
+"""Name of the collection and the scope whose ids are 0."""
+
+
+@dataclass(slots=True)
+class _Values:
+    """What something was called, each from a row on."""
+
+    rows: list[int] = field(default_factory=list)
+    values: list[tuple[int | str, str]] = field(default_factory=list)
+
+    def at(self, row: int) -> tuple[int | str, str] | None:
+        place = bisect_right(self.rows, row)
+        return self.values[place - 1] if place else None
+
+
+class _Owner(NamedTuple):
+    """Whose names a connection has from a row on."""
+
+    own: Hashable
+    """Those that it was told itself."""
+    shared: Hashable
+    """Those of the bucket that it selected."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    collections: dict[int, _Values] = field(default_factory=dict)
+    """By id: scope, by id or by name, and name."""
+    scopes: dict[int, _Values] = field(default_factory=dict)
+    changes: int = 0
+
+
+class Names:
+    """The names of a reading. It only grows: what it says of a row that was read does not change."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[Hashable, _Bucket] = {}
+        self._owners: dict[int, tuple[list[int], list[_Owner]]] = {}
+        self._moments: list[int] = []
+        """Rows from which on something is called otherwise than before."""
+        self._known: dict[tuple[int, int, int], str | None] = {}
+        """What was found of a connection's collection after so many moments."""
+
+    # -- telling: in order of rows ------------------------------------------------------------------------
+
+    def select(self, row: int, connection: int, server: str, bucket: bytes) -> bool:
+        """A connection selected a bucket; whether it is another than before."""
+        rows, owners = self._owners.setdefault(connection, ([], []))
+        shared = (server, bucket)
+        if owners and owners[-1].shared == shared:
+            return False
+        rows.append(row)
+        owners.append(_Owner((connection, row), shared))
+        self._note(row)
+        return True
+
+    def tell_scope(self, row: int, connection: int, number: int, name: str) -> None:
+        """A connection was told the name of a scope."""
+        for bucket in self._told(connection, row):
+            self._tell(row, bucket, bucket.scopes, number, (number, name))
+
+    def tell(self, row: int, connection: int, number: int, scope: int | str, name: str) -> None:
+        """A connection was told the name of a collection, and its scope by id or by name."""
+        for bucket in self._told(connection, row):
+            known = bucket.collections.get(number)
+            before = known.values[-1] if known is not None else None
+            if isinstance(scope, int) and before is not None and before[1] == name and isinstance(before[0], str):
+                self._tell(row, bucket, bucket.scopes, scope, (scope, before[0]))
+            self._tell(row, bucket, bucket.collections, number, (scope, name))
+
+    def _told(self, connection: int, row: int) -> list[_Bucket]:
+        return [self._buckets.setdefault(key, _Bucket()) for key in dict.fromkeys(self._owner(connection, row))]
+
+    def _tell(self, row: int, bucket: _Bucket, of: dict[int, _Values], number: int, value: tuple[int | str, str]) -> None:
+        known = of.get(number)
+        if (known is not None and known.values[-1] == value) or bucket.changes >= _MOST:
+            return
+        bucket.changes += 1
+        if known is None:
+            known = of.setdefault(number, _Values())
+        known.rows.append(row)
+        known.values.append(value)
+        self._note(row)
+
+    def _note(self, row: int) -> None:
+        if not self._moments or self._moments[-1] != row:
+            self._moments.append(row)
+
+    # -- asking: for any row that was read -----------------------------------------------------------------
+
+    def collection(self, connection: int, number: int, row: int) -> str:
+        """What a collection is called in a message of a connection: ``scope.collection``, ``?0x9.collection`` or ``?0x8``."""
+        return self.known_collection(connection, number, row) or unnamed(number)
+
+    def known_collection(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
+        """The same; None where it is not known. ``is_own``: by what the connection itself was told."""
+        if is_own:
+            return self._found(connection, number, row, is_own=True)
+        key = (connection, number, bisect_right(self._moments, row))
+        try:
+            return self._known[key]
+        except KeyError:
+            found = self._found(connection, number, row, is_own=False)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[key] = found
+        return found
+
+    def _found(self, connection: int, number: int, row: int, *, is_own: bool) -> str | None:
+        if number == 0:
+            return f"{DEFAULT}.{DEFAULT}"
+        bucket = self._bucket(connection, row, is_own=is_own)
+        known = bucket.collections.get(number) if bucket is not None else None
+        found = known.at(row) if known is not None else None
+        if found is None:
+            return None
+        scope, name = found
+        if isinstance(scope, int):
+            scope = self.known_scope(connection, scope, row, is_own=is_own) or unnamed(scope)
+        return f"{scope}.{name}"
+
+    def known_scope(self, connection: int, number: int, row: int, *, is_own: bool = False) -> str | None:
+        """What a scope is called, None where it is not known."""
+        if number == 0:
+            return DEFAULT
+        bucket = self._bucket(connection, row, is_own=is_own)
+        known = bucket.scopes.get(number) if bucket is not None else None
+        found = known.at(row) if known is not None else None
+        return found[1] if found is not None else None
+
+    def moments(self, first: int, last: int) -> Rows:
+        """Rows after ``first`` up to ``last`` from which on something is called otherwise than before."""
+        low, high = bisect_right(self._moments, first), bisect_right(self._moments, last)
+        return np.array(self._moments[low:high], dtype=np.int64)
+
+    def _owner(self, connection: int, row: int) -> _Owner:
+        rows, owners = self._owners.get(connection, ((), ()))
+        place = bisect_right(rows, row)
+        return owners[place - 1] if place else _Owner(connection, connection)
+
+    def _bucket(self, connection: int, row: int, *, is_own: bool) -> _Bucket | None:
+        owner = self._owner(connection, row)
+        return self._buckets.get(owner.own if is_own else owner.shared)
+
+
+NO_NAMES = Names()
+"""Of messages without a reading."""
+
+
+class NamesAt(NamedTuple):
+    """The names of a reading as one message has them."""
+
+    names: Names
+    connection: int
+    row: int
+
+    def collection(self, number: int) -> str | None:
+        """A collection and its id, as in ``shop.orders (0x8)``; None where its name is not known."""
+        name = self.names.known_collection(self.connection, number, self.row)
+        return None if name is None else with_id(name, number)
+
+    def scope(self, number: int) -> str | None:
+        """A scope and its id; None where its name is not known."""
+        name = self.names.known_scope(self.connection, number, self.row)
+        return None if name is None else with_id(name, number)
+
+
+def unnamed(number: int) -> str:
+    """What stands for a name that is not known."""
+    return f"?0x{number:x}"
+
+
+def with_id(name: str, number: int) -> str:
+    """A name with the number that it stands for."""
+    return f"{name} (0x{number:x})"
