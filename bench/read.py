@@ -2,10 +2,11 @@
 
     python -m bench.read [--messages 50000,1000000,10000000] [--repeat 3] [--folder DIR]
 
-Three jobs: (a) a table of name, vbucket and by_seqno of every message as CSV, against ``tshark -T fields``;
+Four jobs: (a) a table of name, vbucket and by_seqno of every message as CSV, against ``tshark -T fields``;
 (b) NDJSON, without and with the field tables, against ``tshark -T ek``, per message; (c) a capture of 50
-messages as text lines, against ``tshark`` doing the same. tshark's JSON is measured on at most 200,000
-messages, as it is linear and slow. Captures are made by ``bench/captures.py`` and kept in the folder.
+messages as text lines, against ``tshark`` doing the same; (d) all messages as text lines, against tshark's
+line a packet. tshark's JSON is measured on at most 200,000 messages, as it is linear and slow. Captures are
+made by ``bench/captures.py`` and kept in the folder.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as cold:
             compare("(a) CSV, compile cache cold", count, timed(csv, 1, {"XDG_CACHE_HOME": cold}), fields)
         compare("(a) CSV, compile cache warm", count, timed(csv, arguments.repeat), fields)
+        lines = timed([tshark, "-r", str(path)], 1 if size > 2_000_000 else arguments.repeat)
+        compare("(d) lines of all messages", count, timed([*OURS, str(path)], arguments.repeat), lines)
         part = arguments.folder / f"{min(size, EK_MESSAGES)}.pcap"
         ek_count = count if part == path else make(part, EK_MESSAGES)
         ek = timed([tshark, "-r", str(part), "-T", "ek"], 1)

@@ -48,6 +48,7 @@ class LinesWriter:
     """Lines, with the field table and the byte grid of each message where they are asked for."""
 
     def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
+        from dcpinspect.export.line_rows import LineRows
         from dcpinspect.render.lines import Lines
 
         self._target = target
@@ -57,6 +58,7 @@ class LinesWriter:
         self._limit = None if values == "full" else 0 if values == "none" else values
         self._lines = Lines(wishes.time, width=target.width())
         self._paint = target.painter()
+        self._rows = LineRows(self._lines, self._colour)
         target.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
@@ -64,11 +66,18 @@ class LinesWriter:
         first = self._first_time()
         if first is not None:
             self._lines.start_at(first)
+        if not (self._wishes.verbose or self._wishes.hex_grid):
+            for piece in self._rows.pieces(batch, rows):
+                self._target.put(piece)
+            return
         for index in rows.tolist():
-            text = self._paint(self._lines.line(batch, index), _style(batch, index)) + "\n"
-            if self._wishes.verbose or self._wishes.hex_grid:
-                text += self._details(batch, index)
-            self._target.put(text)
+            line = self._paint(self._lines.line(batch, index), _style(batch, index))
+            self._target.put(f"{line}\n{self._details(batch, index)}")
+
+    def _colour(self, batch: MessageBatch, index: int) -> tuple[str, str]:
+        """What stands before and behind the line of a message."""
+        before, _, behind = self._paint("\0", _style(batch, index)).partition("\0")
+        return before, behind
 
     def _details(self, batch: MessageBatch, index: int) -> str:
         from dcpinspect.escape import escape

@@ -7,10 +7,14 @@ their value (HELLO, control, stream requests and their answers, errors …) are 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+import numpy as np
+
 from dcpinspect.escape import clip, escape
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.flags import ENDLESS
@@ -28,11 +32,11 @@ TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
 ARROWS = ("→", "←")
 _TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20}
 _TITLE_WIDTH = 27
-_SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
+SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers say enough without the key of the request."""
 _MOST_ASKED = 8
 """Collections of a stream request that its line names."""
-_ASKED = 40
+ASKED = 40
 """Columns of the key of a request that its response repeats."""
 NARROW = 110
 """Columns of a terminal below which opaque and size are left out."""
@@ -55,66 +59,81 @@ class Lines:
 
         ``has_names``: commands and statuses by name, else as numbers.
         """
-        self._time_format = time_format
+        self.time_format = time_format
         self._title = title if has_names else _codes
-        self._width = width
-        self._is_narrow = width is not None and width < narrow
-        self._time_width = _TIME_WIDTHS.get(time_format, 10 if self._is_narrow else 13)
-        self._first: int | None = None
-        self._last: int | None = None
+        self.width = width
+        self.is_narrow = width is not None and width < narrow
+        self.time_width = _TIME_WIDTHS.get(time_format, 10 if self.is_narrow else 13)
+        self._has_start, self._first, self._last = False, 0, 0
 
     def heading(self) -> str:
         """What stands in which column."""
-        zone = {"absolute": " UTC", "local": " here", "epoch": " since 1970"}.get(self._time_format, "")
-        time = f"{f'Time{zone}':>{self._time_width}}"
-        if self._is_narrow:
+        zone = {"absolute": " UTC", "local": " here", "epoch": " since 1970"}.get(self.time_format, "")
+        time = f"{f'Time{zone}':>{self.time_width}}"
+        if self.is_narrow:
             return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
         return self._clipped(self._wide_heading(time))
 
     def _clipped(self, text: str) -> str:
-        return (text if self._width is None else clip(text, self._width)).rstrip()
+        return (text if self.width is None else clip(text, self.width)).rstrip()
 
     def _wide_heading(self, time: str) -> str:
         return f"{'Row':>9} {time} Con  {'Message':<{_TITLE_WIDTH}} {'vb':>5} {'Opaque':>10} {'Seqno':>12} {'Bytes':>8}  Summary"
 
     def line(self, batch: MessageBatch, index: int) -> str:
-        """The line of one message; safe for a terminal."""
+        """The line of one message, which comes next; safe for a terminal."""
+        return self.line_at(batch, index, int(self.shown_times(batch.time_ns[index : index + 1])[0]))
+
+    def line_at(self, batch: MessageBatch, index: int, shown_ns: int) -> str:
+        """The line of one message with its time as ``shown_times`` has it."""
         decoded = batch.decoded
         direction = int(batch.direction[index])
         vbucket = batch.vbucket.at(index)
-        if self._is_narrow:
-            title = clip(self._title(batch, index), NARROW_TITLE)
+        if self.is_narrow:
             return self._clipped(
-                f"{int(batch.row[index]):>7} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
-                f" {int(batch.connection[index]):>2}{ARROWS[direction]} {title:<{NARROW_TITLE}}"
+                f"{int(batch.row[index]):>7} {self.time_text(shown_ns):>{self.time_width}}"
+                f" {int(batch.connection[index]):>2}{ARROWS[direction]} {self.title_column(batch, index)}"
                 f" {'' if vbucket is None else vbucket:>4} {_seqno(batch, index):>8} {summary(batch, index, is_narrow=True)}"
             )
         text = (
-            f"{int(batch.row[index]):>9} {self._time(int(batch.time_ns[index])):>{self._time_width}}"
-            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {self._title(batch, index):<{_TITLE_WIDTH}}"
+            f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}"
+            f" {int(batch.connection[index]):>3}{ARROWS[direction]} {self.title_column(batch, index)}"
             f" {'' if vbucket is None else vbucket:>5} 0x{int(decoded.opaque[index]):08x} {_seqno(batch, index):>12}"
             f" {int(batch.length[index]):>8}  {summary(batch, index)}"
         )
         return self._clipped(text)
 
-    def _time(self, time_ns: int) -> str:
-        if self._first is None:
-            self._first = self._last = time_ns
-        if self._time_format == "absolute":
-            return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{time_ns % 10**9:09}"
-        if self._time_format == "local":
-            here = datetime.fromtimestamp(time_ns // 10**9, UTC).astimezone()
-            return f"{here:%Y-%m-%d %H:%M:%S}.{time_ns % 10**9:09}{here:%z}"
-        if self._time_format == "epoch":
-            return f"{time_ns // 10**9}.{time_ns % 10**9:09}"
-        since = self._first if self._time_format == "relative" else self._last
-        self._last = time_ns
-        return seconds_text(time_ns - (since or 0))
+    def title_column(self, batch: MessageBatch, index: int) -> str:
+        """Command and status of a message, as wide as their column."""
+        text = self._title(batch, index)
+        return f"{clip(text, NARROW_TITLE):<{NARROW_TITLE}}" if self.is_narrow else f"{text:<{_TITLE_WIDTH}}"
+
+    def shown_times(self, times_ns: Rows) -> Rows:
+        """What the lines of messages with these times show, in nanoseconds; ``time_text`` makes text of it."""
+        if not len(times_ns):
+            return times_ns
+        self.start_at(int(times_ns[0]))
+        before = np.append(self._last, times_ns[:-1])
+        self._last = int(times_ns[-1])
+        if self.time_format == "relative":
+            return times_ns - self._first
+        return times_ns - before if self.time_format == "delta" else times_ns
+
+    def time_text(self, shown_ns: int) -> str:
+        """A time as the lines show it."""
+        if self.time_format == "absolute":
+            return f"{datetime.fromtimestamp(shown_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{shown_ns % 10**9:09}"
+        if self.time_format == "local":
+            here = datetime.fromtimestamp(shown_ns // 10**9, UTC).astimezone()
+            return f"{here:%Y-%m-%d %H:%M:%S}.{shown_ns % 10**9:09}{here:%z}"
+        if self.time_format == "epoch":
+            return f"{shown_ns // 10**9}.{shown_ns % 10**9:09}"
+        return seconds_text(shown_ns)
 
     def start_at(self, time_ns: int) -> None:
         """Count relative times from here, the first packet of the capture."""
-        if self._first is None:
-            self._first = self._last = time_ns
+        if not self._has_start:
+            self._first, self._last, self._has_start = time_ns, time_ns, True
 
 
 def seconds_text(nanoseconds: int) -> str:
@@ -160,18 +179,15 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
         parts.append(f"sid {sid}")
     key = batch.key_of(index)
     if key is not None:
-        layout = batch.layout_of(index)
-        has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY  # names of collections have none
-        collection = decoded.collection_id.at(index) if has_prefix else None
-        parts.append((f"{_collection(batch, index, collection, has_id=not is_narrow)}:" if collection else "") + escape(key))
-    elif int(decoded.opcode[index]) not in _SAID_ONCE and (asked := batch.request_key_of(index)):
-        parts.append(clip(escape(asked), _ASKED))
-    parts += DATATYPE_NAMES[int(decoded.datatype[index])]
+        parts.append(key_prefix(batch, index, is_narrow=is_narrow) + escape(key))
+    elif int(decoded.opcode[index]) not in SAID_ONCE and (asked := batch.request_key_of(index)):
+        parts.append(clip(escape(asked), ASKED))
+    parts.append(datatypes(int(decoded.datatype[index])))
     prepared = batch.number("prepared_seqno", index)
     if prepared is not None:
         parts.append(f"prepared {prepared}")
     server = bool(decoded.is_server[index])
-    story = _STORIES.get((server, bool(decoded.is_response[index]), int(decoded.opcode[index])))
+    story = STORIES.get((server, bool(decoded.is_response[index]), int(decoded.opcode[index])))
     failed = decoded.is_response[index] and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK)
     if story is not None and not failed:
         message = batch.annotate(index)
@@ -192,10 +208,58 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     return "  ".join(part for part in parts if part)
 
 
-def _collection(batch: MessageBatch, index: int, number: int, *, has_id: bool) -> str:
-    """Name of a collection, with its id unless there is no room, or the id with a question mark."""
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Part of a story: a flags or enumeration field in words."""
+
+    field: str
+    otherwise: str = ""
+    """What is said where there are none."""
+
+    def of(self, message: Message) -> str:
+        """The words of a message."""
+        return _words(message, self.field) or self.otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Part of a story: a number of the message and what it is called."""
+
+    field: str
+    label: str
+    tells_zero: bool = True
+
+    def of(self, message: Message) -> str:
+        """Label and number, or nothing where the message has no such number."""
+        number = _numbers(message).get(self.field)
+        return "" if number is None or not (number or self.tells_zero) else f"{self.label} {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a message tells by fields of fixed places: its parts with commas."""
+
+    parts: tuple[Word | Number, ...]
+
+    def __call__(self, message: Message) -> str:
+        """The story of one message."""
+        return ", ".join(text for part in self.parts if (text := part.of(message)))
+
+
+def key_prefix(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
+    """The collection that stands before a document's key, without its id where there is no room; nothing for the default collection."""
+    layout = batch.layout_of(index)
+    has_prefix = layout is not None and layout.key is not None and layout.key.kind is Kind.KEY  # names of collections have none
+    number = batch.decoded.collection_id.at(index) if has_prefix else None
+    if not number:
+        return ""
     name = batch.names.known_collection(int(batch.connection[index]), number, int(batch.row[index]))
-    return unnamed(number) if name is None else escape(with_id(name, number) if has_id else name)
+    return f"{unnamed(number) if name is None else escape(name if is_narrow else with_id(name, number))}:"
+
+
+def datatypes(bits: int) -> str:
+    """What the value is wrapped in, in words."""
+    return "  ".join(DATATYPE_NAMES[bits])
 
 
 def _asked_for(message: Message, names: NamesAt) -> str:
@@ -234,10 +298,6 @@ def _text_value(message: Message, limit: int = 80) -> str:
     return clip(text, limit)
 
 
-def _open(message: Message) -> str:
-    return _words(message, "flags") or "consumer"
-
-
 def _stream_request(message: Message) -> str:
     numbers = _numbers(message)
     parts = []
@@ -264,20 +324,6 @@ def _failover_log(message: Message) -> str:
     return "" if rollback is None else f"to {rollback}"
 
 
-def _marker(message: Message) -> str:
-    numbers = _numbers(message)
-    parts = [_words(message, "snapshot_type")]
-    for name, label in (
-        ("max_visible_seqno", "visible"),
-        ("high_completed_seqno", "completed"),
-        ("high_prepared_seqno", "prepared"),
-        ("purge_seqno", "purge"),
-    ):
-        if numbers.get(name):
-            parts.append(f"{label} {numbers[name]}")
-    return ", ".join(part for part in parts if part)
-
-
 def _features(message: Message) -> str:
     return ", ".join(field.meaning or "" for field in message.fields if field.group == "features")
 
@@ -301,18 +347,6 @@ def _id(name: str) -> Callable[[Message], str]:
     return tell
 
 
-def _word(name: str) -> Callable[[Message], str]:
-    return lambda message: _words(message, name)
-
-
-def _number(name: str, label: str) -> Callable[[Message], str]:
-    def tell(message: Message) -> str:
-        number = _numbers(message).get(name)
-        return "" if number is None else f"{label} {number}"
-
-    return tell
-
-
 def _records(group: str, label: str) -> Callable[[Message], str]:
     def tell(message: Message) -> str:
         count = sum(field.group == group for field in message.fields)
@@ -321,22 +355,31 @@ def _records(group: str, label: str) -> Callable[[Message], str]:
     return tell
 
 
-_STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
-    (False, False, Opcode.DCP_OPEN): _open,
-    (False, False, Opcode.DCP_ADD_STREAM): _word("flags"),
-    (False, True, Opcode.DCP_ADD_STREAM): _number("stream_opaque", "opaque"),
+_MARKER = Story(
+    (
+        Word("snapshot_type"),
+        Number("max_visible_seqno", "visible", tells_zero=False),
+        Number("high_completed_seqno", "completed", tells_zero=False),
+        Number("high_prepared_seqno", "prepared", tells_zero=False),
+        Number("purge_seqno", "purge", tells_zero=False),
+    )
+)
+STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
+    (False, False, Opcode.DCP_OPEN): Story((Word("flags", otherwise="consumer"),)),
+    (False, False, Opcode.DCP_ADD_STREAM): Story((Word("flags"),)),
+    (False, True, Opcode.DCP_ADD_STREAM): Story((Number("stream_opaque", "opaque"),)),
     (False, False, Opcode.DCP_STREAM_REQ): _stream_request,
     (False, True, Opcode.DCP_STREAM_REQ): _failover_log,
     (False, True, Opcode.DCP_GET_FAILOVER_LOG): _failover_log,
     (False, True, Opcode.GET_FAILOVER_LOG): _failover_log,
-    (False, False, Opcode.DCP_STREAM_END): _word("end_reason"),
-    (False, False, Opcode.DCP_SNAPSHOT_MARKER): _marker,
-    (False, False, Opcode.DCP_SET_VBUCKET_STATE): _word("state"),
-    (False, False, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT): _number("ack_bytes", "bytes"),
+    (False, False, Opcode.DCP_STREAM_END): Story((Word("end_reason"),)),
+    (False, False, Opcode.DCP_SNAPSHOT_MARKER): _MARKER,
+    (False, False, Opcode.DCP_SET_VBUCKET_STATE): Story((Word("state"),)),
+    (False, False, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT): Story((Number("ack_bytes", "bytes"),)),
     (False, False, Opcode.DCP_CONTROL): lambda message: "= " + _text_value(message),
     (False, False, Opcode.DCP_SYSTEM_EVENT): _event,
-    (False, False, Opcode.DCP_PREPARE): _word("durability_level"),
-    (False, False, Opcode.DCP_OSO_SNAPSHOT): _word("flags"),
+    (False, False, Opcode.DCP_PREPARE): Story((Word("durability_level"),)),
+    (False, False, Opcode.DCP_OSO_SNAPSHOT): Story((Word("flags"),)),
     (False, False, Opcode.DCP_CACHE_TRANSFER): _records("items", "item"),
     (False, False, Opcode.HELLO): _features,
     (False, True, Opcode.HELLO): _features,
@@ -352,7 +395,7 @@ _STORIES: dict[tuple[bool, bool, int], Callable[[Message], str]] = {
     (False, False, Opcode.COLLECTIONS_GET_SCOPE_ID): _text_value,
     (False, True, Opcode.COLLECTIONS_GET_SCOPE_ID): _id("scope_id"),
     (False, True, Opcode.GET_ALL_VB_SEQNOS): _records("seqnos", "vbucket"),
-    (False, True, Opcode.OBSERVE_SEQNO): _number("current_seqno", "current"),
-    (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): _number("revision", "revision"),
+    (False, True, Opcode.OBSERVE_SEQNO): Story((Number("current_seqno", "current"),)),
+    (True, False, ServerOpcode.CLUSTERMAP_CHANGE_NOTIFICATION): Story((Number("revision", "revision"),)),
 }
 """What the body of a message tells, by (server table, response, opcode)."""

@@ -1,0 +1,124 @@
+"""Lines that the kernel puts together are those that ``Lines`` makes one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dcpinspect.export.line_rows import LineRows
+from dcpinspect.kernel import Kernel
+from dcpinspect.protocol.encode import encode
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.render.lines import Lines, TimeFormat
+from dcpinspect.tables.messages import MessageBatch
+from tests.export.test_json_programs import CAPTURES, batches, messages_of_events
+from tests.protocol.vectors import ALL
+from tests.tables.build import START_NS, batch
+
+TIMES: list[TimeFormat] = ["relative", "delta", "absolute", "epoch", "local"]
+
+
+@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms of the kernel, each for any number of rows."""
+    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
+    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
+
+
+def style(batch: MessageBatch, index: int) -> tuple[str, str]:
+    return ("<", ">") if batch.decoded.is_response[index] else ("", "")
+
+
+def both_ways(
+    made: MessageBatch, *, time: TimeFormat = "relative", width: int | None = None, every: int = 1
+) -> tuple[list[str], list[str], int]:
+    """(lines of the kernel, lines one by one, how many of the first were made one by one after all)."""
+    rows = np.arange(0, len(made), every)
+    fast, slow = Lines(time, width=width), Lines(time, width=width)
+    written = LineRows(fast, style)
+    left = []
+    ordinary = written._ordinary
+
+    def counted(batch: MessageBatch, index: int, shown_ns: int) -> bytes:
+        left.append(index)
+        return ordinary(batch, index, shown_ns)
+
+    written._ordinary = counted  # type: ignore[method-assign] # to see which way they go
+    text = b"".join(written.pieces(made, rows)).decode()
+    expected = []
+    for index in rows.tolist():
+        before, behind = style(made, index)
+        expected.append(f"{before}{slow.line(made, index)}{behind}\n")
+    return text.splitlines(keepends=True), expected, len(left)
+
+
+@pytest.mark.parametrize("width", [None, 60, 80, 109, 110, 140])
+@pytest.mark.parametrize("time", TIMES)
+def test_a_sample_is_written_alike(time: TimeFormat, width: int | None) -> None:
+    for path in CAPTURES:
+        for made in batches(path):
+            for every in (1, 3):
+                fast, expected, _ = both_ways(made, time=time, width=width, every=every)
+                assert fast == expected
+
+
+def test_redacted_samples_are_written_alike() -> None:
+    for path in CAPTURES:
+        for made in batches(path):
+            fast, expected, _ = both_ways(made.redacted(Redactor(b"salt")))
+            assert fast == expected
+
+
+def test_vectors_of_the_protocol_are_written_alike() -> None:
+    fast, expected, _ = both_ways(batch(*(vector.data for vector in ALL)))
+    assert fast == expected
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
+@given(messages=st.lists(messages_of_events(), min_size=1, max_size=12), width=st.sampled_from([None, 70, 120]))
+def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes], width: int | None) -> None:
+    fast, expected, _ = both_ways(batch(*messages), width=width)
+    assert fast == expected
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(times=st.lists(st.integers(0, 2 * 10**18), min_size=1, max_size=6), time=st.sampled_from(TIMES))
+def test_times_that_jump_are_written_alike(times: list[int], time: TimeFormat) -> None:
+    fast, expected, _ = both_ways(batch(*[encode("dcp_noop")] * len(times), time_ns=times), time=time)
+    assert fast == expected
+
+
+@pytest.mark.parametrize("rtt_ns", [0, 1, 499, 500, 501, 1500, 2500, 999_500, 123_456_789, -1, -1_500])
+def test_a_round_trip_of_any_length_is_written_alike(rtt_ns: int) -> None:
+    pair = encode("get", key="a key that is longer than the forty columns of an answer", opaque=7), encode("get", "response", opaque=7)
+    fast, expected, _ = both_ways(batch(*pair, time_ns=[START_NS, START_NS + rtt_ns]))
+    assert fast == expected
+
+
+def test_a_damaged_message_is_written_alike() -> None:
+    whole = encode("dcp_mutation", key="key", value="x" * 40)
+    fast, expected, _ = both_ways(batch(whole, whole, encode("dcp_noop"), missing={1: [(60, 75)]}, heuristic=[2]))
+    assert fast == expected
+
+
+def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
+    marker = {"start_seqno": 1, "end_seqno": 2**64 - 1, "snapshot_type": ["memory", "checkpoint"]}
+    v2 = marker | {"max_visible_seqno": 7, "high_completed_seqno": 0, "high_prepared_seqno": 2**63, "purge_seqno": 3}
+    messages = [
+        encode("dcp_snapshot_marker", vbucket=1023, **marker),
+        encode("dcp_snapshot_marker", vbucket=1, generation="v2.2", **v2),
+        encode("dcp_mutation", key="order:1", value="{}", by_seqno=2**64 - 1, vbucket=7),
+        encode("dcp_deletion", key="order:1", by_seqno=9),
+        encode("dcp_seqno_advanced", by_seqno=9),
+        encode("dcp_stream_end", end_reason="ok"),
+        encode("dcp_buffer_acknowledgement", ack_bytes=2**32 - 1),
+        encode("get", key="order:1", opaque=7),
+        encode("get", "response", opaque=7),
+        encode("dcp_noop"),
+    ]
+    for width in (None, 80):
+        fast, expected, left = both_ways(batch(*messages), width=width)
+        assert fast == expected
+        assert left == 0
