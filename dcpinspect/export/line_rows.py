@@ -338,51 +338,62 @@ class LineRows:
         """``style``: what stands before and behind the line of a message, to give it its colour."""
         self.lines = lines
         self._style = style
-        self._texts = Texts()
+        self.texts = Texts()
         for text in ("", "prepared ", "after "):
             self._text(text)
         self._kinds: dict[int, _LineKind] = {}
         self._words: dict[tuple[int, int, str, int], int] = {}
-        self._can_run = lines.time_format in _TIME_FORMS
+
+    @property
+    def is_for_kernel(self) -> bool:
+        """Whether a kernel can write these times."""
+        return self.lines.time_format in _TIME_FORMS
 
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
         """The lines of these messages in order, many in a piece."""
         times = self.lines.shown_times(batch.time_ns[rows])
-        if not self._can_run or not write_lines.runs_compiled(len(rows)):
-            for index, shown in zip(rows.tolist(), times.tolist(), strict=True):
-                yield self._ordinary(batch, index, shown)
+        if not self.is_for_kernel or not write_lines.runs_compiled(len(rows)):
+            yield from (self.ordinary(batch, index, shown) for index, shown in zip(rows.tolist(), times.tolist(), strict=True))
             return
         for first in range(0, len(rows), SLICE):
             part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            yield b"".join(self._written(batch, part, shown_ns))
+            yield self.written(batch, part, shown_ns)[0].tobytes()
 
-    def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
+    def ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
+        """One line as ``Lines`` makes it."""
         before, behind = self._style(batch, index)
         return f"{before}{self.lines.line_at(batch, index, shown_ns)}{behind}\n".encode()
 
-    def _text(self, text: str) -> int:
-        return self._texts.fragment(text.encode())
+    def written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
+        """The lines of at most ``SLICE`` messages, and where each ends."""
+        text, ends = self._written(batch, rows, times)
+        left = np.flatnonzero(ends < 0)
+        if not len(left):
+            return text, ends
+        lines = {place: self.ordinary(batch, int(rows[place]), int(times[place])) for place in left.tolist()}
+        text = np.frombuffer(b"".join(completed(text, ends, lines.__getitem__)), np.uint8)
+        more = np.zeros(len(ends), np.int64)
+        more[left] = [len(line) for line in lines.values()]
+        return text, np.maximum.accumulate(ends.clip(0)) + np.cumsum(more)
 
-    def _written(self, batch: MessageBatch, rows: Rows, times: Rows) -> Iterator[bytes]:
+    def _written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
+        """As ``written``, but -1 for a line that is left to Python."""
         run = _Run(self, batch, rows, times)
-        texts, places = self._texts.arrays()
+        texts, places = self.texts.arrays()
         keys = int(np.maximum(run.lines.key_size, 0).sum())
-        out = np.empty(keys + len(rows) * (_LINE_ROOM + _LINE_TEXTS * self._texts.longest_fragment), np.uint8)
+        out = np.empty(keys + len(rows) * (_LINE_ROOM + _LINE_TEXTS * self.texts.longest_fragment), np.uint8)
         ends = np.empty(len(rows), np.int64)
         write_lines(len(rows), run.data, texts, LineTables(run.lines, places, self.lines), out, ends)
-        begin = 0
-        for place in np.flatnonzero(ends < 0).tolist():
-            before = int(ends[place - 1]) if place and ends[place - 1] >= 0 else begin
-            yield out[begin:before].tobytes()
-            begin = before
-            yield self._ordinary(batch, int(rows[place]), int(times[place]))
-        yield out[begin : int(ends.max(initial=begin))].tobytes()
+        return out[: ends.max(initial=0)], ends
+
+    def _text(self, text: str) -> int:
+        return self.texts.fragment(text.encode())
 
     # -- what is looked up ----------------------------------------------------------------------------
 
     @property
     def _is_full(self) -> bool:
-        return len(self._kinds) + self._texts.count > MAX_REMEMBERED
+        return len(self._kinds) + self.texts.count > MAX_REMEMBERED
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> _LineKind | None:
         """The kind with this key, made from one of its messages; None: no more are remembered."""
@@ -447,6 +458,17 @@ class LineRows:
                 label, numbers = self._text(f"{part.label} "), numbers + 1
             told.append(_Told(part, in_value, item.offset, item.kind.size, label))
         return tuple(told), word
+
+
+def completed(text: Octets, ends: Ints, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
+    """What a kernel wrote, with what it left to Python in its place: of row n ``ends[n]`` is -1, and the text ``ordinary(n)``."""
+    begin = 0
+    for place in np.flatnonzero(ends < 0).tolist():
+        before = int(ends[place - 1]) if place and ends[place - 1] >= 0 else begin
+        yield text[begin:before].tobytes()
+        begin = before
+        yield ordinary(place)
+    yield text[begin:].tobytes()
 
 
 class _Run:

@@ -48,6 +48,7 @@ class LinesWriter:
     """Lines, with the field table and the byte grid of each message where they are asked for."""
 
     def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
+        from dcpinspect.export.dump_rows import DumpRows
         from dcpinspect.export.line_rows import LineRows
         from dcpinspect.render.lines import Lines
 
@@ -59,6 +60,7 @@ class LinesWriter:
         self._lines = Lines(wishes.time, width=target.width())
         self._paint = target.painter()
         self._rows = LineRows(self._lines, self._colour)
+        self._dumps = DumpRows(self._rows, self._details, self._limit)
         target.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
@@ -66,8 +68,8 @@ class LinesWriter:
         first = self._first_time()
         if first is not None:
             self._lines.start_at(first)
-        if not (self._wishes.verbose or self._wishes.hex_grid):
-            for piece in self._rows.pieces(batch, rows):
+        if not self._wishes.verbose and self._wishes.hex_grid <= 1:
+            for piece in (self._dumps if self._wishes.hex_grid else self._rows).pieces(batch, rows):
                 self._target.put(piece)
             return
         for index in rows.tolist():

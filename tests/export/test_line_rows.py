@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -39,13 +41,13 @@ def both_ways(
     fast, slow = Lines(time, width=width), Lines(time, width=width)
     written = LineRows(fast, style)
     left = []
-    ordinary = written._ordinary
+    ordinary = written.ordinary
 
     def counted(batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         left.append(index)
         return ordinary(batch, index, shown_ns)
 
-    written._ordinary = counted  # type: ignore[method-assign] # to see which way they go
+    written.ordinary = counted  # type: ignore[method-assign] # to see which way they go
     text = b"".join(written.pieces(made, rows)).decode()
     expected = []
     for index in rows.tolist():
@@ -104,7 +106,7 @@ def test_a_damaged_message_is_written_alike() -> None:
 
 
 def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
-    marker = {"start_seqno": 1, "end_seqno": 2**64 - 1, "snapshot_type": ["memory", "checkpoint"]}
+    marker: dict[str, Any] = {"start_seqno": 1, "end_seqno": 2**64 - 1, "snapshot_type": ["memory", "checkpoint"]}
     v2 = marker | {"max_visible_seqno": 7, "high_completed_seqno": 0, "high_prepared_seqno": 2**63, "purge_seqno": 3}
     messages = [
         encode("dcp_snapshot_marker", vbucket=1023, **marker),
