@@ -23,6 +23,8 @@ AGAIN = 0.01
 _IMPORTS = "<frozen importlib._bootstrap>"
 """File name that the import system's own functions have."""
 _HAS_TIMER = sys.platform != "win32"
+_ENDING = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
+"""Signals that ask a program to end."""
 
 
 @contextmanager
@@ -96,9 +98,12 @@ def deferred() -> Iterator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """The first Ctrl-C, or SIGTERM, calls ``stop``: what is live ends as if its input had. The second Ctrl-C ends what is stuck."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+    """The first Ctrl-C, SIGTERM or SIGHUP calls ``stop``: what is live ends as if its input had. The second Ctrl-C ends what is stuck.
+
+    A signal that was ignored when the program started stays ignored: so a shell protects what it runs in the background from Ctrl-C, and
+    ``nohup`` from SIGHUP.
+    """
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     was_asked = False
@@ -110,13 +115,14 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
         was_asked = True
         stop()
 
-    terminated = signal.signal(signal.SIGTERM, note)
-    signal.signal(signal.SIGINT, note)
+    before = {number: handler for number in _ENDING if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, note)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-        signal.signal(signal.SIGTERM, terminated)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def check() -> None:
