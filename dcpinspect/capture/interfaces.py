@@ -28,6 +28,12 @@ class PacketSource(Protocol):
     name: str
     link_type: int
     """LINKTYPE_ number of its frames."""
+    number: int
+    """Which interface of the capture it is, from 0."""
+
+    @property
+    def is_gone(self) -> bool:
+        """After an error: whether the interface will not come back."""
 
     def fileno(self) -> int | None:
         """For ``select``; None where it cannot be waited for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -40,6 +41,7 @@ class _Pending:
     used: int = 0
     begin: int = 0
     rows: list[Frame] = field(default_factory=list)
+    interfaces: list[int] = field(default_factory=list)
     given: int = 0
     """Bytes of the batches before."""
 
@@ -53,6 +55,7 @@ class _Pending:
         if frame is None:
             return False
         self.rows.append(frame)
+        self.interfaces.append(source.number)
         self.used = frame[0] + frame[1]
         return True
 
@@ -62,11 +65,13 @@ class _Pending:
         offset, captured, wire, time_ns, link_type = (np.ascontiguousarray(column) for column in columns)
         offset -= self.begin
         data = self.room[self.begin : self.used]
-        self.begin, self.rows = self.used, []
+        interface = np.array(self.interfaces, np.int64)
+        self.begin, self.rows, self.interfaces = self.used, [], []
         if self.used + ROOM > len(self.room):
             self.room, self.used, self.begin = np.empty(BATCH_BYTES + ROOM, np.uint8), 0, 0
         before, self.given = self.given, self.given + len(data)
-        return PacketBatch(data, offset, captured, wire, time_ns, link_type, 0, first_packet + 1, first_packet, before)
+        place = (0, first_packet + 1, first_packet, before)
+        return PacketBatch(data, offset, captured, wire, time_ns, link_type, *place, interface=interface)
 
 
 class LiveCapture:
@@ -100,11 +105,14 @@ class LiveCapture:
         self.filter = None if ports is None else expression(ports)
         """What the packets of the capture are, as libpcap has it; None when they are all there were."""
         self._bytes = 0
+        self._taken = 0
         self._stopped = False
         self._wake_read, self._wake_write = os.pipe()
         try:
-            for name in dict.fromkeys(interfaces):
+            for number, name in enumerate(dict.fromkeys(interfaces)):
                 opened = open_interface(name, ports, buffer_bytes)
+                opened.source.number = number
+                self._counts[name] = None
                 self._sources.append(opened.source)
                 self._buffer_bytes = opened.buffer_bytes
                 if ports is not None and not opened.is_filtered:
@@ -131,13 +139,24 @@ class LiveCapture:
 
     @property
     def problems(self) -> list[Problem]:
-        """Interfaces that went down."""
+        """Interfaces that are gone."""
         return self.files[0].problems
 
     @property
-    def link_types(self) -> list[int]:
-        """LINKTYPE_ numbers of the interfaces."""
-        return sorted({source.link_type for source in self._sources})
+    def interfaces(self) -> list[tuple[str, int]]:
+        """Name and LINKTYPE_ number of each interface, by the numbers that the packets have."""
+        return [(source.name, source.link_type) for source in self._sources]
+
+    @property
+    def counts(self) -> list[tuple[int, int] | None]:
+        """Packets that each interface had for us, and those of them that the kernel dropped; None where the system does not say."""
+        return list(self._counts.values())
+
+    @property
+    def unread(self) -> int:
+        """Packets that still wait in the kernel; as far as the system says."""
+        self._count()
+        return max(0, self.received - (self.dropped or 0) - self._taken) if self.dropped is not None else 0
 
     @property
     def received(self) -> int:
@@ -159,10 +178,16 @@ class LiveCapture:
         pending = _Pending()
         end = None if self._duration_s is None else time.monotonic() + self._duration_s
         told = time.monotonic()
+        is_behind = False
         while self._sources:
-            self._wait(min(told + EVERY_S, end if end is not None else told + EVERY_S) - time.monotonic())
+            if not is_behind:
+                self._wait(min(told + EVERY_S, end if end is not None else told + EVERY_S) - time.monotonic())
             is_last = self._stopped or (end is not None and time.monotonic() >= end)
-            while self._fill(pending):
+            until_ns = time.time_ns() if is_last else None
+            is_behind = True
+            while is_behind and self._fill(pending, until_ns):
+                is_behind = pending.is_full
+                self._taken += len(pending.rows)
                 batch = self._keep(pending.batch(self.packets))
                 if len(batch):
                     self.files[0].packets += len(batch)
@@ -170,15 +195,17 @@ class LiveCapture:
                     self._clock.note(batch)
                     self.on_batch(batch)
                     yield batch
-                if not pending.is_full:
+                if not is_last and (self._stopped or time.monotonic() >= (end or math.inf) or time.monotonic() - told >= EVERY_S):
                     break
+            else:
+                is_behind = False
             if is_last:
                 break
             if time.monotonic() - told >= EVERY_S:
                 told = time.monotonic()
                 self._count()
                 now = self._clock.now_ns()
-                if now is not None:
+                if now is not None and not is_behind:
                     yield pause(now, file=0, first_frame=self.packets + 1, first_packet=self.packets)
         self._count()
 
@@ -190,8 +217,8 @@ class LiveCapture:
         if not self._stopped:
             time.sleep(GATHER_S)
 
-    def _fill(self, pending: _Pending) -> bool:
-        """Takes what waits, interface by interface in turn; False when nothing did."""
+    def _fill(self, pending: _Pending, until_ns: int | None) -> bool:
+        """Takes what waits, interface by interface in turn, at the end only what came before then; False when nothing did."""
         waiting = list(self._sources)
         while waiting and not pending.is_full:
             for source in list(waiting):
@@ -200,6 +227,8 @@ class LiveCapture:
                 except OSError as error:
                     is_more = source.name not in self._errors  # it is told before what still waits
                     self._errors[source.name] = error
+                if is_more and until_ns is not None and pending.rows and pending.rows[-1][3] > until_ns:
+                    is_more = False
                 if not is_more:
                     waiting.remove(source)
                     if source.name in self._errors:
@@ -209,12 +238,16 @@ class LiveCapture:
         return bool(pending.rows)
 
     def _lose(self, source: PacketSource, error: OSError) -> None:
+        """An interface that is down may come up again; one that is gone ends."""
+        if not source.is_gone:
+            self._tell(f"{escape(source.name)}: the interface is down ({error.strerror}); capturing goes on once it is up again")
+            return
         self._sources.remove(source)
         self._counts[source.name] = source.counts() if source.fileno() is not None else None
         source.close()
-        self.problems.append(Problem(source.name, None, f"the interface went down ({error.strerror}); start again when it is up"))
+        self.problems.append(Problem(source.name, None, f"the interface is gone ({error.strerror}); start again when it is back"))
         if self._sources:  # otherwise the end says so at once
-            self._tell(f"{escape(source.name)}: the interface went down ({error.strerror}); the others go on")
+            self._tell(f"{escape(source.name)}: the interface is gone ({error.strerror}); the others go on")
 
     def _count(self) -> None:
         before = self.dropped

@@ -42,7 +42,9 @@ class PacketSocket:
         """``is_cooked``: of type SOCK_DGRAM, without link-layer headers. ``close``: closes it, where that is more than closing."""
         self.name = name
         self.link_type = COOKED if is_cooked else LINK_TYPES[sock.getsockname()[3]]
+        self.number = 0
         self._socket = sock
+        self._is_bound = bool(sock.getsockname()[0])
         self.close = close or sock.close
         """Ends the capture."""
         self._indices: dict[str, int] = {}
@@ -52,6 +54,11 @@ class PacketSocket:
         if not is_cooked and sock.getsockname()[3] == _LOOPBACK:
             with suppress(OSError):  # before Linux 4.20 ``receive`` does
                 sock.setsockopt(_SOL_PACKET, _IGNORE_OUTGOING, 1)
+
+    @property
+    def is_gone(self) -> bool:
+        """After an error: the interface was removed. One that is only down comes back to the same socket (packet(7))."""
+        return self._is_bound and not self._socket.getsockname()[0]
 
     def fileno(self) -> int:
         """For who waits for several."""

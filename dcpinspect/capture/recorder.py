@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,8 @@ class Recorder:
     Raises OutputError.
     """
 
-    def __init__(self, path: str, interface: str, link_types: Iterable[int], *, capture_filter: str | None) -> None:
+    def __init__(self, path: str, interfaces: Iterable[tuple[str, int]], *, capture_filter: str | None) -> None:
+        """``interfaces``: name and link type of each, by the numbers that packets have."""
         self._path = path
         self._size = 0
         try:
@@ -29,8 +30,8 @@ class Recorder:
             raise OutputError(f"--write {escape(path)}: cannot be written to ({error.strerror})") from error
         try:
             self._writer = PcapNgWriter(self)
-            for link_type in link_types:
-                self._writer.interface(link_type, name=interface, capture_filter=capture_filter)
+            for number, (name, link_type) in enumerate(interfaces):
+                self._writer.interface(link_type, name=name, capture_filter=capture_filter, number=number)
         except BaseException:
             self._file.close()
             raise
@@ -51,13 +52,16 @@ class Recorder:
         except OSError as error:
             with suppress(OSError):  # a device has no size
                 os.ftruncate(self._file.fileno(), self._size)
+                self._file.seek(self._size)  # what is still written belongs here, and not behind a hole
             raise OutputError(f"--write {escape(self._path)}: {error.strerror}; the packets before are in it") from error
         return done
 
-    def close(self, *, received: int, dropped: int | None) -> None:
-        """Ends the file with the kernel's counts, where they are known."""
+    def close(self, counts: Sequence[tuple[int, int] | None]) -> None:
+        """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
         try:
-            if dropped is not None:
-                self._writer.statistics(0, received=received, dropped=dropped, time_ns=time.time_ns())
+            for interface, known in enumerate(counts):
+                if known is not None:
+                    self._writer.statistics(interface, received=known[0], dropped=known[1], time_ns=time.time_ns())
+                    self._size = self._file.tell()
         finally:
             self._file.close()

@@ -16,6 +16,9 @@ class ScapySocket:
         """``Any``: Scapy's sockets have no common type that says what they have."""
         self.name = name
         self.link_type = _link_type(sock)
+        self.number = 0
+        self.is_gone = True
+        """After an error no more comes: nothing says whether the interface will be back."""
         self._socket = sock
 
     def fileno(self) -> None:

@@ -142,7 +142,11 @@ class _Interfaces:
             where = ", ".join(map(escape, self._names))
             ports = "all ports" if find_ports else f"ports {', '.join(map(str, _ports(extra_ports)))}"
             complain(f"{where}: capturing {ports}; Ctrl-C ends it")
-            yield reading
+            try:
+                yield reading
+            except KeyboardInterrupt:
+                complain(f"{self.captured()}, {capture.unread:,} left unread")
+                raise
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -152,12 +156,12 @@ class _Interfaces:
             return
         from dcpinspect.capture.recorder import Recorder
 
-        recorder = Recorder(self._record, ", ".join(self._names), self._capture.link_types, capture_filter=self._capture.filter)
+        recorder = Recorder(self._record, self._capture.interfaces, capture_filter=self._capture.filter)
         self._capture.on_batch = recorder.batch
         try:
             yield
         finally:
-            recorder.close(received=self._capture.received, dropped=self._capture.dropped)
+            recorder.close(self._capture.counts)
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """What was captured and what was not, then as for files."""

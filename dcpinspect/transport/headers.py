@@ -75,7 +75,8 @@ class HeaderParser:
         classes = np.empty(len(batch), np.uint8)
         self._parse(batch, classes, np.zeros_like(self.other_ports))
         rows = np.flatnonzero((classes != NOT_TCP) & (classes != OTHER_PORT))
-        columns = {name: getattr(batch, name)[rows] for name in ("offset", "captured", "wire", "time_ns", "link_type")}
+        names = ("offset", "captured", "wire", "time_ns", "link_type", *(("interface",) if batch.interface is not None else ()))
+        columns = {name: getattr(batch, name)[rows] for name in names}
         return replace(batch, **columns)
 
     def count(self, classes: Bytes, sign: int) -> None:

@@ -37,7 +37,7 @@ def wire() -> Iterator[tuple[str, int]]:
 
 
 def opened(
-    namespace: str, *names: str, told: Told | None = None, ports: tuple[int, ...] | None = (11_210,), **options: float
+    namespace: str, *names: str, told: Told | None = None, ports: tuple[int, ...] | None = (11_210,), **options: float | None
 ) -> LiveCapture:
     keep = HeaderParser(ports or (1,)).kept
     tell = (told if told is not None else []).append
@@ -155,28 +155,74 @@ def test_several_interfaces_are_one_capture(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     with opened(namespace, "eth0", "any", "eth0") as capture:
         assert [file.name for file in capture.files] == ["eth0, any, eth0"]
-        assert capture.link_types == [1, COOKED]
+        assert capture.interfaces == [("eth0", 1), ("any", COOKED)]
         for number in range(10):
             os.write(fd, segment(number))
         found = collected(capture, 20)
         assert sorted(kind for batch in found for kind in batch.link_type.tolist()) == [1] * 10 + [COOKED] * 10
 
 
-def test_an_interface_that_goes_down_ends_it_or_leaves_the_others(wire: tuple[str, int]) -> None:
+def test_an_interface_that_is_down_for_a_while_goes_on(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    with opened(namespace, told=told) as capture:
+        os.write(fd, segment(1))
+        ip("-n", namespace, "link", "set", "eth0", "down")
+
+        def again() -> None:
+            ip("-n", namespace, "link", "set", "eth0", "up")
+            os.write(fd, segment(2))
+
+        threading.Timer(0.3, again).start()
+        found = collected(capture, 2)
+        assert [packet for batch in found for packet in packets(batch)] == [segment(1), segment(2)]
+        assert capture.problems == []
+    assert told == ["eth0: the interface is down (Network is down); capturing goes on once it is up again"]
+
+
+def test_an_interface_that_is_removed_ends_it_or_leaves_the_others(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     told: Told = []
     with opened(namespace, "eth0", "lo", told=told) as capture:
         os.write(fd, segment(1))
-        ip("-n", namespace, "link", "set", "eth0", "down")
+        ip("-n", namespace, "link", "delete", "eth0")
         threading.Timer(0.3, capture.stop).start()
         assert sum(map(len, capture)) == 1
-        assert told == ["eth0: the interface went down (Network is down); the others go on"]
-    ip("-n", namespace, "link", "set", "eth0", "up")
-    with opened(namespace) as capture:
-        ip("-n", namespace, "link", "set", "eth0", "down")
+        assert told == ["eth0: the interface is gone (Network is down); the others go on"]
+    ip("-n", namespace, "tuntap", "add", "eth1", "mode", "tap")
+    ip("-n", namespace, "link", "set", "eth1", "up")
+    with opened(namespace, "eth1") as capture:
+        ip("-n", namespace, "link", "delete", "eth1")
         assert list(capture) == []
         (problem,) = capture.problems
-        assert (problem.file, problem.what) == ("eth0", "the interface went down (Network is down); start again when it is up")
+        assert (problem.file, problem.what) == ("eth1", "the interface is gone (Network is down); start again when it is back")
+
+
+@pytest.mark.parametrize("duration_s", [None, 0.0])
+def test_what_waits_in_the_kernel_is_delivered_at_the_end(wire: tuple[str, int], duration_s: float | None) -> None:
+    namespace, fd = wire
+    with opened(namespace, duration_s=duration_s) as capture:
+        for number in range(2000):
+            os.write(fd, segment(number, size=8000))
+        assert capture.unread == 2000
+        if duration_s is None:
+            capture.stop()
+        found = [batch for batch in capture if len(batch)]
+        assert len(found) > 2
+        assert [packet for batch in found for packet in packets(batch)] == [segment(number, size=8000) for number in range(2000)]
+        assert (capture.received, capture.dropped, capture.unread) == (2000, 0, 0)
+
+
+def test_what_comes_after_the_end_is_not_waited_for(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    with opened(namespace) as capture:
+        for number in range(1200):
+            os.write(fd, segment(number, size=8000))
+        capture.stop()
+        for batch in capture:
+            for _ in range(len(batch)):
+                os.write(fd, segment(9999, size=8000))
+        assert 1200 <= capture.packets < 2500
 
 
 def test_drops_are_told_once_and_counted(wire: tuple[str, int]) -> None:

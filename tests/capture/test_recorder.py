@@ -23,7 +23,7 @@ def count(path: Path) -> int:
 
 def test_what_is_written_can_be_read_at_any_moment(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    recorder = Recorder(str(path), "eth0", [1], capture_filter="port 11210")
+    recorder = Recorder(str(path), [("eth0", 1)], capture_filter="port 11210")
     assert count(path) == 0
     with open_capture(SAMPLE, batch_bytes=2000) as capture:
         written = 0
@@ -31,53 +31,53 @@ def test_what_is_written_can_be_read_at_any_moment(tmp_path: Path) -> None:
             recorder.batch(batch)
             written += len(batch)
             assert count(path) == written
-    recorder.close(received=written + 7, dropped=7)
+    recorder.close([(written + 7, 7)])
     assert count(path) == written
 
 
 @pytest.mark.requires("tshark")
 def test_the_file_says_where_it_comes_from_and_what_was_dropped(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    recorder = Recorder(str(path), "eth0", [1, 276], capture_filter="port 11210")
-    recorder.close(received=107, dropped=7)
+    recorder = Recorder(str(path), [("eth0", 1), ("any", 276)], capture_filter="port 11210")
+    recorder.close([(107, 7), None])
     report = subprocess.run(["capinfos", "-I", str(path)], capture_output=True, text=True, check=True).stdout
-    assert report.count("Name = eth0") == 2
-    assert "Filter string = port 11210" in report
+    assert (report.count("Name = eth0"), report.count("Name = any")) == (1, 1)
+    assert report.count("Filter string = port 11210") == 2
     assert report.count("Number of stat entries = 1") == 1
 
 
 def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:
     sizes = []
-    for dropped in (None, 0):
-        recorder = Recorder(str(tmp_path / "x"), "eth0", [1], capture_filter=None)
-        recorder.close(received=0, dropped=dropped)
+    for counts in (None, (0, 0)):
+        recorder = Recorder(str(tmp_path / "x"), [("eth0", 1)], capture_filter=None)
+        recorder.close([counts])
         sizes.append((tmp_path / "x").stat().st_size)
     assert sizes[0] < sizes[1]
 
 
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$"):
-        Recorder(str(tmp_path / "none" / "x"), "eth0", [1], capture_filter=None)
+        Recorder(str(tmp_path / "none" / "x"), [("eth0", 1)], capture_filter=None)
     with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device; the packets before are in it$"):
-        Recorder("/dev/full", "eth0", [1], capture_filter=None)
+        Recorder("/dev/full", [("eth0", 1)], capture_filter=None)
 
 
 def recorded(path: Path) -> int:
     """Packets of the sample that there was room for."""
-    recorder = Recorder(str(path), "eth0", [1], capture_filter=None)
+    recorder = Recorder(str(path), [("eth0", 1)], capture_filter=None)
     written = 0
     with open_capture(SAMPLE, batch_bytes=2000) as capture, suppress(OutputError):
         for batch in capture:
             recorder.batch(batch)
             written += len(batch)
     with suppress(OutputError):
-        recorder.close(received=written, dropped=0)
+        recorder.close([(written, 0)])
     return written
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    recorder = Recorder(str(tmp_path / "x"), "eth0", [1], capture_filter=None)
+    recorder = Recorder(str(tmp_path / "x"), [("eth0", 1)], capture_filter=None)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
     try:
         with (
@@ -87,7 +87,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
             recorder.batch(next(capture))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    recorder.close(received=0, dropped=None)
+    recorder.close([None])
 
 
 @pytest.mark.parametrize("size", range(10_000, 10_200, 11))
@@ -100,3 +100,24 @@ def test_a_full_disk_leaves_a_file_of_whole_packets(size: int, tmp_path: Path) -
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert 10 < written == count(path)
+
+
+def test_counts_stand_behind_the_packets_once_there_is_room_again(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    recorder = Recorder(str(path), [("eth0", 1)], capture_filter=None)
+    with open_capture(SAMPLE, batch_bytes=2000) as capture:
+        recorder.batch(next(capture))
+        size = path.stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, before[1]))
+        try:
+            with pytest.raises(OutputError):
+                recorder.batch(next(capture))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert path.stat().st_size == size
+    recorder.close([(7, 0)])
+    with open_capture(str(path)) as written:
+        list(written)
+        assert written.problems == []
+    assert path.stat().st_size < size + 100

@@ -319,17 +319,51 @@ def test_both_ends_of_a_wire_show_the_same() -> None:
                 assert running.end() == []
 
 
-def test_an_interface_that_goes_down_ends_with_what_there_was() -> None:
+def test_an_interface_that_is_removed_ends_with_what_there_was() -> None:
     one = Conversation()
     one.handshake()
     one.stream(False, b"".join(builders.mutations(5)))
     with tapped("down") as (name, fd), live(name, "-i", "eth0", "-f", "ndjson") as running:
         for segment in one.segments:
             os.write(fd, builders.frame(segment))
-        ip("-n", name, "link", "set", "eth0", "down")
+        ip("-n", name, "link", "delete", "eth0")
         assert (len(running.rest()), running.process.returncode) == (5, 3)
-    what = "the interface went down (Network is down); start again when it is up; what could be read was read"
+    what = "the interface is gone (Network is down); start again when it is back; what could be read was read"
     assert f"dcpinspect: eth0: {what}" in running.told
+
+
+def test_each_interface_has_its_name_and_counts_in_the_recording(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    ip("-n", namespace, "tuntap", "add", "eth7", "mode", "tap")
+    ip("-n", namespace, "link", "set", "eth7", "up")
+    with live(namespace, "-i", "eth7", "-i", "lo", "-w", str(path)) as running:
+        sent = as_sent(told(STORIES["rollback"](), namespace))
+        while read_rows(path) < sum(map(len, sent.values())):
+            pass
+        running.end()
+    command = ["tshark", "-r", str(path), "-T", "fields", "-e", "frame.interface_name"]
+    assert set(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()) == {"lo"}
+    described = subprocess.run(["capinfos", "-I", str(path)], capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"Name = (\w+)", described) == ["eth7", "lo"]
+    assert re.findall(r"Number of stat entries = (\d+)", described) == ["1", "1"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_runs_it_in_the_background_ends_it_whole(number: int, namespace: str) -> None:
+    """A shell has SIGINT ignored by what it runs with ``&``."""
+    command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", "ip", "netns", "exec", namespace, *PROGRAM]
+    with subprocess.Popen([*command, "live", "-i", "lo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            running = Live(process)
+            told(STORIES["rollback"](), namespace)
+            running.process.send_signal(signal.SIGINT)
+            lines = [running.out.readline() for _ in range(10)]
+            running.end(number)
+        finally:
+            process.kill()
+    assert all(lines)
+    assert running.process.returncode == 0
+    assert "0 dropped by the kernel" in running.told[-1]
 
 
 def test_a_reader_that_has_enough_ends_it_without_a_word(namespace: str) -> None:
