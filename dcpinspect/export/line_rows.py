@@ -411,9 +411,10 @@ class LineRows:
             known = self._words[key] = self._text(part.of(batch.annotate(index)))
         return known
 
-    def prefix(self, text: str) -> int | None:
-        """A text before a key; None: no more are remembered."""
-        return None if self._is_full else self._text(text)
+    def prefix(self, batch: MessageBatch, index: int) -> int | None:
+        """What stands before the key of a message; None: no more are remembered, or how wide it is is for Python."""
+        text = key_prefix(batch, index, is_narrow=self.lines.is_narrow)
+        return self._text(text) if text.isascii() and not self._is_full else None
 
     def _made_kind(self, batch: MessageBatch, index: int) -> _LineKind:
         decoded = batch.decoded
@@ -527,8 +528,10 @@ class _Run:
             self.plain &= (size <= 0) | ~batch.has_private_key(rows)
         collection = _or_minus_one(decoded.collection_id, rows)
         named = np.flatnonzero((size >= 0) & _HAS_PREFIX[decoded.layout[rows]] & (collection > 0) & self.plain)
-        pairs = batch.connection[rows[named]] << 32 | collection[named]
-        self._look_up(pairs, named, "prefix", lambda index, _: self._of.prefix(key_prefix(batch, index)))
+        _, pairs = np.unique(batch.connection[rows[named]] << 32 | collection[named], return_inverse=True)
+        moments = batch.names.moments(int(batch.row[rows[0]]), int(batch.row[rows[-1]]))  # from which on names differ
+        pairs = pairs * (len(moments) + 1) + np.searchsorted(moments, batch.row[rows[named]], side="right")
+        self._look_up(pairs, named, "prefix", lambda index, _: self._of.prefix(batch, index))
         asking = np.flatnonzero((size < 0) & ~_SAID_ONCE[decoded.opcode[rows]] & _given(batch.request_row, rows) & self.plain)
         if len(asking):
             self._fill_asked(asking)
