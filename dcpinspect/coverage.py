@@ -32,7 +32,7 @@ class DirectionCoverage:
     sender: str
     receiver: str
     protocol: str
-    """``dcp`` where messages were decoded; ``tls`` or ``memcached-text``; ``other`` on a port that was not asked for and did not prove to
+    """``dcp`` where messages were decoded; ``tls`` or ``memcached-text``; ``other`` on a port that was not requested and did not prove to
     carry DCP; empty where nothing told."""
     packets: int
     captured: int

@@ -210,7 +210,7 @@ def keep(source: Source, code: bytes) -> None:
     except OSError as error:
         tell(
             "unkept",
-            f"compiled code is not kept: {_base()}: {error.strerror}; "
+            f"compiled code cannot be saved in {_base()} ({error.strerror}); "
             "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that can be written",
         )
 
@@ -393,6 +393,6 @@ def _check_owner(info: os.stat_result, path: Path) -> None:
 def _tell_unsafe(error: _UnsafeError) -> None:
     tell(
         "unsafe",
-        f"no compiled code is taken from {error.filename} or kept there: {error.strerror}; "
+        f"{error.filename} is not used for compiled code: {error.strerror}; "
         "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that only you can write",
     )

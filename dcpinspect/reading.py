@@ -51,7 +51,7 @@ class Packets(Protocol):
 
     @property
     def size(self) -> int | None:
-        """Bytes that ``position`` gets to; None where nobody knows, and where they cannot be read again."""
+        """Bytes that ``position`` gets to; None if unknown, and where they cannot be read again."""
 
     @property
     def packets(self) -> int:

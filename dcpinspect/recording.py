@@ -150,7 +150,7 @@ class Recording:
         nanoseconds since 1970 (``time_ns``, ``rtt_ns``), sizes and offsets are bytes, seqnos unsigned, CAS and UUIDs 0x-strings of 16
         digits. ``filter``: SQL, as ``--filter`` has it: ``"name = 'dcp_mutation' and vbucket in (1, 5)"``.
 
-        Rows of a pipe that are not kept any more are left out, with a warning. Raises UsageError for a column or a filter that is
+        Rows of a pipe that were dropped are left out, with a warning. Raises UsageError for a column or a filter that is
         wrong, and, while it is read, CaptureError.
         """
         self._check()
@@ -172,7 +172,7 @@ class Recording:
     # -- one message ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Messages in the captures; those of a pipe count also when they are not kept any more."""
+        """Messages in the captures; those of a pipe count also when they were dropped."""
         return self._whole().messages
 
     @property
@@ -213,7 +213,7 @@ class Recording:
     def _read(self, *, track: bool = False, check: bool = False, keeper: Store | None = None) -> Reading:
         self._check()
         if self._is_pipe and self._opened is not None:
-            what = "reading was interrupted, and what came before cannot be read again"
+            what = "reading was interrupted, and earlier messages cannot be read again"
             raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
         ports, find = self._ports
         self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper)
@@ -279,7 +279,7 @@ class Recording:
             self._check()
             until = store.rows
             if store.first_row > row + 1:
-                lost = f"rows {row + 1:,} to {store.first_row - 1:,} are not kept any more"
+                lost = f"rows {row + 1:,} to {store.first_row - 1:,} were dropped"
                 warnings.warn(f"{lost}; keep more than {self._keep:,} bytes, or read a file", stacklevel=2)
             if chosen is None:
                 yield from store.batches(names, after=row)

@@ -10,7 +10,7 @@ from dcpinspect.findings.finding import Finding
 
 KINDS = {
     "nothing": r"^nothing is left to do",
-    "anew": r"start anew from 0",
+    "anew": r"start again from 0",
     "resume": r"\b(?:resume|go on) (?:there|at|with|inside|from)\b|reopen the stream where it ended|from the rollback seqno|ask from \d",
     "leave": r"do not reopen",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,10 @@ from dcpinspect.findings.costs import LOST, STUCK
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.registry import RULES
 from tests.advice import contradictions
+from tests.wording import unclear
 
 _ENDLESS = (1 << 64) - 1
+_LABELS = re.compile(r"(?:^|(?<=; ))vbs? [\d,–-][^:]*: |: [\d, –…]+$| on vb \d+(?= of \d+ connections)")
 _TO_AN_END = {"disk-only", "to-latest"}
 
 
@@ -18,7 +21,7 @@ WITHOUT_SEQNOS = {
     **dict.fromkeys(("vbuckets-not-requested", "closed-before-stream-end", "failover"), "many vbuckets, each with seqnos of its own"),
     **dict.fromkeys(("opaque-mismatch", "stream-already-open", "message-without-stream"), "which stream a message is of, not its place"),
     **dict.fromkeys(("takeover-sequence", "consumer-refused"), "an answer, or one that does not come"),
-    "oso-structure": "an out-of-order snapshot has no range",
+    "oso-structure": "an OSO snapshot has no range",
     "ack-missing": "markers that have none",
 }
 """Rules of the families stream and snapshot that are not about a seqno, and what they are about."""
@@ -32,7 +35,13 @@ def complaints(tables: Mapping[str, Sequence[Mapping[str, Any]]], findings: Sequ
 
 def complaints_of(findings: Sequence[Finding], unknown: Collection[tuple[int, int]] = ()) -> list[str]:
     """The same of findings alone, of any rules. ``unknown``: connection and vbucket of streams of which nobody knows where they began."""
-    return [*contradictions(findings), *wrong_severities(findings), *without_seqnos(findings, unknown)]
+    return [*contradictions(findings), *wrong_severities(findings), *without_seqnos(findings, unknown), *unclear_texts(findings)]
+
+
+def unclear_texts(findings: Iterable[Finding]) -> list[str]:
+    """What is not in plain English. The vbuckets before and after the text of a finding are labels, as in a table."""
+    texts = sorted({text for one in findings for text in (one.message, one.next)})
+    return [problem for text in texts for problem in unclear(_LABELS.sub("", text))]
 
 
 def wrong_severities(findings: Iterable[Finding]) -> list[str]:

@@ -255,9 +255,9 @@ def test_of_a_pipe_no_more_is_kept_than_asked_for(tmp_path: Path, monkeypatch: p
         assert 300 < recording.rows.start < 560
         assert recording.annotate(600).message.name == "dcp_mutation"
         first = recording.rows.start
-        with pytest.warns(UserWarning, match=f"rows 1 to {first - 1} are not kept any more; keep more than 200,000 bytes, or read a file"):
+        with pytest.warns(UserWarning, match=f"rows 1 to {first - 1} were dropped; keep more than 200,000 bytes, or read a file"):
             assert recording.messages(["row"]).read_all()["row"].to_pylist() == list(recording.rows)
-        with pytest.raises(NotKeptError, match="row 1 is not kept any more"):
+        with pytest.raises(NotKeptError, match="row 1 was dropped"):
             recording.annotate(1)
 
 
@@ -301,7 +301,7 @@ def test_what_was_lost_and_what_is_damaged_is_told(tmp_path: Path) -> None:
     path.write_bytes((SAMPLES / "capture-loss.pcap").read_bytes()[:-7])
     with dcpinspect.open(path) as recording:
         assert [problem.what for problem in recording.problems] == [
-            "the last record is cut short (7 bytes of it are there)"
+            "the last record is cut short (7 bytes of it are present)"
         ] or recording.problems
         assert sum(one.holes for one in recording.coverage.directions) == 5
 

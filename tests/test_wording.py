@@ -1,115 +1,103 @@
-"""The documents are in plain English: short sentences, one word for one thing, none of the phrases that readers stumbled over."""
+"""Documents and messages are in plain English: what people read is held to the rules of ``tests/wording.py``."""
 
 from __future__ import annotations
 
+import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
+
+from dcpinspect.cli.main import DeferredCommand, program
+from dcpinspect.findings.registry import RULES
+from dcpinspect.render.glossary import GLOSSARY
+from dcpinspect.tui.keys import KEYS
+from tests.wording import banned, chains_of_colons, sentences, too_long, unclear
 
 ROOT = Path(__file__).parent.parent
-GENERATED = ("protocol.md", "rules.md", "state.md")
-"""Pages whose words stand in the program."""
-PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED)]
-
-BANNED = {
-    r"what the captures? lacks?": "capture loss",
-    r"what is not known is not judged": "where the capture cannot decide, there is no finding",
-    r"nobody knows": "unknown",
-    r"never begun": "never created in this capture",
-    r"accuses? nobody": "is never blamed on the server or the client",
-    r"the header still tells": "the header still has",
-    r"nobody's leave": "without asking anybody",
-    r"held? \w+ against": "compare with",
-    r"for who(?:ever)? ": "for those who",
-    r"partition uuid|vb ?uuid": "vbucket uuid",
-    r"fail-over": "failover",
-    r"roll-back": "rollback",
-    r"dedup(?:ed)?\b": "de-duplicated",
-    r"\bvbs?\b|partitions?\b": "vbucket",
-    r"out-of-order snapshots?": "OSO snapshot",
-    r"flow control window|window of flow control": "flow-control window",
-    r"\bstream ids?\b": "stream-id",
-    r"\bno-ops?\b": "noop",
-    r"packet loss|lost in the capture": "capture loss",
-}
-"""Phrases that are not written, whatever their capitals, and what is said instead."""
-
-MOST_WORDS = 30
-
-
-@dataclass(frozen=True)
-class Left:
-    """How many places of a page are still to be mended."""
-
-    phrases: int = 0
-    chains: int = 0
-    long: int = 0
-
-
-STILL = {
-    "docs/tui.md": Left(phrases=1, chains=5, long=5),  # its words stand in dcpinspect/tui/pictures.py and walks.py
-}
-"""Pages that are not yet in plain English. It only shrinks: who mends a sentence lowers the number."""
-
-
-def prose(text: str) -> list[str]:
-    """The paragraphs and list items of a page, without code, tables, headings and pictures; code in a sentence is one word."""
-    text = re.sub(r"^```.*?^```$", "\n", text, flags=re.MULTILINE | re.DOTALL)
-    text = re.sub(r"^(?:#|\||!\[).*$", "\n", text, flags=re.MULTILINE)
-    text = re.sub(r"`[^`]*`", "CODE", text)
-    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"^\s*(?:[-*]|\d+\.) ", "\n", text, flags=re.MULTILINE)
-    return [" ".join(block.split()) for block in re.split(r"\n\s*\n", text) if block.strip()]
-
-
-def sentences(text: str) -> list[str]:
-    return [sentence for block in prose(text) for sentence in re.split(r"(?<=[.!?])[\"')*]* (?=\S)", block)]
-
-
-def too_long(text: str) -> list[str]:
-    return [sentence for sentence in sentences(text) if len([word for word in sentence.split() if re.search(r"\w", word)]) > MOST_WORDS]
-
-
-def chains_of_colons(text: str) -> list[str]:
-    return [sentence for sentence in sentences(text) if len(re.findall(r":(?= |$)", sentence)) > 1]
-
-
-def banned(text: str) -> list[str]:
-    return [
-        f"{found[0]!r} in {block!r}: write {better!r}"
-        for block in prose(text)
-        for phrase, better in BANNED.items()
-        for found in re.finditer(phrase, block, re.IGNORECASE)
-    ]
+PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "dcpinspect").rglob("*.py"))
+FEWEST_WORDS = 4
+"""A string of fewer words is no sentence."""
+NO_PROSE = re.compile(r"\s*(?:select|create|insert|with|case)\b|.*[\\^]|.*\b(?:int64|octets)\b", re.IGNORECASE)
+"""SQL, regular expressions and signatures of kernels."""
 
 
 def read(page: str) -> str:
     return (ROOT / page).read_text("utf-8")
 
 
+def messages(source: str) -> Iterator[str]:
+    """The texts in a module that have some words, without docstrings; a value put into a text is a word."""
+    tree = ast.parse(source)
+    left_out = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    left_out |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node) if part is not node}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if id(node) not in left_out and len(re.findall(r"(?:^|\s)\W*[a-z]{2,}", text)) >= FEWEST_WORDS and not NO_PROSE.match(text):
+            yield text
+
+
+def commands(group: typer.core.TyperGroup) -> Iterator[typer.core.TyperCommand]:
+    """Every command with its own help and options, those of groups too."""
+    for command in group.commands.values():
+        if isinstance(command, typer.core.TyperGroup):
+            yield from commands(command)
+        else:
+            assert isinstance(command, DeferredCommand)
+            yield command.load()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_has_no_banned_phrase(page: str) -> None:
     found = banned(read(page))
-    assert len(found) == STILL.get(page, Left()).phrases, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_sentence_has_one_colon_at_most(page: str) -> None:
     found = chains_of_colons(read(page))
-    assert len(found) == STILL.get(page, Left()).chains, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_sentence_has_thirty_words_at_most(page: str) -> None:
     found = too_long(read(page))
-    assert len(found) == STILL.get(page, Left()).long, "\n".join(found)
+    assert not found, "\n".join(found)
 
 
-def test_pages_that_are_still_to_be_mended_are_pages() -> None:
-    assert set(STILL) <= set(PAGES)
-    assert all(left != Left() for left in STILL.values())
+@pytest.mark.parametrize("module", MODULES)
+def test_what_a_module_says_is_plain(module: str) -> None:
+    found = [problem for text in messages(read(module)) for problem in unclear(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_is_plain(rule: str) -> None:
+    one = RULES[rule]
+    found = [problem for text in (one.fires, one.unless, one.next) for problem in unclear(text)]
+    assert not found, "\n".join(found)
+
+
+def test_words_of_the_glossary_and_keys_of_the_terminal_ui_are_plain() -> None:
+    texts = [*(meaning for words in GLOSSARY.values() for meaning in words.values()), *(key.text for key in KEYS)]
+    found = [problem for text in texts for problem in unclear(text)]
+    assert not found, "\n".join(found)
+
+
+def test_the_help_of_every_command_is_plain() -> None:
+    group = program()
+    texts = [text for command in commands(group) for text in (command.help, *(getattr(option, "help", None) for option in command.params))]
+    assert len(texts) > 200, "the commands themselves were asked, not their names"
+    found = [problem for text in [*texts, *(command.help for command in group.commands.values())] for problem in unclear(text or "")]
+    assert not found, "\n".join(found)
 
 
 def test_the_glossary_explains_twenty_words_in_two_short_sentences_each() -> None:
@@ -142,3 +130,10 @@ def test_chains_of_colons_are_found_and_times_are_not() -> None:
 def test_banned_phrases_are_found_across_lines_and_in_any_case(text: str) -> None:
     assert banned(text)
     assert banned(f"`{text}`") == []
+
+
+def test_messages_are_found_in_their_parts_and_docstrings_are_not() -> None:
+    source = '"""one two three four"""\nsay(f"{name}: one two " f"three four {more}", "one two", "SELECT one two three four")\n'
+    assert list(messages(source)) == ["X: one two three four X"]
+    assert unclear("one: two; three: four") == []
+    assert unclear("one: two: three; four") == ["one: two: three"]

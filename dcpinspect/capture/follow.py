@@ -65,7 +65,7 @@ class Growing:
                 self.problem = "the file became shorter while it was followed"
                 return 0
             if was_replaced:
-                self.problem = "its name is another file's now, or nobody's; follow that one anew"
+                self.problem = "the file was moved or deleted, or another file has its name now; start to follow again"
                 return 0
             if time.monotonic() >= end:
                 return None

@@ -96,7 +96,7 @@ def open_interface(name: str, ports: Sequence[int] | None, buffer_bytes: int) ->
         except (OSError, Scapy_Exception) as error:  # libpcap and BPF have no exception of their own for a missing right
             if getattr(error, "errno", None) == errno.ENETDOWN:
                 raise CaptureError(name, None, "is down", f"bring it up: ip link set {escape(name)} up") from error
-            advice = _how_to_be_allowed() if hasattr(os, "geteuid") and os.geteuid() else "--list-interfaces says what there is"
+            advice = _how_to_be_allowed() if hasattr(os, "geteuid") and os.geteuid() else "--list-interfaces lists them"
             raise CaptureError(name, None, f"cannot be captured ({getattr(error, 'strerror', None) or error})", advice) from error
 
 

@@ -121,7 +121,7 @@ class LiveCapture:
             self.close()
             raise
         if self._keep is keep:
-            tell("libpcap is not there, so packets are filtered here instead of in the kernel, which takes longer; install libpcap")
+            tell("libpcap is not installed, so dcpinspect filters packets instead of the kernel, which is slower; install libpcap")
 
     @property
     def position(self) -> int:
@@ -247,7 +247,7 @@ class LiveCapture:
         source.close()
         self.problems.append(Problem(source.name, None, f"the interface is gone ({error.strerror}); start again when it is back"))
         if self._sources:  # otherwise the end says so at once
-            self._tell(f"{escape(source.name)}: the interface is gone ({error.strerror}); the others go on")
+            self._tell(f"{escape(source.name)}: the interface is gone ({error.strerror}); the other interfaces go on")
 
     def _count(self) -> None:
         before = self.dropped

@@ -95,7 +95,7 @@ class Pcap:
             if verdict != BAD:
                 need = size - at + 1
                 if verdict == CUT and final and at < size:
-                    problems.append((at, f"the last record is cut short ({size - at} bytes of it are there)"))
+                    problems.append((at, f"the last record is cut short ({size - at} bytes of it are present)"))
                 break
             if len(problems) < MAX_PROBLEMS:
                 problems.append((at, "garbage where a packet record should begin"))

@@ -116,7 +116,7 @@ class PcapNg:
                     continue
             if verdict == STRANGE:
                 if len(problems) < MAX_PROBLEMS:
-                    problems.append((at, "a packet block that contradicts itself or names no interface"))
+                    problems.append((at, "a packet block contradicts itself or names no interface"))
                 state[0] += int(state[1])
                 continue
             if verdict == BAD:
@@ -128,7 +128,7 @@ class PcapNg:
             if verdict == CUT:
                 need = int(state[1])
                 if final and at < size:
-                    problems.append((at, f"the last block is cut short ({size - at} bytes of it are there)"))
+                    problems.append((at, f"the last block is cut short ({size - at} bytes of it are present)"))
             break
         consumed = size if final else min(int(state[0]), size)
         if not done:

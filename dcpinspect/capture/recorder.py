@@ -53,7 +53,7 @@ class Recorder:
             with suppress(OSError):  # a device has no size
                 os.ftruncate(self._file.fileno(), self._size)
                 self._file.seek(self._size)  # what is still written belongs here, and not behind a hole
-            raise OutputError(f"--write {escape(self._path)}: {error.strerror}; the packets before are in it") from error
+            raise OutputError(f"--write {escape(self._path)}: {error.strerror}; it has the packets before that") from error
         return done
 
     def close(self, counts: Sequence[tuple[int, int] | None]) -> None:

@@ -79,7 +79,7 @@ class Source:
         if self._inflate is not None:
             if follow:
                 raw.close()
-                raise CaptureError(path, None, "is compressed, and what is compressed cannot be followed", "unpack it before")
+                raise CaptureError(path, None, "is compressed, and a compressed file cannot be followed", "unpack it first")
             self._raw = self._inflate
 
     @property

@@ -73,7 +73,7 @@ def check(
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            "--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family; may be repeated."
+            "--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family. May be repeated."
         ),
     ] = None,
     family: Annotated[
@@ -82,17 +82,15 @@ def check(
             "--family",
             metavar="FAMILY",
             autocompletion=completion.families,
-            help="Only rules of this family, and those of --rule; may be repeated.",
+            help="Only rules of this family, and those of --rule. May be repeated.",
         ),
     ] = None,
-    lint: Annotated[
-        bool, typer.Option("--lint", help="Hold connections against what is recommended to clients, too: the rules of the family lint.")
-    ] = False,
+    lint: Annotated[bool, typer.Option("--lint", help="Also check the recommendations to clients (the rules of the family lint).")] = False,
     no_rule: Annotated[
-        list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule; may be repeated.")
+        list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule. May be repeated.")
     ] = None,
     effects: Annotated[
-        bool, typer.Option("--all", help="Text: tell the effects of each cause under it, too; other formats always have them.")
+        bool, typer.Option("--all", help="Text only. Also print the effects below their cause. Other formats always have them.")
     ] = False,
     vbucket: Annotated[
         str | None, typer.Option("--vbucket", metavar="LIST", help="Only findings about these vbuckets, as in 1,5-9.")
@@ -103,38 +101,48 @@ def check(
     client: Annotated[
         str | None, typer.Option("--client", metavar="TEXT", help="Only findings about clients with this in their address or DCP name.")
     ] = None,
-    severity: Annotated[Level | None, typer.Option("--severity", show_default=False, help="Only findings so bad, or worse.")] = None,
+    severity: Annotated[
+        Level | None, typer.Option("--severity", show_default=False, help="Only findings of this severity, or worse.")
+    ] = None,
     filter_: Annotated[
         str | None,
-        typer.Option("--filter", metavar="SQL", help="Only findings where this is true, as in \"whose = 'server'\"; @name: a saved one."),
+        typer.Option(
+            "--filter", metavar="SQL", help="Only findings where this is true, as in \"whose = 'server'\"; @name is a saved filter."
+        ),
     ] = None,
     since: options.Since = None,
     until: options.Until = None,
-    limit: Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings, the worst first.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N findings. The worst come first.")
+    ] = None,
     columns: Annotated[
-        str | None, typer.Option("--columns", metavar="LIST", help="A table with these columns, in this order, as in rule,count,who.")
+        str | None, typer.Option("--columns", metavar="LIST", help="Print a table with these columns, in this order, as in rule,count,who.")
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="FILE", help="Only what is not in this JSON of an earlier check, or was milder there."),
+        typer.Option(
+            "--baseline", metavar="FILE", help="Only findings that are new or worse, compared with this JSON of an earlier check."
+        ),
     ] = None,
     list_rules: Annotated[  # noqa: ARG001 - eager: it has done its work by then
-        bool, typer.Option("--list-rules", callback=print_rules, is_eager=True, help="Print all rules with what each looks for.")
+        bool, typer.Option("--list-rules", callback=print_rules, is_eager=True, help="List all rules with what each looks for.")
     ] = False,
-    fail_on: Annotated[FailOn, typer.Option("--fail-on", help="Findings so bad, or worse, make the exit status 1.")] = FailOn.ERROR,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="Exit with status 1 if there is a finding of this severity, or worse.")
+    ] = FailOn.ERROR,
     format_name: Annotated[
         CheckFormat | None,
-        typer.Option("--format", "-f", show_default=False, help="How to write them; without, as the name of -o FILE says, else text."),
+        typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
     ] = None,
     output: options.OutputFile = None,
     write: Annotated[
         str | None,
         typer.Option(
-            "--write", "-w", metavar="FILE", help="Write the packets around the findings to this file, too, as pcapng with comments."
+            "--write", "-w", metavar="FILE", help="Also write the packets around the findings to this file, as pcapng with comments."
         ),
     ] = None,
     around: Annotated[
-        int, typer.Option("--around", metavar="N", min=0, help="-w: with N messages before and after each that shows a finding.")
+        int, typer.Option("--around", metavar="N", min=0, help="For -w, how many messages before and after each one that shows a finding.")
     ] = 5,
     csv_guard: options.CsvGuard = True,
     redact: options.Redact = False,
@@ -142,7 +150,7 @@ def check(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Say what is wrong in captures: worst first, with the messages that show it and what to do."""
+    """Print what is wrong in captures, worst first, with the messages that show it and what to do."""
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
 
@@ -151,7 +159,7 @@ def check(
         raise UsageError("--around: is for the packets of -w FILE")
     redactor = options.redactor(redact, redact_salt)
     if write is not None and redactor is not None:
-        raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
+        raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
     wanted = rules_of(rule, family, no_rule, lint=lint)
     choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
     shown = columns_of(columns, chosen, several=len(captures) > 1)
@@ -198,7 +206,7 @@ def check(
         status = report(reading, stats=stats, checks=True)
         if is_checked and not reading.checker.has_dcp:
             more = "" if find_ports else "; DCP may be on another port, try --port auto"
-            complain(f"no DCP among {reading.messages:,} messages: only what holds for any message and connection was checked{more}")
+            complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")
         return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
 
 
@@ -293,7 +301,7 @@ def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str
                 raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
     for option, value in (*(("--rule", one) for one in rule or ()), *(("--family", one) for one in family or ())):
         if not lint and LINT in (value, RULES[value].family if option == "--rule" else None):
-            raise UsageError(f"{option} {value}: what is recommended to clients is only asked with --lint; add --lint")
+            raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
     chosen = [
         one.id
         for one in RULES.values()
@@ -302,7 +310,7 @@ def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str
         and one.id not in (no_rule or ())
     ]
     if not chosen:
-        raise UsageError("--no-rule: no rule is left to check; take one of them back")
+        raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
     if lint and not any(RULES[one].family == LINT for one in chosen):
-        raise UsageError("--lint: none of its rules is among those that were chosen; add --family lint")
+        raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
     return chosen

@@ -125,7 +125,9 @@ def load(commands: Collection[str]) -> Config:
     tables = [*commands, FILTERS, COLUMN_SETS]
     for command, table in config.tables.items():
         if not isinstance(table, dict):
-            raise UsageError(f"{escape(os.fspath(path))}: {escape(command)}: put it in the table of a command, for instance under [read]")
+            raise UsageError(
+                f"{escape(os.fspath(path))}: {escape(command)} belongs to a command; put it in its table, for instance under [read]"
+            )
         if command not in tables:
             raise config.error(command, None, f"dcpinspect has no such command{_suggestion(command, tables)}")
     return config

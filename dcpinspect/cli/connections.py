@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dcpinspect.cli.record_tables import command
 
-connections = command("connections", "Print every connection: who it is, what it negotiated and how it is.")
+connections = command("connections", "Print every connection: its client, what it negotiated and its state.")

@@ -20,15 +20,15 @@ def explain(
         typer.Argument(
             metavar="NAME|NUMBER|HEX…",
             autocompletion=completion.words,
-            help="A command, status, control key, feature, rule, word or column by name or number, or bytes; - reads them.",
+            help="A command, status, control key, feature, rule, word or column, by name or number, or bytes. - is standard input.",
         ),
     ],
 ) -> None:
-    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a rule, a word or a column of a table, or
+    """Explain a command (dcp_snapshot_marker, 0x56), a status (rollback, 0x23), a control key, a rule, a word, a column of a table, or
     the bytes of a message.
 
-    Bytes are hex with blanks or colons, a dump of xxd, hexdump -C, od, tcpdump -X or Wireshark, a literal of C ({0x80, …}, xxd -i) or
-    Python (b'…'), or base64.
+    Bytes may be hex with blanks or colons, base64, or a dump of xxd, hexdump -C, od, tcpdump -X or Wireshark. They may also be a literal
+    of C ({0x80, …}, xxd -i) or Python (b'…').
     """
     # Deferred: the tables of the protocol; --help and completion do without.
     import sys
@@ -42,7 +42,7 @@ def explain(
 
     pasted = sys.stdin.buffer.read(MAX_PASTE + 1) if what == ["-"] else b""
     if len(pasted) > MAX_PASTE:
-        raise UsageError(f"standard input: more than the {MAX_PASTE >> 20} MiB that are explained; give a capture to dcpinspect read")
+        raise UsageError(f"standard input: longer than {MAX_PASTE >> 20} MiB; give a capture to dcpinspect read")
     if b"\0" in pasted:
         raise UsageError("standard input: binary; pipe it through xxd, or give a capture to dcpinspect read")
     text = pasted.decode(errors="replace") if what == ["-"] else " ".join(what)

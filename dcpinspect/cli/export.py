@@ -17,5 +17,5 @@ def export(
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete.")],
     **choices: Any,  # show's
 ) -> int:
-    """Write the messages of captures (pcap, pcapng; - is standard input) to a file, in the format that its name says."""
+    """Write the messages of captures (pcap or pcapng) to a file, in the format that its name says."""
     return show(context, Files(captures), output=output, **choices)

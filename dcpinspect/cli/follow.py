@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 def follow(
     captures: options.Captures,
-    connection: Annotated[int, typer.Argument(metavar="CONNECTION", min=1, help="Its number, as 'dcpinspect connections' has it.")],
-    is_all: Annotated[bool, typer.Option("--all", help="A line for each message, also where a side sends many of one kind.")] = False,
+    connection: Annotated[
+        int, typer.Argument(metavar="CONNECTION", min=1, help="The number of the connection, from 'dcpinspect connections'.")
+    ],
+    is_all: Annotated[bool, typer.Option("--all", help="Print a line for each message, even if a side sends many of one kind.")] = False,
     since: options.Since = None,
     until: options.Until = None,
     output: options.OutputFile = None,
@@ -27,7 +29,7 @@ def follow(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Show what client and server said to each other on one connection, in order; many messages of one kind are one line.
+    """Show what client and server sent on one connection, in order. Many messages of one kind are one line.
 
     The captures come first, the number of the connection last.
     """

@@ -27,7 +27,7 @@ def info(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Say what is in captures: how long, who talks to whom, which buckets and vbuckets, whether it is complete, what to run next."""
+    """Print what is in captures: times, clients and servers, buckets, vbuckets, how complete, and what to run next."""
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.overview import overview, overview_records
     from dcpinspect.reading import Reading

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def io(
     context: typer.Context,
     captures: options.Captures,
-    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Length of the spans, as in 1s, 250ms or 5m.")] = "1s",
+    interval: Annotated[str, typer.Option("--interval", metavar="TIME", help="Length of each time span, as in 1s, 250ms or 5m.")] = "1s",
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,

@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 def live(
     context: typer.Context,
     interface: Annotated[
-        list[str] | None, typer.Option("--interface", "-i", metavar="NAME", help="Capture here; any means everywhere; may be repeated.")
+        list[str] | None,
+        typer.Option("--interface", "-i", metavar="NAME", help="Capture on this interface. any means all. May be repeated."),
     ] = None,
-    list_interfaces: Annotated[bool, typer.Option("--list-interfaces", help="List the interfaces, and do nothing else.")] = False,
+    list_interfaces: Annotated[bool, typer.Option("--list-interfaces", help="List the interfaces and exit.")] = False,
     write: Annotated[str | None, typer.Option("--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file.")] = None,
     duration: Annotated[
-        float | None, typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after so long, instead of at Ctrl-C.")
+        float | None, typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after this time, instead of at Ctrl-C.")
     ] = None,
-    buffer: Annotated[int, typer.Option("--buffer", metavar="MIB", min=1, max=2047, help="Kernel memory for packets that wait.")] = 64,
-    tui: Annotated[bool, typer.Option("--tui", help="Look through them in the terminal while they come.")] = False,
+    buffer: Annotated[
+        int, typer.Option("--buffer", metavar="MIB", min=1, max=2047, help="Kernel memory for packets that wait to be read.")
+    ] = 64,
+    tui: Annotated[bool, typer.Option("--tui", help="Open the terminal UI, and show the messages as they come.")] = False,
     keep: Keep = KEPT_MIB,
     **choices: Any,  # show's
 ) -> int:
@@ -44,20 +47,20 @@ def live(
         _list_interfaces()
         return 0
     if not interface:
-        raise UsageError("-i: name an interface, or any for all of them; --list-interfaces says what there is")
+        raise UsageError("-i: name an interface, or any for all of them; --list-interfaces lists them")
     if write == "-":
-        raise UsageError("--write -: standard output has the messages; name a file")
+        raise UsageError("--write -: standard output already has the messages; name a file")
     if tui:
         options.refuse_others(context, "--tui", ("tui", "interface", "write", "duration", "buffer", "keep", "filter_", "port"))
         return _explore(
             context, _Interfaces(interface, write, duration, buffer), port=choices["port"], filter_=choices["filter_"], keep_mib=keep
         )
     if options.is_typed(context, "keep"):
-        raise UsageError("--keep: is for --tui; messages that are printed are not kept")
+        raise UsageError("--keep: is for --tui; printed messages are not kept")
     if write is not None and write == choices["output"]:
         raise UsageError("--write and --output name the same file")
     if write is not None and (choices["redact"] or choices["redact_salt"] is not None):
-        raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
+        raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
     return show(context, _Interfaces(interface, write, duration, buffer), **choices)
 
 
@@ -141,7 +144,7 @@ class _Interfaces:
         ):
             where = ", ".join(map(escape, self._names))
             ports = "all ports" if find_ports else f"ports {', '.join(map(str, _ports(extra_ports)))}"
-            complain(f"{where}: capturing {ports}; Ctrl-C ends it")
+            complain(f"{where}: capturing {ports}; Ctrl-C stops it")
             try:
                 yield reading
             except KeyboardInterrupt:

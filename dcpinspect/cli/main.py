@@ -31,22 +31,22 @@ COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 COMMANDS = {
     "read": "Print the messages of captures.",
     "live": "Print the messages on network interfaces as they come.",
-    "tui": "Look through captures in the terminal.",
+    "tui": "Open captures in the terminal UI.",
     "export": "Write the messages of captures to a file.",
-    "info": "Say what is in captures: who, when, which buckets, how complete.",
-    "check": "Say what is wrong, whose fault it is, and what to do.",
-    "streams": "Print what was asked of every stream, and what came of it.",
-    "vbuckets": "Print how every vbucket is, client by client.",
-    "snapshots": "Print every snapshot, and whether it was received whole.",
+    "info": "Print who is in captures, when, which buckets, how complete.",
+    "check": "Print what is wrong, on which side, and what to do.",
+    "streams": "Print every stream: request, answer, delivery and end.",
+    "vbuckets": "Print the state of every vbucket, client by client.",
+    "snapshots": "Print every snapshot, and whether it is complete.",
     "gaps": "Print the seqnos that were not delivered, and why.",
     "rollbacks": "Print why streams were rolled back, and the request that would work.",
-    "timeline": "Tell the story of one vbucket, seqno by seqno and event by event.",
+    "timeline": "Show one vbucket, seqno by seqno and event by event.",
     "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
     "io": "Count messages and bytes by command over time, with charts.",
     "follow": "Show the conversation on one connection.",
-    "connections": "Print who is connected, what was negotiated, how it is.",
-    "sql": "Ask captures a query in SQL.",
-    "pipeline": "Bring directories of captures into tables, with Spark.",
+    "connections": "Print every connection: client, settings and state.",
+    "sql": "Run a SQL query over captures.",
+    "pipeline": "Turn directories of captures into tables, with Spark.",
     "explain": "Explain a command, a status, a control key or the bytes of a message.",
     "schema": "Print the JSON Schema of an output.",
 }
@@ -54,10 +54,10 @@ COMMANDS = {
 
 GROUPS = {
     "pipeline": {
-        "run": "Read captures that are new, and write the tables anew.",
-        "check": "Say what is wrong in all captures of a pipeline.",
-        "sql": "Ask the tables of a pipeline a query in SQL.",
-        "info": "Say what a pipeline has read, and what tables it made of that.",
+        "run": "Read new captures, and write the tables again.",
+        "check": "Print what is wrong in all captures of a pipeline.",
+        "sql": "Run a SQL query over the tables of a pipeline.",
+        "info": "Print what a pipeline has read, and which tables it has.",
     },
 }
 """Commands that have commands of their own, and these with their summaries: functions of the module of the first."""
@@ -159,7 +159,7 @@ def _common() -> list[Any]:
     def common(
         color: Annotated[
             Literal["auto", "always", "never"],
-            typer.Option(callback=terminal.choose_color, help="Colours: on a terminal only, or as said."),
+            typer.Option(callback=terminal.choose_color, help="When to use colours. auto means on a terminal only."),
         ] = "auto",
         ascii_: Annotated[bool, typer.Option("--ascii", callback=terminal.choose_ascii, help="Print ASCII characters only.")] = False,
     ) -> None: ...
@@ -268,7 +268,8 @@ def _with_command(arguments: list[str]) -> list[str]:
 
     if not is_terminal():
         raise UsageError(
-            f"{escape(first)}: a capture needs a command without a terminal: 'dcpinspect read' prints messages, 'check' what is wrong"
+            f"{escape(first)}: a capture alone opens the terminal UI, and this is no terminal; 'dcpinspect read' prints"
+            f" messages, 'check' what is wrong"
         )
     return ["tui", *arguments]
 

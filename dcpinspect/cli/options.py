@@ -39,16 +39,18 @@ Captures = Annotated[
     typer.Argument(
         metavar="CAPTURE…",
         callback=_with_folders,
-        help="Capture files, or directories of them, read as one in order of time; - is standard input.",
+        help="Capture files, or directories of them, read as one in order of time. - is standard input.",
     ),
 ]
 Port = Annotated[
     list[str] | None,
     typer.Option(
-        "--port", metavar="PORT|auto", help="A server port besides 11210 and 11207, or auto: any that carries DCP; may be repeated."
+        "--port", metavar="PORT|auto", help="A server port besides 11210 and 11207. auto finds any that carries DCP. May be repeated."
     ),
 ]
-Stats = Annotated[bool, typer.Option("--stats", help="Say at the end, on standard error, what became of every packet and byte.")]
+Stats = Annotated[
+    bool, typer.Option("--stats", help="At the end, print on standard error how many packets and bytes were read, skipped or lost.")
+]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N messages, counted after the filters.")]
 Skip = Annotated[int, typer.Option("--skip", metavar="N", min=0, help="Leave out the first N messages, counted after the filters.")]
 if TYPE_CHECKING:
@@ -57,30 +59,34 @@ else:
     FormatName = Literal[tuple(FORMATS)]
 OutputFormat = Annotated[
     FormatName | None,
-    typer.Option("--format", "-f", show_default=False, help="How to write them; without, as the name of -o FILE says, else text."),
+    typer.Option("--format", "-f", show_default=False, help="The format. By default, the name of -o FILE chooses it, or it is text."),
 ]
 OutputFile = Annotated[
     str | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete; - is standard output."),
+    typer.Option("--output", "-o", metavar="FILE", help="Write to this file, which appears when it is complete. - is standard output."),
 ]
 Write = Annotated[
-    str | None, typer.Option("--write", "-w", metavar="FILE", help="Write the packets of the messages to this file, too, as pcapng.")
+    str | None, typer.Option("--write", "-w", metavar="FILE", help="Also write the packets of the messages to this file, as pcapng.")
 ]
 WithHandshakes = Annotated[
     bool,
-    typer.Option("--with-handshakes", help="-w: with how each connection began: TCP handshake, HELLO, bucket, DCP open and controls."),
+    typer.Option(
+        "--with-handshakes", help="For -w, also write how each connection began (TCP handshake, HELLO, bucket, DCP open and controls)."
+    ),
 ]
 CsvGuard = Annotated[
     bool,
-    typer.Option("--csv-guard/--no-csv-guard", help="CSV: put an apostrophe before texts that a spreadsheet would run as formulas."),
+    typer.Option("--csv-guard/--no-csv-guard", help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula."),
 ]
 Redact = Annotated[
     bool,
-    typer.Option("--redact", help="Replace keys, values and names of users by pseudonyms; equal ones stay equal within this run."),
+    typer.Option(
+        "--redact", help="Replace keys, values and names of users by pseudonyms. Equal texts get equal pseudonyms within this run."
+    ),
 ]
 RedactSalt = Annotated[
     str | None,
-    typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt: pseudonyms are the same in every run that has it."),
+    typer.Option("--redact-salt", metavar="TEXT", help="Redact with this salt. Runs with the same salt have the same pseudonyms."),
 ]
 
 VBuckets = Annotated[str | None, typer.Option("--vbucket", metavar="LIST", help="Only these vbuckets, as in 1,5-9.")]
@@ -112,7 +118,7 @@ Filter = Annotated[
         "--filter",
         metavar="SQL",
         autocompletion=completion.message_filters,
-        help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name: a saved one.',
+        help='Only where this is true, as in "vbucket in (1, 5) and by_seqno > 100"; @name is a saved filter.',
     ),
 ]
 
@@ -121,10 +127,11 @@ Since = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
-        help="Only from this time on: in UTC ('2024-04-06 12:03:41', 12:03:41), from the start (90s, 10m), or before the end (-10m).",
+        help="Only from this time on. It is in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
+        " before the end (-10m).",
     ),
 ]
-Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before this time, as --since has it.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only before this time, which is written as for --since.")]
 
 Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
 
@@ -152,7 +159,7 @@ Columns = Annotated[
         callback=_list_columns,
         is_eager=True,
         autocompletion=completion.message_columns,
-        help="Show these columns, as in name,vbucket,by_seqno or @seqnos; without a list, print what columns there are.",
+        help="Show these columns, as in name,vbucket,by_seqno or @seqnos. Without a list, list all columns.",
     ),
 ]
 
@@ -222,9 +229,9 @@ def redactor(is_wanted: bool, salt: str | None) -> Redactor | None:
 
 
 SparkMaster = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]; without, this machine does it.")
+    str | None, typer.Option("--master", metavar="URL", help="Spark's master, as in local[4]. By default, it is this machine.")
 ]
-SparkConf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")]
+SparkConf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be repeated.")]
 
 
 def spark_settings(conf: list[str] | None) -> dict[str, str]:

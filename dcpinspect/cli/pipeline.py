@@ -42,9 +42,7 @@ class OnError(StrEnum):
 
 def run(
     captures: Annotated[list[str], typer.Argument(metavar="CAPTURE…", help="Capture files, patterns, or directories with captures.")],
-    output: Annotated[
-        str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables; what is in it is brought up to date.")
-    ],
+    output: Annotated[str, typer.Option("--output", "-o", metavar="OUT", help="Directory of the tables. What is in it is updated.")],
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
     port: options.Port = None,
@@ -53,16 +51,16 @@ def run(
         typer.Option(
             "--capture-point",
             metavar="dir|stem|name:NAME",
-            help="What files of one capture point have in common: their directory (without this option), their name up to its number, "
-            "or that all are of one.",
+            help="How files belong to one capture point. By default, by their directory (dir). stem takes the name without its "
+            "number, and name:NAME takes all files.",
         ),
     ] = None,
     on_error: Annotated[
-        OnError, typer.Option("--on-error", help="A capture that cannot be read: keep on, and say so in the tables, or fail.")
+        OnError, typer.Option("--on-error", help="If a capture cannot be read, go on and list it in the table bad, or fail.")
     ] = OnError.KEEP,
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
-    """Read captures that are new, and write the tables anew."""
+    """Read new captures, and write the tables again."""
     from dcpinspect.spark.run import Options
     from dcpinspect.spark.run import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
@@ -108,7 +106,7 @@ def _put_json(record: Mapping[str, Any]) -> None:
     checking.check, without=("captures", "since", "until", "output", "write", "around", "port", "stats", "redact", "redact_salt")
 )
 def check(context: typer.Context, out: Out, output: options.OutputFile = None, **choices: Any) -> int:
-    """Say what is wrong in all captures of a pipeline: worst first, with the messages that show it and what to do."""
+    """Print what is wrong in all captures of a pipeline, worst first, with the messages that show it and what to do."""
     from dcpinspect.spark.manifest import Manifest
     from dcpinspect.spark.outputs import state_of
     from dcpinspect.spark.whole import compared
@@ -149,7 +147,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
         )
         checking.write_report(file, format_, told, shown, guard=choices["csv_guard"])
     if not is_checked:
-        complain(f"{UNCHECKED}: {escape(out)}: its captures have no message; run the pipeline into a new directory with --port auto")
+        complain(f"{UNCHECKED}: {escape(out)} has captures without messages; run the pipeline into a new directory with --port auto")
         return CaptureError.exit_status
     states = {state_of(manifest, one) for one in manifest.units}
     if checking.fails(found, choices["fail_on"]):
@@ -158,7 +156,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
 
 
 def info(out: Out, json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> int:
-    """Say what a pipeline has read, and what tables it made of that."""
+    """Print what a pipeline has read, and which tables it has."""
     from dcpinspect.render.pipeline import info_lines
     from dcpinspect.spark.info import pipeline_info
     from dcpinspect.spark.manifest import Manifest

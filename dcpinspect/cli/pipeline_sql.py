@@ -14,14 +14,14 @@ from dcpinspect.cli.sql import STDIN, read_query
 
 Filter = Annotated[
     str | None,
-    typer.Option("--filter", metavar="SQL", help="The table messages has only those for which this is true, as with read --filter."),
+    typer.Option("--filter", metavar="SQL", help="Only messages for which this is true are in the table messages, as with read --filter."),
 ]
 
 
 def sql(
     context: typer.Context,
     out: Annotated[str, typer.Argument(metavar="OUT", help="The directory that a pipeline wrote.")],
-    query: Annotated[str, typer.Argument(metavar='"QUERY"', help="A query; - reads it from standard input.")],
+    query: Annotated[str, typer.Argument(metavar='"QUERY"', help="The query. - reads it from standard input.")],
     filter_: Filter = None,
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
@@ -29,7 +29,7 @@ def sql(
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
 ) -> int:
-    """Ask the tables of a pipeline a query in Spark SQL ("show tables", "describe streams")."""
+    """Run a query in Spark SQL over the tables of a pipeline, as in "show tables" or "describe streams"."""
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
     text = read_query() if query == STDIN else query

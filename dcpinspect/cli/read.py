@@ -54,10 +54,13 @@ def show(
     context: typer.Context,
     source: Source,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-V", help="Print each message's field table, as the specification draws it.")
+        bool, typer.Option("--verbose", "-V", help="Print the field table of each message, as the specification draws it.")
     ] = False,
     hex_grid: Annotated[
-        int, typer.Option("--hex", "-x", count=True, help="Print each message's bytes, 16 a line; -xx: four a line, as the specification.")
+        int,
+        typer.Option(
+            "--hex", "-x", count=True, help="Print the bytes of each message, 16 a line. -xx prints 4 a line, as the specification does."
+        ),
     ] = 0,
     limit: options.Limit = None,
     skip: options.Skip = 0,
@@ -65,10 +68,10 @@ def show(
     output: options.OutputFile = None,
     write: options.Write = None,
     with_handshakes: options.WithHandshakes = False,
-    fields: Annotated[bool, typer.Option("--fields/--no-fields", help="JSON: with the field table of each message.")] = True,
+    fields: Annotated[bool, typer.Option("--fields/--no-fields", help="For JSON, include the field table of each message.")] = True,
     values: Annotated[
         str | None,
-        typer.Option(metavar="full|N|none", help="How much of a value to show: all, N bytes, nothing; JSON shows all, text 256 bytes."),
+        typer.Option(metavar="full|N|none", help="How much of a value to show. By default, JSON has all of it, and text 256 bytes."),
     ] = None,
     columns: options.Columns = None,
     csv_guard: options.CsvGuard = True,
@@ -77,7 +80,8 @@ def show(
     time: Annotated[
         TimeFormat,
         typer.Option(
-            help="Times of the lines: since the first packet, UTC, the time zone here, seconds since 1970, or since the line before."
+            help="The times of lines are since the first packet, in UTC, in the local time zone, in seconds since 1970,"
+            " or since the line before."
         ),
     ] = "relative",
     vbucket: options.VBuckets = None,
@@ -91,13 +95,12 @@ def show(
     until: options.Until = None,
     sort: Annotated[
         str | None,
-        typer.Option(
-            "--sort", metavar="COLUMN", autocompletion=completion.one_column, help="Put messages in order by this column, as in rtt_ns."
-        ),
+        typer.Option("--sort", metavar="COLUMN", autocompletion=completion.one_column, help="Sort messages by this column, as in rtt_ns."),
     ] = None,
-    reverse: Annotated[bool, typer.Option("--reverse", help="--sort: the greatest first.")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="For --sort, put the greatest first.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Also say what is wrong, live as it is found, and all of it at the end; text and NDJSON.")
+        bool,
+        typer.Option("--check", help="Also print findings, as soon as they are found, and all of them at the end. For text and NDJSON."),
     ] = False,
     port: options.Port = None,
     stats: options.Stats = False,
@@ -108,7 +111,7 @@ def show(
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
     if format_.is_text and not (verbose or hex_grid) and options.is_typed(context, "values"):
-        raise UsageError("--values: lines alone show no values; add -V or -x")
+        raise UsageError("--values: lines show no values; add -V or -x")
     selection = options.selection(
         vbucket=vbucket,
         opcode=opcode,
@@ -183,7 +186,7 @@ def _refuse_order(context: typer.Context, sort: str | None, source: Source) -> N
         if options.is_typed(context, parameter):
             raise UsageError(f"{option}: --sort does not use it; leave one of them out")
     if source.pauses and STDIN not in source.captures:
-        raise UsageError("--sort: waits for the end, which what is followed or live does not have; record it first")
+        raise UsageError("--sort: needs the end of the capture, and a followed or live one has no end; record it first")
 
 
 def _in_order(
@@ -258,11 +261,11 @@ def read(
     context: typer.Context,
     captures: options.Captures,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Wait for what another program is still writing to the capture, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Also read what another program still writes to the capture, until Ctrl-C.")
     ] = False,
     **choices: Any,  # show's
 ) -> int:
-    """Print the messages of captures (pcap, pcapng; - is standard input), a line each."""
+    """Print the messages of captures (pcap or pcapng), one line for each."""
     if follow and len(captures) > 1:
         raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
     return show(context, Files(captures, follow=follow), **choices)

@@ -60,7 +60,7 @@ FIRST = {
 """What matters most of them, which the others make room for where not all fit the width."""
 
 Redact = Annotated[
-    bool, typer.Option("--redact", help="As in read: tables have no keys, values and names of users, so there is nothing to replace.")
+    bool, typer.Option("--redact", help="As in read. Tables have no keys, values or names of users, so nothing is replaced.")
 ]
 Limit = Annotated[int | None, typer.Option("-n", "--limit", metavar="N", min=0, help="Stop after N rows, counted after the filters.")]
 Sort = Annotated[
@@ -69,14 +69,18 @@ Sort = Annotated[
         "--sort",
         metavar="LIST",
         autocompletion=completion.sort_columns,
-        help="Put rows in order by these columns, as in findings.error,last_seqno.",
+        help="Sort rows by these columns, as in findings.error,last_seqno.",
     ),
 ]
-Reverse = Annotated[bool, typer.Option("--reverse", help="Put the greatest first; without --sort, the last row.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Text: what does not fit the width of the terminal below each row.")]
+Reverse = Annotated[bool, typer.Option("--reverse", help="Put the greatest first, or without --sort the last row.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="For text, print what does not fit the width of the terminal below each row.")
+]
 Width = Annotated[
     int | None,
-    typer.Option("--width", metavar="COLUMNS", min=20, max=1000, help="Text: lines of this width; without, as the terminal has."),
+    typer.Option(
+        "--width", metavar="COLUMNS", min=20, max=1000, help="For text, the width of lines. By default, it is the width of the terminal."
+    ),
 ]
 Columns = Annotated[
     str | None,
@@ -93,7 +97,7 @@ Filter = Annotated[
         "--filter",
         metavar="SQL",
         autocompletion=completion.record_filters,
-        help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name: a saved one.',
+        help='Only rows where this is true, as in "connection = 2 and vbucket < 64"; @name is a saved filter.',
     ),
 ]
 

@@ -38,14 +38,14 @@ def report(
 
     problems = reading.capture.problems
     for problem in problems[:MAX_LINES]:
-        complain(DamagedCapture(problem.file, problem.offset, problem.what, "what could be read was read"))
+        complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))
     if len(problems) > MAX_LINES:
         complain(f"{len(problems) - MAX_LINES} more damaged places")
     if is_whole and not reading.messages:
         complain(f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}" if checks else nothing_found(reading))
     elif is_whole:
         if shown == 0 and skipped:
-            complain(f"--skip left out all {skipped:,} messages that there are to show")
+            complain(f"--skip left out all {skipped:,} messages")
         elif shown == 0:
             complain(f"none of {reading.messages:,} messages met the conditions")
         lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
@@ -54,7 +54,7 @@ def report(
         if len(lost) > MAX_LINES:
             complain("more connections lost bytes; --stats lists all")
     if stats and not is_whole:
-        complain("reading stopped before the end: --stats counts what was read so far")
+        complain("reading stopped before the end; --stats counts what was read so far")
     if stats:
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
     if (problems and not reading.capture.packets) or (checks and not reading.messages):

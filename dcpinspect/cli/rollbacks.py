@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dcpinspect.cli.record_tables import command
 
-rollbacks = command("rollbacks", "Print every rollback: what was asked, the server's history, why, and the request that would work.")
+rollbacks = command("rollbacks", "Print every rollback: the request, the server's history, the cause, and a request that would work.")

@@ -19,7 +19,7 @@ def known_tables() -> list[str]:
 
 
 def schema(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The output: message, stream, gap, …", autocompletion=known_tables)],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The output, as in message, stream or gap.", autocompletion=known_tables)],
 ) -> None:
     """Print the JSON Schema of an output."""
     known = known_tables()

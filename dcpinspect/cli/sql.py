@@ -34,7 +34,7 @@ def sql(
         list[str],
         typer.Argument(
             metavar='CAPTURE… "QUERY"',
-            help="Capture files, read as one in order of time (- is standard input), and last the query; - reads it from standard input.",
+            help="Capture files, read as one in order of time, and last the query. - is standard input, for a capture or for the query.",
         ),
     ],
     since: options.Since = None,
@@ -47,7 +47,7 @@ def sql(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Ask captures a query in DuckDB's SQL, over messages and the tables of streams, of rollbacks and of findings ("show tables")."""
+    """Run a query in DuckDB's SQL over captures. "show tables" lists the tables of messages, streams, findings and more."""
     paths, text = _split(arguments)
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
@@ -91,7 +91,7 @@ def _prepared(text: str, captures: Captures) -> Iterator[Query]:
 def _stop(captures: Captures) -> bool:
     if not captures.stop():
         return False
-    complain("interrupted: the result is that of what was read until now; Ctrl-C again ends at once")
+    complain("interrupted: the result covers what was read so far; press Ctrl-C again to stop at once")
     return True
 
 

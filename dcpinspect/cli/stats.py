@@ -36,9 +36,9 @@ def stats(
     until: options.Until = None,
     port: options.Port = None,
 ) -> int:
-    """Count messages by command and status, with sizes, times of answers and throughput; snapshots, windows and what was lost.
+    """Count messages by command and status, with sizes, answer times, throughput, snapshots, windows and capture loss.
 
-    With filters only the messages that meet them are counted, and snapshots and windows, which belong to all messages, are left out.
+    With filters, only the messages that match are counted. Snapshots and windows are left out, because they belong to all messages.
     """
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading

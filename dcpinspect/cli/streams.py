@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dcpinspect.cli.record_tables import command
 
-streams = command("streams", "Print every stream: what was asked, what was answered, what was delivered and how it ended.")
+streams = command("streams", "Print every stream: its request, its answer, what was delivered and how it ended.")

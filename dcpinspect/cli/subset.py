@@ -39,7 +39,7 @@ def packets_written(
         yield None
         return
     if is_redacted:
-        raise UsageError("--write: packets have all that --redact replaces; leave out one of the two")
+        raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
     from dcpinspect.export.subset import Subset  # deferred: only -w needs it
 
     file = _target(path, captures, output)

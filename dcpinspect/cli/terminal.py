@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from dcpinspect.escape import one_line, to_ascii
 
-INTERRUPTED = "interrupted: this is of what was read until then"
+INTERRUPTED = "interrupted; this result covers what was read until then"
 
 
 def complain(message: object, details: Sequence[str] = ()) -> None:

@@ -40,22 +40,24 @@ def timeline(
     captures: options.Captures,
     vbucket: Annotated[int, typer.Option("--vbucket", metavar="N", min=0, max=0xFFFF, help="The vbucket.", show_default=False)],
     connection: options.Connections = None,
-    seqnos: Annotated[str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only; without, all.")] = None,
+    seqnos: Annotated[
+        str | None, typer.Option("--seqnos", metavar="A-B", help="Draw these seqnos only. By default, all are drawn.")
+    ] = None,
     filter_: Annotated[
         str | None,
         typer.Option(
             "--filter",
             metavar="SQL",
-            help="Only streams for which this is true, as in \"answer = 'accepted' and gaps > 0\"; @name: a saved one.",
+            help="Only streams for which this is true, as in \"answer = 'accepted' and gaps > 0\"; @name is a saved filter.",
         ),
     ] = None,
     since: options.Since = None,
     until: options.Until = None,
     messages: Annotated[
-        bool, typer.Option("--messages", help="With the vbucket's messages, as read prints them, under each event.")
+        bool, typer.Option("--messages", help="Below each event, also print the messages of the vbucket, as read does.")
     ] = False,
     width: Annotated[
-        int | None, typer.Option("--width", metavar="COLUMNS", help="Draw for lines of this width; without, as the terminal has.")
+        int | None, typer.Option("--width", metavar="COLUMNS", help="The width of lines. By default, it is the width of the terminal.")
     ] = None,
     ascii_: options.Ascii = False,
     format_name: options.OutputFormat = None,
@@ -65,7 +67,7 @@ def timeline(
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
-    """Tell the story of one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
+    """Show one vbucket: its streams along their seqnos, then every request, snapshot, gap and end in order."""
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
     from dcpinspect.render.timeline import NARROWEST

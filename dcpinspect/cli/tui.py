@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 KEPT_MIB = 2048
 """MiB of packets that are kept of those that come once only."""
 Keep = Annotated[
-    int, typer.Option("--keep", metavar="MIB", min=1, help="Of what comes once only, keep the newest so many MiB of packets to look at.")
+    int, typer.Option("--keep", metavar="MIB", min=1, help="For a pipe or a live capture, how many MiB of the newest packets to keep.")
 ]
 STDIN = "-"
 """Name of standard input among captures."""
@@ -32,7 +32,7 @@ CRASHED = 70
 def tui(
     context: typer.Context,
     captures: options.Captures,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what another program is still writing to the capture.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Also read what another program still writes to the capture.")] = False,
     filter_: options.Filter = None,
     since: options.Since = None,
     until: options.Until = None,
@@ -40,7 +40,7 @@ def tui(
     keep: Keep = KEPT_MIB,
     port: options.Port = None,
 ) -> int:
-    """Look through captures in the terminal: messages and their bytes, every vbucket, timelines, findings."""
+    """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines, findings."""
     if not is_terminal(with_keys=STDIN not in captures):
         raise UsageError(
             "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
@@ -134,7 +134,7 @@ def explore(
         app.close()
     if app.crash is None:
         return app.return_code or 0
-    complain(f"a fault of dcpinspect ended the terminal UI; please send its log, which holds nothing of the capture: {_log(app.crash)}")
+    complain(f"a fault of dcpinspect ended the terminal UI; please send its log, which has nothing from the capture: {_log(app.crash)}")
     return CRASHED
 
 
@@ -163,7 +163,7 @@ def _keys_of_terminal() -> Iterator[None]:
     try:
         keys = open("/dev/tty", encoding="utf-8")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise UsageError(f"-: there is no terminal to take keys from ({error.strerror}); 'dcpinspect read -' prints messages") from error
+        raise UsageError(f"-: there is no terminal to read keys from ({error.strerror}); 'dcpinspect read -' prints messages") from error
     sys.__stdin__ = keys  # type: ignore[misc] # where Textual takes the terminal from
     try:
         yield

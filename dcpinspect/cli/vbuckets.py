@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dcpinspect.cli.record_tables import command
 
-vbuckets = command("vbuckets", "Print how every vbucket is, over all connections of a client.")
+vbuckets = command("vbuckets", "Print the state of every vbucket, over all connections of a client.")

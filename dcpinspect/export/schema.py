@@ -68,7 +68,7 @@ def message_schema() -> dict[str, Any]:
     """The schema of one message object."""
     base: dict[str, Any] = {
         "schema": {"const": SCHEMA},
-        "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, whatever is filtered"},
+        "row": {"type": "integer", "minimum": 1, "description": "number of the message in the reading, before any filter"},
         "file": _TEXT,
         "frame": {"type": "integer", "minimum": 1, "description": "least packet number, in its file, that carried bytes of the message"},
         "last_frame": {"type": "integer", "minimum": 1, "description": "greatest such packet number"},
@@ -97,7 +97,7 @@ def message_schema() -> dict[str, Any]:
             }
         ),
         "opaque": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
-        "cas": {**_nullable(_HEX64), "description": "null where a session token stands in its place, or the capture lacks it"},
+        "cas": {**_nullable(_HEX64), "description": "null for a session token, or if it is not in the capture"},
         "datatype": _WORDS,
         "sid": {"type": ["integer", "null"], "description": "DCP stream-id"},
         "collection_id": {"type": ["integer", "null"], "minimum": 0, "maximum": 4294967295},
@@ -155,7 +155,7 @@ def message_schema() -> dict[str, Any]:
                     "fields": {"type": "array", "items": {"$ref": "#/$defs/field"}},
                     "inflated": {"const": True, "description": "offsets count in the uncompressed value"},
                     "hidden": {"const": True, "description": "credentials"},
-                    "redacted": {"const": True, "description": "hex and value are a pseudonym of what the wire had, whose size is told"},
+                    "redacted": {"const": True, "description": "hex and value are a pseudonym; the size is that of the bytes on the wire"},
                     "missing": {"const": True},
                 },
                 "required": ["name", "label", "offset", "size", "hex", "value", "meaning"],

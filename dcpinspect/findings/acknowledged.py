@@ -33,9 +33,9 @@ RULES = (
         "ack-missing",
         "snapshot",
         "warning",
-        "a snapshot whose marker asks to be acknowledged is complete, and the consumer does not",
-        "snapshots that are not complete; streams that the client closes; a hole in which the answer may be",
-        "the producer waits for it, in a takeover for ever: look at the consumer",
+        "a marker asks for an acknowledgement, its snapshot is complete, and the consumer does not send one",
+        "incomplete snapshots; streams that the client closes; a hole that may hide the answer",
+        "look at the consumer; the producer waits for this answer, and during a takeover it waits forever",
         whose="client",
         cost=Cost("vbucket", "has a snapshot that is not acknowledged", "have snapshots that are not acknowledged"),
     ),
@@ -43,9 +43,9 @@ RULES = (
         "ack-early",
         "snapshot",
         "note",
-        "a snapshot is acknowledged before its last message came",
-        "one round trip, within which the two directions cannot be compared",
-        "acknowledge a snapshot once all of it is stored",
+        "a snapshot is acknowledged before its last message",
+        "less than one round trip, because the two directions cannot be compared that closely",
+        "acknowledge a snapshot only after all of it is stored",
         whose="client",
     ),
 )
@@ -144,7 +144,7 @@ class Acknowledged(Watcher):
                 waited = (link.closed_ns if link.closed else link.last_ns) - reached
                 was_answered = self._unasked.get(link.number, 0) > marker.time_ns
                 if waited > max(LEAST_PATIENCE_NS, 10 * slowest) and stream.closed_row < 0 and not was_answered:
-                    message = f"snapshot {start}–{end} was to be acknowledged, and was not for {waited / 1e9:.1f} s"
+                    message = f"snapshot {start}–{end} needs an acknowledgement, and has had none for {waited / 1e9:.1f} s"
                     yield _of("ack-missing", "warning", message, stream, (marker,), (start, end))
             elif answer.time_ns + slowest < reached:
                 message = f"snapshot {start}–{end} acknowledged {(reached - answer.time_ns) / 1e6:.0f} ms before its last message"
@@ -178,13 +178,13 @@ class Acknowledged(Watcher):
                     streams[snapshots.stream[number]],
                     (plain(snapshots.start[number]), plain(snapshots.end[number])),
                 )
-                message, places = "dcp_snapshot_marker needs no answer: its ack flag is not set", (place, context.marker(number))
+                message, places = "dcp_snapshot_marker needs no answer, because its ack flag is not set", (place, context.marker(number))
                 count = few.count - len(few.told) + 1 if place is few.told[0] else 1
                 found = _of("unexpected-reply", "warning", message, stream, places, seqnos)
                 yield replace(found, cause="not-asked", next=NOT_ASKED, count=count)
 
 
-NOT_ASKED = "answer a marker only where its ack flag is set: in a takeover, the producer counts answers and may wait for ever"
+NOT_ASKED = "answer a marker only if its ack flag is set; during a takeover, the producer counts answers and may wait forever"
 
 
 def _of(rule: str, severity: Severity, message: str, stream: Stream, places: tuple[Place, ...], seqnos: tuple[int, ...]) -> Occurrence:

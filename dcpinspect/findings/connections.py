@@ -26,9 +26,9 @@ RULES = (
         "open-refused",
         "session",
         "warning",
-        "DCP open is answered by another status than success",
+        "DCP open is answered with a status other than success",
         "",
-        "by status: privileges of the user, flags of the open, another name",
+        "change what the status names: privileges of the user, flags of the open, or the name",
         whose="client",
         cost=Cost("connection", "could not open DCP", "could not open DCP"),
     ),
@@ -36,7 +36,7 @@ RULES = (
         "control-rejected",
         "session",
         "note",
-        "a setting is answered by another status than success",
+        "a setting is answered with a status other than success",
         "",
         "do not rely on it",
         whose="client",
@@ -45,9 +45,9 @@ RULES = (
         "control-unknown-key",
         "session",
         "note",
-        "a setting is asked for that nobody described",
+        "the client asks for a setting that dcpinspect does not know",
         "",
-        "look for a spelling mistake, or a newer server",
+        "check the spelling; a newer server may know it",
         whose="client",
     ),
     Rule(
@@ -56,7 +56,7 @@ RULES = (
         "note",
         "bytes of a connection were not captured",
         "",
-        "take the capture nearer to the node, with a larger buffer; gaps that this explains have the cause capture-loss",
+        "capture nearer to the node, with a larger buffer; gaps that come from this have the cause capture-loss",
         whose="capture",
     ),
     Rule("capture-cut", "capture", "note", "packets were cut by the snapshot length", "", "capture with -s 0", whose="capture"),
@@ -66,19 +66,25 @@ RULES = (
         "note",
         "the capture begins inside a connection",
         "",
-        "what was negotiated is unknown; begin the capture before the client connects",
+        "start the capture before the client connects; here, the settings of the connection are unknown",
         whose="capture",
     ),
     Rule(
-        "undecoded-bytes", "capture", "note", "bytes of a connection are in no message", "", "'--stats' says where and why", whose="capture"
+        "undecoded-bytes",
+        "capture",
+        "note",
+        "bytes of a connection are in no message",
+        "",
+        "--stats shows where they are and why",
+        whose="capture",
     ),
     Rule(
         "connection-reuse-inferred",
         "capture",
         "note",
-        "packets with other sequence numbers come on the addresses of a connection, and no SYN",
+        "packets with unrelated sequence numbers come on the addresses of a connection, without a SYN",
         "",
-        "they were read as a connection of their own; what was negotiated on it is unknown",
+        "nothing; they were read as a new connection, whose settings are unknown",
         whose="capture",
     ),
     Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210", whose="capture"),
@@ -150,7 +156,7 @@ def _undecoded(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]
     if link is not None and link.skipped[one.direction]:
         reason = next(iter(one.skipped), "") if len(one.skipped) == 1 and not one.not_decodable else ""
         cause = _SKIPS.get(reason)
-        message = f"{link.skipped[one.direction]:,} bytes could not be framed, {name}"
+        message = f"{link.skipped[one.direction]:,} bytes are in no message, {name}"
         yield _of("undecoded-bytes", link.number, message, cause=name, effect_of=(*cause, name, link.number, None, None) if cause else None)
 
 
@@ -180,7 +186,7 @@ def _without_syn(links: Sequence[Link]) -> Iterator[Occurrence]:
 
 
 def _mid_stream(link: Link, cause: Key | None = None) -> Occurrence:
-    return _of("mid-stream-start", link.number, "capture begins inside the connection: negotiation unknown", effect_of=cause)
+    return _of("mid-stream-start", link.number, "capture begins inside the connection, so its settings are unknown", effect_of=cause)
 
 
 def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
@@ -198,7 +204,7 @@ def _faults(context: Context, one: DirectionCoverage) -> Iterator[Occurrence]:
         yield Occurrence("oversized-body", "warning", message, one.connection, tuple(places), cause=cause)
         return
     skipped = sum(one.skipped.values())
-    message = f"byte 0x{header[0]:02x} at offset {offset:,} starts no message; {skipped:,} bytes skipped, {cause}"
+    message = f"byte 0x{header[0]:02x} at offset {offset:,} begins no message; {skipped:,} bytes skipped, {cause}"
     yield Occurrence("bad-magic", "error", message, one.connection, tuple(places), cause=cause)
 
 

@@ -248,7 +248,7 @@ def place_at(connection: int, direction: int, at: At) -> Place:
 
 
 def reached(row: Stream) -> tuple[int, ...]:
-    """The seqno that a stream has come to: its last one, or where it started; nothing where that is not known."""
+    """The seqno that a stream has come to: its last one, or where it started; nothing if unknown."""
     if row.seen:
         return (plain(row.last),)
     if row.has_position:

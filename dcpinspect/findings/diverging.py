@@ -20,14 +20,13 @@ RULES = (
         "diverging-history",
         "snapshot",
         "error",
-        "two streams have the same seqno of the same branch of a vbucket, and another document, another kind of change, another CAS or"
-        " another value: no history has both",
-        "another branch, or seqnos behind a failover that any log tells of; CAS 0; a commit that others are shown as a document or its"
-        " deletion; values of deletions, values that are compressed, or that the opens ask to show in"
-        " different ways; what was not captured as a whole; events for which there is no room: of files those of the last vbuckets, of"
-        " pipes the oldest",
-        "one of the two did not send what the vbucket has: compare both rows, the failover logs and the nodes they came from, and report"
-        " them with the server's version",
+        "two streams have the same seqno of the same branch of a vbucket, but the document, the kind of change, the "
+        "CAS or the value is different; one history cannot have both",
+        "another branch; seqnos after a failover that any log shows; CAS 0; a commit that other streams get as a mutation or deletion;"
+        " values of deletions; compressed values; values that the opens ask for in different forms; messages that are not completely"
+        " captured; events that do not fit in memory (the last vbuckets of files, the oldest events of pipes)",
+        "compare both rows, the failover logs and the nodes, and report them with the server's version; one of the "
+        "two streams is not what the vbucket has",
         CAUSES,
         needs=("histories",),
         whose="server",
@@ -72,7 +71,7 @@ def _occurrence(context: Context, found: Contradiction, seqno: int, count: int, 
         [context.at(stream, At.of(event.place)) for stream, event in both],
         cause=found.cause,
         seqnos=(plain(mine.seqno),),
-        shared="another change than another stream has of the same seqno and branch",
+        shared="not the change that another stream has for the same seqno and branch",
         count=count,
     )
 

@@ -23,11 +23,10 @@ RULES = (
         "stream-end-missing",
         "stream",
         "warning",
-        "the seqno that a stream was asked to end at was reached and its snapshot is complete, and no stream end comes within 2 s, or"
-        " ten times as long as it took others before; or the connection closes first; no error, for nothing is lost: all that was asked for"
-        " has come",
+        "a stream has reached its requested end and its snapshot is complete, but no stream end comes within 2 s, or ten times the time"
+        " that earlier ones took; or the connection closes first. It is no error, because the client has all that it asked for",
         "the window is full; the client closed the stream, or the connection before the end could arrive; after a hole",
-        "a server fault: note its version; the client has all it asked for, so close the stream and go on",
+        "close the stream and go on, because the client has all that it asked for; it is a server fault, so note the server's version",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#11"),
         causes=(GOES_ON, CLOSED, SILENT),
         whose={GOES_ON: "server", CLOSED: "server", SILENT: "unknown"},
@@ -37,8 +36,8 @@ RULES = (
         "closed-before-stream-end",
         "stream",
         "warning",
-        "the client closes the connection while streams that have a last seqno have neither reached it nor ended",
-        "a reset, or the server closed it; streams without end; streams that the client closed; after a hole",
+        "the client closes the connection while streams with an end seqno have neither reached it nor ended",
+        "resets; connections that the server closes; streams without an end; streams that the client closes; after a hole",
         "wait for the stream end of each stream before closing the connection",
         reports=("MB-31481", "couchbase/couchbase-kafka-connector#16"),
         whose="client",

@@ -20,10 +20,10 @@ RULES = (
         "failover",
         "stream",
         "note",
-        f"a client is told by one node, within {PATIENCE_NS // 10**9} s, of a new newest branch of {MANY_VBUCKETS} vbuckets or more, whose"
-        " newest branch it had been told before, and then has a stream on each new branch",
-        "one of these vbuckets is not streamed on the new branch; logs without the old branch: that is another history",
-        "nothing is left to do: the client went on; the cluster's log says whether a node failed over, or came back from a crash",
+        f"within {PATIENCE_NS // 10**9} s, one node sends a client new newest branches of {MANY_VBUCKETS} vbuckets or more; the client knew"
+        " their newest branches before, and then has a stream on each new branch",
+        "one of these vbuckets is not streamed on the new branch; logs without the old branch, because that is another history",
+        "nothing is left to do, the client went on; the cluster's log shows whether a node failed over or came back from a crash",
         is_told_once=True,
         whose="normal",
     ),

@@ -24,17 +24,19 @@ STUCK_NS = 720_000_000_000
 """A server may disconnect who acknowledges nothing for so long: kv_engine ``dcp_disconnect_when_stuck_timeout_seconds``, by default."""
 NO_FIT = "no-fit"
 
-_ALL_BYTES = "count every byte of the message: header, framing extras, extras, key and value, of every message of a stream"
-_WIRE_BYTES = "count the bytes on the wire, of requests of the producer that belong to streams only"
+_ALL_BYTES = "count all bytes of every message of a stream: header, framing extras, extras, key and value"
+_WIRE_BYTES = "count the bytes on the wire, and only those of the producer's requests that belong to streams"
 _NEXT = {"without-flex-frames": f"{_ALL_BYTES}; servers before 7.0 left the stream-id out of most messages themselves (MB-40277)"}
 
 _OVER_NODES = (
-    "a node that replicates with full eviction acknowledges a message twice that had to wait for the disk (5.5 to 8.0.2, MB-72321), and"
-    " by another size what it had buffered (before 6.6.5 and 7.0.4, MB-47318)"
+    "a node that replicates with full eviction acknowledges a message twice if the message had to wait for the "
+    "disk (5.5 to 8.0.2, MB-72321); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, "
+    "MB-47318)"
 )
 _UNDER_NODES = (
-    "a node that replicates forgets what it had buffered at the end of a stream (before 7.2, MB-56275), acknowledges by another size what"
-    " it had buffered (before 6.6.5 and 7.0.4, MB-47318), and V2.2 markers by the size of V2.0 (builds before 8.0.0, MB-64936)"
+    "a node that replicates does not acknowledge what it had buffered at the end of a stream (before 7.2, "
+    "MB-56275); it acknowledges buffered messages with a wrong size (before 6.6.5 and 7.0.4, MB-47318), and V2.2 "
+    "markers with the size of V2.0 (builds before 8.0.0, MB-64936)"
 )
 """What servers do themselves when they are the consumer, by kv_engine's history."""
 
@@ -45,7 +47,7 @@ _WHAT = {
     "without-snapshot-marker": "snapshot marker (0x56)",
     "without-oso-snapshot": "OSO snapshot (0x65)",
     "without-system-event": "system event (0x5f)",
-    "without-prepare-surplus": "the 2 bytes that count beside a prepare",
+    "without-prepare-surplus": "the 2 extra bytes that are counted for a prepare",
     "without-header": "the header of 24 bytes",
 }
 
@@ -54,13 +56,14 @@ RULES = (
         "flow-control-stall",
         "flow",
         "warning",
-        "the window is full, and nothing is counted nor acknowledged for 5 s; an error where that lasts to the end; a note from 1 s on;"
-        " with the limit of the server where it is reached, and with a window above 4 GiB, of which servers before 7.6 keep the lower 32"
-        " bits",
-        "after a hole, until the window is granted anew; at the end of the capture where no stream is open; a window above 4 GiB of which"
-        " more is used than its lower 32 bits",
-        "the consumer does not acknowledge: look for what keeps it from taking messages off its buffer, or for what it does not count;"
-        " servers from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s where dcp_disconnect_when_stuck_name_regex matches its name",
+        "the window is full, and nothing is sent or acknowledged for 5 s; an error if this lasts to the end of the "
+        "capture, a note from 1 s on. The finding names the time limit of the server if it is reached, and a window "
+        "above 4 GiB, of which servers before 7.6 keep the lower 32 bits",
+        "after a hole, until the window is granted again; at the end of the capture if no stream is open; a window "
+        "above 4 GiB, if more than its lower 32 bits is in use",
+        "look for what stops the consumer from processing its messages, or for bytes that it does not count; servers "
+        "from 7.2.7, 7.6.6 and 8.0 on disconnect it after 720 s if dcp_disconnect_when_stuck_name_regex matches its "
+        "name",
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "couchbase/couchbase-kafka-connector#8"),
         needs=("flow",),
         whose="client",
@@ -70,9 +73,9 @@ RULES = (
         "under-acknowledged",
         "flow",
         "warning",
-        "three acknowledgements or more are sums of whole messages, but counted in a way that leaves something out; "
-        "or they are no such sums, what waits never gets less over four or more, and the window is full in the end",
-        "the right sizes fit; bytes sent before the window was granted; after a hole",
+        "three or more acknowledgements fit whole messages only if some bytes are left out; or they fit no whole "
+        "messages, four or more in a row do not lower the unacknowledged bytes, and the window is full in the end",
+        "acknowledgements that fit the right sizes; bytes sent before the window was granted; after a hole",
         _ALL_BYTES,
         (*_WHAT, NO_FIT),
         reports=("GOCBC-774", "JDCP-83", "JDCP-184", "JDCP-246", "MB-40277", "MB-47318", "MB-56275", "MB-64936"),
@@ -84,8 +87,8 @@ RULES = (
         "over-acknowledged",
         "flow",
         "warning",
-        "more bytes are acknowledged than were counted",
-        "bytes sent before the window was granted; the two bytes more of a prepare; within one answer time; after a hole",
+        "more bytes are acknowledged than flow control counts",
+        "bytes sent before the window was granted; the 2 extra bytes of a prepare; less than one answer time; after a hole",
         _WIRE_BYTES,
         tuple(w.WAYS[way] for way in w.OVER),
         reports=("JDCP-78", "GOCBC-241", "GOCBC-958", "MB-47318", "MB-72321"),
@@ -98,9 +101,9 @@ RULES = (
         "flow",
         "warning",
         "the producer begins a counted message although the window is full",
-        "one message over; acknowledgements up to one answer time later make room; the window became smaller, or is above 4 GiB;"
-        " after a hole",
-        "a server fault: note its version; give the consumer room beside its window",
+        "one message too many; an acknowledgement comes up to one answer time later and makes room; the window became "
+        "smaller, or is above 4 GiB; after a hole",
+        "give the consumer more memory than its window; it is a server fault, so note the server's version",
         needs=("flow",),
         whose="server",
         cost=Cost("connection", "was sent too much", "were sent too much"),
@@ -110,8 +113,8 @@ RULES = (
         "flow",
         "note",
         "bytes are acknowledged although flow control is off",
-        "flow control unknown; a window is being asked for",
-        "set connection_buffer_size, or do not acknowledge: the producer ignores it",
+        "unknown settings of flow control; while the client is asking for a window",
+        "set connection_buffer_size, or do not acknowledge; the producer ignores acknowledgements without it",
         needs=("flow",),
         whose="client",
     ),
@@ -137,7 +140,9 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
         asked = _asked_above(context, number)
         if number in context.by_number and (control is None or places[0].row < control.row or asked is not None):
             message = "acknowledged although flow control is off"
-            message += f": of a window of {asked:,}, servers before 7.6 keep the lower 32 bits, which are 0" if asked is not None else ""
+            message += (
+                f": servers before 7.6 keep only the lower 32 bits of the window of {asked:,}, and these are 0" if asked is not None else ""
+            )
             yield from _of("ack-without-window", "note", message, [[place] for place in places], examples.count)
 
 
@@ -213,7 +218,7 @@ def _stalls(context: Context, link: Link, watched: Watched, *, is_whole: bool) -
     if worst.time_ns >= STUCK_NS:
         message += f"; a server may give up after {STUCK_NS // 10**9} s"
     if asked is not None and worst.window == asked & MOST_WINDOW:
-        message += f"; of the {asked:,} that were asked for, servers before 7.6 keep the lower 32 bits"
+        message += f"; the client asked for {asked:,}, and servers before 7.6 keep only the lower 32 bits"
     places = []
     for event in events:
         full = context.said(link.number, event.at)
@@ -259,7 +264,7 @@ def _under(context: Context, link: Link, watched: Watched, *, is_whole: bool) ->
         return
     only_grew = watched.fits_nothing and window.acks >= w.ENOUGH_WITHOUT and not window.has_fallen
     if is_whole and only_grew and _last_stall(context, link, watched) is not None:
-        grown = f"what waits for an acknowledgement only grew over {window.acks:,} of them, to {window.after_ack:,} bytes"
+        grown = f"unacknowledged bytes only grew over {window.acks:,} acknowledgements, to {window.after_ack:,}"
         message = f"under-acknowledged: {grown} of {window.size:,}"
         yield from _of("under-acknowledged", "warning", message, [places], window.acks, NO_FIT, next_=_next(context, link, NO_FIT))
 

@@ -24,7 +24,7 @@ RULES = (
         "warning",
         "seqnos are missing between two events of a snapshot with history, which has every change",
         "streams of some collections only; collections that keep no history; after a hole",
-        "a client that wants every change has lost some: compare with a stream from 0, and report it with the server's version",
+        "compare with a stream from 0, and report it with the server's version; a client that wants every change did not get some",
         whose="server",
         cost=Cost("vbucket", "has a gap in its history", "have gaps in their history"),
     ),
@@ -32,12 +32,13 @@ RULES = (
         "item-missing",
         "snapshot",
         "error",
-        "a change that another stream of the vbucket and branch brought did not come, nor a later one of its document, and the snapshot is"
-        " complete, in seqno order or out of order; in a first snapshot, or one from disk, only what the other stream shows to be the"
-        " document's latest change up to the snapshot's end",
-        "another branch of the vbucket; what the client did not ask for, or may not see; what compaction may have purged, or another"
-        " change may stand for behind what the other stream has brought; after a hole",
-        "the client has not heard of this change: compare both rows and the failover logs, and report them with the server's version",
+        "another stream of the same vbucket and branch delivered a change, and this stream delivered neither the "
+        "change nor a later one of the document, although its snapshot is complete. In a first snapshot, or one from "
+        "disk, this counts only for the latest change of the document up to the snapshot's end",
+        "another branch of the vbucket; changes that the client did not ask for, or may not see; changes that "
+        "compaction may have purged; changes that a newer one may replace after the end of the other stream; after a "
+        "hole",
+        "compare both rows and the failover logs, and report them with the server's version; the client did not get this change",
         whose="server",
         cost=LOST,
     ),
@@ -45,9 +46,9 @@ RULES = (
         "gap-unexplained",
         "capture",
         "note",
-        "seqnos are missing and no cause fits: no marker covers what came before them or after, or it has no range",
-        "after a hole; streams whose beginning was not captured; where a more specific rule speaks of the message behind the gap",
-        "look at both neighbours: timeline --vbucket N --messages",
+        "seqnos are missing and no cause fits; the messages before or after have no marker, or a marker without a range",
+        "after a hole; streams whose beginning was not captured; gaps before a message with a more specific finding",
+        "look at the messages before and after it with 'dcpinspect timeline --vbucket N --messages'",
         whose="unknown",
     ),
 )

@@ -28,10 +28,11 @@ RULES = (
         "rollback-loop",
         "stream",
         "error",
-        "a client is rolled back to the same seqno again, after a stream was accepted or with the same request; three times in a row"
-        " without getting lower; or its stream ends twice with reason rollback and it asks no higher in between",
-        "a chain of rollbacks that gets lower each time; the server's history is another one by then",
-        "each round sends everything again: see 'dcpinspect rollbacks' for the request that would work",
+        "a client is rolled back to the same seqno again, after an accepted stream or with the same request; or three "
+        "times in a row to a seqno that is not lower; or its stream ends twice with reason rollback, and it does not "
+        "ask from a higher seqno in between",
+        "a chain of rollbacks, each to a lower seqno; a server whose history has changed in between",
+        "use the request that 'dcpinspect rollbacks' shows; each round sends everything again",
         ("purge", "uuid", "stream-end", "repeated"),
         ("couchbase/sync_gateway#6170", "MB-27604", "MB-27800", "MB-56084"),
         whose="client",
@@ -41,9 +42,9 @@ RULES = (
         "wrong-failover-entry",
         "stream",
         "warning",
-        "a client that was rolled back asks again with a uuid that is not the newest branch at or below its start, by a failover log"
-        " that it had been sent, and is rolled back again",
-        "first requests, which name the branch that their data came from; no log was sent to the client before",
+        "a client is rolled back twice; the second request has a uuid that is not the newest branch at or below its "
+        "start in the client's failover log",
+        "first requests, which have the branch of their data; clients that have no failover log yet",
         "take the newest entry of the failover log whose seqno is at or below the start",
         ("not-in-log", "older-branch"),
         ("couchbase/sync_gateway#6170", "GOCBC-1401"),
@@ -54,10 +55,10 @@ RULES = (
         "unknown-vbucket-uuid",
         "stream",
         "warning",
-        "a client is rolled back to 0 and its uuid is in no failover log that any server of the capture sent to anybody",
-        "uuid 0; no failover log of the vbucket is in the capture; the client had been sent one; no vbucket of the connection has a history"
-        " in common",
-        "the checkpoint is of another bucket, or was invented: start anew from 0",
+        "a client is rolled back to 0, and its uuid is in no failover log of the capture",
+        "uuid 0; no failover log of the vbucket is in the capture; clients that already have a failover log; no vbucket of the "
+        "connection has a common history",
+        "start again from 0; the checkpoint is from another bucket, or is wrong",
         reports=("couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
         whose="client",
         cost=Cost("vbucket", "was asked for with an unknown uuid", "were asked for with an unknown uuid"),
@@ -66,10 +67,10 @@ RULES = (
         "no-common-history",
         "stream",
         "warning",
-        "two vbuckets or more, and all requests of a connection that go on from somewhere are rolled back to 0, and no later failover"
-        " log has their uuids",
-        "one of them was accepted, or rolled back to another seqno; no failover log came later",
-        "the bucket was created anew, flushed, or is another cluster's: start anew from 0",
+        "all requests of a connection that resume, for two vbuckets or more, are rolled back to 0, and no later "
+        "failover log has their uuids",
+        "one of them is accepted, or rolled back to another seqno; no failover log comes later",
+        "start again from 0; the bucket was created again, was flushed, or is in another cluster",
         reports=("couchbase/sync_gateway#1198", "couchbase/sync_gateway#1104"),
         whose="unknown",
         cost=Cost("vbucket", "has no common history", "have no common history"),
@@ -78,8 +79,8 @@ RULES = (
 
 _ADVICE = {
     "purge": "set control max_marker_version to 2.2 and resume with the purge seqno, or ask with ignore-purged-tombstones",
-    "uuid": "take the uuid from the failover log: the newest entry at or below the start",
-    "stream-end": "negotiate collections in HELLO: the server cannot stream the vbucket to a client without",
+    "uuid": "take the uuid of the newest entry of the failover log at or below the start",
+    "stream-end": "negotiate collections in HELLO; without them, the server cannot stream the vbucket to the client",
     "repeated": "discard what is above the rollback seqno before asking again, from there",
 }
 
@@ -172,9 +173,9 @@ def _wrong_entry(context: Context, clients: Clients, number: int, previous: int,
         message,
         (context.request(number), context.log_place(log), context.answer(number), context.answer(previous)),
         cause="older-branch" if log.has(uuid) else "not-in-log",
-        next_=f"ask from {start} with uuid 0x{right:016x}: the newest entry of the failover log at or below the start",
+        next_=f"ask from {start} with uuid 0x{right:016x}, the newest entry of the failover log at or below the start",
         seqnos=(start,),
-        shared="used uuids that are not the failover log's for their start",
+        shared="used uuids that the failover log does not have for their start",
     )
 
 

@@ -23,9 +23,10 @@ RULES = (
         "first-marker-start",
         "snapshot",
         "warning",
-        "the first marker of a stream starts neither at the start that was asked for nor at its snapshot's; a note where it starts above",
+        "the first marker of a stream starts neither at the start seqno of the request nor at the start of its"
+        " snapshot; a note if it starts above",
         "requests from the latest seqno; markers without a range; streams whose request was not captured",
-        "a server fault: note its version; the client must take the marker's range as it is",
+        "take the marker's range as it is; it is a server fault, so note the server's version",
         whose="server",
         cost=WRONG_DATA,
     ),
@@ -33,9 +34,11 @@ RULES = (
         "snapshot-incomplete",
         "snapshot",
         "warning",
-        "another marker, or a stream end ok, comes before the end of a snapshot; a note where collections are off or unknown",
-        "the same range again with history; a replica that merges snapshots; the end that was asked for came; after a hole",
-        "take the next marker as the end; a client without collections is not told what it cannot see, with them a server has to tell it",
+        "another marker, or a stream end with reason ok, comes before the end of a snapshot; a note if collections are off or unknown",
+        "a second marker with the same range and history; a replica that merges snapshots; streams that reached their"
+        " requested end; after a hole",
+        "take the next marker as the end; without collections, the server does not say which seqnos the client cannot"
+        " see, and with collections it must",
         reports=("MB-38733", "MB-50183", "MB-73354", "JDCP-175", "couchbase/sync_gateway#5719"),
         whose="server",
         cost=Cost("vbucket", "has an incomplete snapshot", "have an incomplete snapshot"),
@@ -43,12 +46,15 @@ RULES = (
 )
 
 _NEXT = "take the next marker as the end"
-_BARE = "a client without collections is not told what it cannot see: negotiate collections, or take the next marker as the end"
-_UNKNOWN = f"{_NEXT}: whether collections are on is not in the capture, and without them a client is not told what it cannot see"
-_SERVER = f"{_NEXT}; the server owes the last seqno, or a SeqnoAdvanced; it is not the fault of the client: report it with the version"
+_BARE = (
+    "negotiate collections, or take the next marker as the end; without collections, the server does not say which seqnos the client"
+    " cannot see"
+)
+_UNKNOWN = f"{_NEXT}; the capture does not show whether collections are on, and without them the server does not say what is hidden"
+_SERVER = f"{_NEXT}; the server owes the last seqno, or a SeqnoAdvanced; report it with the server's version, the client is not at fault"
 _KNOWN = (
-    f"{_NEXT}; it is not the fault of the client: the servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced"
-    " out of filtered snapshots where an item of another collection follows a prepare or abort (MB-73354); report another version"
+    f"{_NEXT}; the client is not at fault. Servers 7.0.2 to 7.2.9, 7.6.0 to 7.6.12 and 8.0.0 to 8.0.2 leave the SeqnoAdvanced out of"
+    " filtered snapshots if an item of another collection follows a prepare or abort (MB-73354). Report it for other versions"
 )
 """As kv_engine's active_stream.cc has it in those versions; the fix is of August 2026."""
 

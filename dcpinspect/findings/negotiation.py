@@ -41,16 +41,16 @@ from dcpinspect.streams.links import Link
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
-SERVER = "a server fault: note its version and report it with this message and what the connection asked for"
-ASK = "the sender went by other settings than these: look at the open and the controls of the connection"
+SERVER = "report this message, what the connection asked for, and the server's version; it is a server fault"
+ASK = "look at the open and the controls of the connection; the sender used other settings"
 
 RULES = (
     Rule(
         "sid-missing",
         "session",
         "error",
-        "stream-ids are on, and a message of a stream or a close has none",
-        "answers; prepares, commits and aborts, which never have one; stream-ids left out of the header; settings that are not known",
+        "stream-ids are on, and a message of a stream, or a close, has none",
+        "answers; prepares, commits and aborts, which never have a stream-id; stream-ids left out of the header; unknown settings",
         ASK,
         whose="sender",
         cost=UNASKED,
@@ -59,8 +59,8 @@ RULES = (
         "sid-unexpected",
         "session",
         "error",
-        "a message has a stream-id, and they were never enabled",
-        "settings that are not known",
+        "a message has a stream-id, but stream-ids were never enabled",
+        "unknown settings",
         ASK,
         whose="sender",
         cost=UNASKED,
@@ -69,8 +69,8 @@ RULES = (
         "marker-version-not-negotiated",
         "session",
         "warning",
-        "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without that and without enable_sync_writes",
-        "settings that are not known",
+        "a V2.2 marker without max_marker_version 2.2, or a V2.0 marker without max_marker_version and without enable_sync_writes",
+        "unknown settings",
         SERVER,
         whose="server",
         cost=UNASKED,
@@ -79,8 +79,8 @@ RULES = (
         "oso-not-negotiated",
         "session",
         "warning",
-        "an out-of-order snapshot without enable_out_of_order_snapshots",
-        "settings that are not known",
+        "an OSO snapshot without enable_out_of_order_snapshots",
+        "unknown settings",
         SERVER,
         whose="server",
         cost=UNASKED,
@@ -90,7 +90,7 @@ RULES = (
         "session",
         "warning",
         "SeqnoAdvanced on a connection without collections",
-        "a HELLO that is not known",
+        "an unknown HELLO",
         SERVER,
         whose="server",
         cost=UNASKED,
@@ -100,7 +100,7 @@ RULES = (
         "session",
         "warning",
         "an expiration without enable_expiry_opcode",
-        "expirations of the first generations; settings that are not known",
+        "expirations of the first generations; unknown settings",
         SERVER,
         whose="server",
         cost=UNASKED,
@@ -109,8 +109,8 @@ RULES = (
         "delete-times-mismatch",
         "session",
         "warning",
-        "a deletion with its time although the open did not ask for that, or without it although it did",
-        "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an open that is not known",
+        "a deletion has its time although the open did not ask for it, or has no time although the open did",
+        "enable_expiry_opcode, which switched times on in 6.5 and 6.6; an unknown open",
         SERVER,
         whose="server",
         cost=UNASKED,
@@ -120,7 +120,7 @@ RULES = (
         "session",
         "error",
         "a prepare, commit or abort without enable_sync_writes",
-        "settings that are not known",
+        "unknown settings",
         SERVER,
         whose="server",
         cost=UNASKED,
@@ -130,8 +130,8 @@ RULES = (
         "session",
         "note",
         "status 0x0a or 0x0b without v7_dcp_status_codes",
-        "settings that are not known",
-        "read it as 0x01 or 0x02, which it stands for",
+        "unknown settings",
+        "read 0x0a as 0x01, and 0x0b as 0x02",
         whose="server",
     ),
     Rule(
@@ -139,8 +139,8 @@ RULES = (
         "session",
         "warning",
         "DCP is opened on a connection to which UnorderedExecution was granted",
-        "a HELLO that is not known",
-        "leave the feature out of HELLO: the server refuses such an open",
+        "an unknown HELLO",
+        "leave the feature out of HELLO; the server refuses such an open",
         whose="server",
         cost=Cost("connection", "opened DCP without an order of answers", "opened DCP without an order of answers"),
     ),
@@ -150,7 +150,7 @@ RULES = (
         "note",
         "a password is sent with SASL PLAIN on a connection that is not encrypted",
         "",
-        "use TLS or SCRAM; this capture holds the password",
+        "use TLS or SCRAM, and protect this capture, which has the password",
         whose="client",
     ),
 )
@@ -295,7 +295,7 @@ def _is_plain(batch: MessageBatch, row: int) -> bool:
 
 
 def _status(_row: int) -> str:
-    return "a status of version 7, which was never enabled"
+    return "a status of version 7, but v7_dcp_status_codes was never enabled"
 
 
 def _unordered(_row: int) -> str:
@@ -303,7 +303,7 @@ def _unordered(_row: int) -> str:
 
 
 def _oso(_row: int) -> str:
-    return "an out-of-order snapshot, never enabled"
+    return "an OSO snapshot, never enabled"
 
 
 def _expiry(_row: int) -> str:
@@ -311,11 +311,11 @@ def _expiry(_row: int) -> str:
 
 
 def _time_unasked(_row: int) -> str:
-    return "a deletion has its time, which the open did not ask for"
+    return "a deletion has a time, which the open did not ask for"
 
 
 def _time_missing(_row: int) -> str:
-    return "a deletion lacks its time, which the open asked for"
+    return "a deletion has no time, which the open asked for"
 
 
 RULE_SET = RuleSet(RULES, watcher=Negotiation)

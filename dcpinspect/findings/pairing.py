@@ -35,8 +35,8 @@ RULES = (
         "session",
         "warning",
         "a response answers no request",
-        "captures that begin in the middle; a hole in which the request may be; commands with many answers or none",
-        "compare opaque and opcode with the requests: the sender answers twice, or mixes up connections",
+        "captures that begin inside the connection; a hole that may hide the request; commands with many answers or none",
+        "compare opaque and opcode with the requests; the sender answers twice, or mixes up connections",
         whose="sender",
         cost=UNMATCHED,
     ),
@@ -44,9 +44,9 @@ RULES = (
         "missing-response",
         "session",
         "warning",
-        "a request that must be answered is not, for longer than ten times what the connection has taken, or until the other side closes",
-        "commands without an answer; requests after which the sender closes at once; a hole in which the answer may be",
-        "look at the receiver: it is busy, hangs, or does not want this client",
+        "a request that needs an answer has none for ten times the slowest answer of the connection, or until the other side closes it",
+        "commands without an answer; requests after which the sender closes at once; a hole that may hide the answer",
+        "look at the receiver; it is busy, hangs, or does not accept this client",
         reports=("couchbase/sync_gateway#2514", "couchbase/sync_gateway#1406", "couchbase/sync_gateway#3037", "JDCP-206"),
         causes=(GOES_ON, CLOSED, SILENT),
         whose={GOES_ON: "receiver", CLOSED: "receiver", SILENT: "unknown"},
@@ -56,10 +56,10 @@ RULES = (
         "unexpected-reply",
         "session",
         "warning",
-        "a command is answered with success that has no such answer; an error for a SeqnoAdvanced or OSO snapshot, where a server closes"
-        " the connection",
-        "stream ends; markers that ask to be acknowledged, or may do so",
-        "the answer is ignored at best: send none",
+        "a command that has no answer is answered with success; an error for a SeqnoAdvanced or OSO snapshot, because "
+        "a server then closes the connection",
+        "stream ends; markers that ask for an acknowledgement, or may ask for one",
+        "do not answer this command; at best, the server ignores the answer",
         ("not-asked",),
         whose="sender",
         cost=UNMATCHED,
@@ -68,9 +68,9 @@ RULES = (
         "takeover-sequence",
         "stream",
         "warning",
-        "a vbucket's state is set on a stream that was not requested with the takeover flag, or that is not answered",
-        "requests that were not captured; a hole in which the answer may be",
-        "look at both nodes of the rebalance: the vbucket may be active on both, or on neither",
+        "the state of a vbucket is set on a stream without the takeover flag, or this is not answered",
+        "requests that were not captured; a hole that may hide the answer",
+        "look at both nodes of the rebalance; the vbucket may be active on both, or on neither",
         ("not-requested", "unanswered"),
         whose="unknown",
         cost=WRONG_DATA,
@@ -100,8 +100,9 @@ _ERROR: Severity = "error"
 _OF_VBUCKET = (Opcode.DCP_ADD_STREAM, Opcode.DCP_CLOSE_STREAM, Opcode.DCP_STREAM_REQ, Opcode.DCP_SET_VBUCKET_STATE)
 
 _NEXT: dict[int, str] = {
-    Opcode.DCP_OPEN: "look at the name, the privileges of the user and the address: a server that will not have a client may say nothing",
-    Opcode.DCP_STREAM_REQ: "the server is busy or hangs: look at its log, and let the client ask again after a while",
+    Opcode.DCP_OPEN: "check the name, the privileges of the user and the address; a server may send no answer to a"
+    " client that it does not accept",
+    Opcode.DCP_STREAM_REQ: "look at the server's log, because it is busy or hangs; let the client ask again later",
 }
 
 _BEGINNING = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN)
@@ -144,7 +145,10 @@ class Pairing(Watcher):
         self._follow(batch, own & ~decoded.is_response & _ASKS[decoded.opcode], answers & _ASKS[decoded.opcode])
         rows = np.flatnonzero(answers & _SILENT[decoded.opcode] & (decoded.specific == Status.SUCCESS))
         is_fatal = np.isin(decoded.opcode[rows], _FATAL)
-        for mine, severity, effect in ((rows[~is_fatal], None, ""), (rows[is_fatal], _ERROR, ": a server closes the connection at one")):
+        for mine, severity, effect in (
+            (rows[~is_fatal], None, ""),
+            (rows[is_fatal], _ERROR, ", and a server closes the connection when it gets one"),
+        ):
             if len(mine):
                 words = partial(_unexpected, batch, effect)
                 yield Candidates("unexpected-reply", mine, words, severity)
@@ -259,7 +263,7 @@ class Pairing(Watcher):
             opcode = asked.key[2]
             name = opcode_name(opcode)
             if opcode == Opcode.DCP_SET_VBUCKET_STATE:
-                message = f"the state of the vbucket was set, and not answered {waited}"
+                message = f"the state of the vbucket was set, but not answered {waited}"
                 yield _of("takeover-sequence", asked, message, cause="unanswered")
             else:
                 message = f"{name} unanswered {waited}"
@@ -274,7 +278,7 @@ class Pairing(Watcher):
             known_until_ns = context.sight.known_until_ns(link.number, direction)
             for place in places:
                 if place.time_ns <= known_until_ns:
-                    message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}: nobody asked"
+                    message = f"{opcode_name(opcode)} response, opaque 0x{opaque:08x}, answers no request"
                     yield Occurrence("unmatched-response", "warning", message, connection, (place,))
 
     def _waited(self, context: Context, asked: Asked, cut_off: set[tuple[int, int]]) -> str | None:

@@ -52,8 +52,8 @@ class Answer:
     cause: str | None = None
 
 
-HIDDEN = Answer("NA", "unknown: it may be in what the capture lacks")
-NOTHING = Answer("NA", "nothing is streamed")
+HIDDEN = Answer("NA", "unknown because of capture loss")
+NOTHING = Answer("NA", "there are no streams")
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class ClientConnection:
     def judge(self, rule: str, check: Callable[[ClientConnection], Answer]) -> Answer:
         """What a rule says of the connection."""
         is_consumer = bool((self.session.open_flags or 0) & PRODUCER)
-        return check(self) if is_consumer or rule in _OF_ANY else Answer("NA", "the client does not consume on this connection")
+        return check(self) if is_consumer or rule in _OF_ANY else Answer("NA", "the client does not receive documents on this connection")
 
     def at(self, row: int) -> Place | None:
         """Where a message of the session was."""
@@ -194,7 +194,7 @@ class ClientConnection:
         if control is not None and made and (until < ALL or fits(control.value)):
             return Answer("PASS", f"{key} is {control.value}", [self.at(min(made))])
         if session.waits_for(key) or (control is not None and control.status is None):
-            return Answer("NA", f"unknown: the answer to {key} was not captured", [self.at(control.row)] if control else ())
+            return Answer("NA", f"unknown, the answer to {key} was not captured", [self.at(control.row)] if control else ())
         if not self.is_told(session.open_row, until):
             return HIDDEN
         if control is None:
@@ -224,7 +224,7 @@ def _name(talk: ClientConnection) -> Answer:
     earlier = others[: others.index(talk.link.number)] if talk.link.number in others else []
     if earlier:
         first = talk.at(talk.context.session(earlier[-1]).open_row)
-        return Answer("FAIL", f"name {name} was that of connection {earlier[-1]} before", [talk.open_place, first])
+        return Answer("FAIL", f"name {name} was used by connection {earlier[-1]} before", [talk.open_place, first])
     return Answer("PASS", f"name {name}", [talk.open_place])
 
 
@@ -251,7 +251,7 @@ def _hello(talk: ClientConnection) -> Answer:
 def _connections(talk: ClientConnection) -> Answer:
     context, number = talk.context, talk.link.number
     if not context.owners[number].is_named:
-        return Answer("NA", "unknown whose connection it is")
+        return Answer("NA", "the client of this connection is unknown")
     mine = talk.facts.of_client.get((context.logs.origins[number], context.clients[number]), [])
     opened_ns = talk.open_place.time_ns if talk.open_place is not None else 0
     rows = context.tracker.state.connections
@@ -260,7 +260,7 @@ def _connections(talk: ClientConnection) -> Answer:
     if held:
         message = f"{len(held) + 1} DCP connections of {context.clients[number]} to {talk.link.server} at a time"
         return Answer("FAIL", message, [talk.open_place, *(talk.at(context.session(one).open_row) for one in held[:3])])
-    return Answer("PASS", f"the only one of {context.clients[number]} to {talk.link.server} then", [talk.open_place])
+    return Answer("PASS", f"the only one of {context.clients[number]} to {talk.link.server} at that time", [talk.open_place])
 
 
 # -- settings -------------------------------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def _oso_mode(talk: ClientConnection) -> Answer:
     key = "enable_out_of_order_snapshots"
     control = talk.session.controls.get(key)
     if control is None or control.status != "success" or not control.value.startswith("true"):
-        return Answer("NA", "out-of-order snapshots are off, or unknown")
+        return Answer("NA", "OSO snapshots are off, or unknown")
     return Answer("FAIL" if control.value == "true" else "PASS", f"{key} is {control.value}", [talk.at(control.row)])
 
 
@@ -328,8 +328,8 @@ def _compression(talk: ClientConnection) -> Answer:
     hello = [talk.at(session.hello_asked_row)]
     if session.features is None:
         if session.hello_asked_row or not talk.is_told(0, session.open_row):
-            return Answer("NA", "unknown: the answer to HELLO was not captured", hello)
-        return Answer("FAIL", "Snappy is not asked for: there is no HELLO", [talk.open_place])
+            return Answer("NA", "unknown, the answer to HELLO was not captured", hello)
+        return Answer("FAIL", "Snappy is not requested, because there is no HELLO", [talk.open_place])
     if "SNAPPY" not in session.features:
         return Answer("FAIL", "Snappy is not granted by HELLO", hello)
     return talk.is_on("force_value_compression")
@@ -337,7 +337,7 @@ def _compression(talk: ClientConnection) -> Answer:
 
 def _without_collections(talk: ClientConnection) -> Answer | None:
     has = talk.has_collections()
-    return None if has else Answer("NA", "collections are off" if has is False else "unknown: the answer to HELLO was not captured")
+    return None if has else Answer("NA", "collections are off" if has is False else "unknown, the answer to HELLO was not captured")
 
 
 # -- streams --------------------------------------------------------------------------------------------------------------------------
@@ -347,17 +347,17 @@ def _high_seqnos(talk: ClientConnection) -> Answer:
     fresh = talk.rows.request.start == LEAST
     asked = talk.session.high_seqnos_asked
     if not fresh.any():
-        return Answer("NA", "nothing is asked for from 0")
+        return Answer("NA", "no stream is requested from 0")
     first = int(np.flatnonzero(fresh)[talk.rows.opened.row[fresh].argmin()])
     row = int(talk.rows.opened.row[first])
     if asked is not None and asked.row < row:
-        return Answer("PASS", "the newest seqnos were asked for first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
+        return Answer("PASS", "the high seqnos were requested first", [talk.context.said(talk.link.number, asked, of_consumer=True)])
     (elsewhere, connection), is_hidden = talk.facts.hosts[talk.link.client.rpartition(":")[0]]
     if elsewhere < row:
-        return Answer("NA", f"the newest seqnos were asked for on connection {connection}")
+        return Answer("NA", f"the high seqnos were requested on connection {connection}")
     if is_hidden:
         return HIDDEN
-    return Answer("FAIL", "a stream from 0 before the newest seqnos were asked for", talk.asked([talk.streams[first]]))
+    return Answer("FAIL", "a stream from 0 is requested before the high seqnos", talk.asked([talk.streams[first]]))
 
 
 def _failover_log(talk: ClientConnection) -> Answer:
@@ -374,12 +374,12 @@ def _failover_log(talk: ClientConnection) -> Answer:
             continue
         places = [context.request(number), context.answer(before)]
         if row.request.start > LEAST:
-            good = good or Answer("PASS", "rollbacks are followed to a seqno above 0", places)
+            good = good or Answer("PASS", "the client resumes above 0 after a rollback", places)
         elif _may_have_asked_between(talk, before):
             hidden = True
         else:
-            return Answer("FAIL", f"vb {row.vbucket} was to roll back to {to}, and is asked for from 0", places)
-    return HIDDEN if hidden else good or Answer("NA", "no rollback to a seqno above 0 that the client went on after")
+            return Answer("FAIL", f"vbucket {row.vbucket} was rolled back to {to}, and is requested from 0", places)
+    return HIDDEN if hidden else good or Answer("NA", "no rollback to a seqno above 0 that the client followed")
 
 
 def _may_have_asked_between(talk: ClientConnection, before: int) -> bool:
@@ -406,9 +406,9 @@ def _resume_range(talk: ClientConnection) -> Answer:
             hidden = True
         elif context.streams.position[before] < high:
             shown = f"{plain(low)}–{plain(high)}"
-            message = f"vb {row.vbucket} goes on at {plain(start)} inside of snapshot {shown}, and gives {plain(start)}–{plain(start)}"
+            message = f"vbucket {row.vbucket} resumes at {plain(start)} inside snapshot {shown}, but sends {plain(start)}–{plain(start)}"
             return Answer("FAIL", message, places)
-    return HIDDEN if hidden else good or Answer("NA", "nothing is resumed in the middle of a snapshot")
+    return HIDDEN if hidden else good or Answer("NA", "no stream is resumed in the middle of a snapshot")
 
 
 def _may_be_complete(talk: ClientConnection, before: int, marker: Snapshot) -> bool:
@@ -454,7 +454,7 @@ def _manifest_uid(talk: ClientConnection) -> Answer:
         return unused
     given, left_out = _given(talk, "uid")
     if left_out:
-        message = f"{len(left_out):,} of {len(given) + len(left_out):,} resumed streams are asked for without the manifest's uid"
+        message = f"{len(left_out):,} of {len(given) + len(left_out):,} resumed streams are requested without the manifest's uid"
         return Answer("FAIL", message, talk.asked(left_out))
     if given:
         return Answer("PASS", "streams are resumed with the manifest's uid", talk.asked(given))
@@ -474,7 +474,7 @@ def _purge_seqno(talk: ClientConnection) -> Answer:
     if any(_may_have_asked_between(talk, before[number]) for number in told):
         return HIDDEN
     if told:
-        return Answer("FAIL", f"{len(told):,} resumed streams are asked for without the purge_seqno that was told before", talk.asked(told))
+        return Answer("FAIL", f"{len(told):,} resumed streams are requested without the purge_seqno of an earlier marker", talk.asked(told))
     return Answer("PASS", "streams are resumed with the purge_seqno", talk.asked(given)) if given else said
 
 

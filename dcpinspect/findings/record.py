@@ -20,28 +20,28 @@ FINDINGS = RecordTable(
     (
         _C("rule", "text", "id of the rule"),
         _C("family", "word", "what the rule is about", FAMILIES),
-        _C("severity", "word", "how bad it is", SEVERITIES),
-        _C("cause", "text", "which kind of it, where the rule tells kinds apart"),
+        _C("severity", "word", "severity", SEVERITIES),
+        _C("cause", "text", "kind of the finding, if the rule has kinds"),
         _C("message", "text", "what happened, in one sentence"),
-        _C("next", "text", "what to do about it; null where the cause says it"),
+        _C("next", "text", "what to do; null if the cause says it"),
         _C("connection", "number", "the connection; null where there are several"),
         _C("connections", "numbers", "the connections"),
         _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
         _C("sid", "number", "DCP stream-id"),
-        _C("rows", "numbers", "messages that show it, the offender first"),
+        _C("rows", "numbers", "messages that show it, the faulty one first"),
         _C("frames", "numbers", "last packet of each of these"),
         _C("evidence", "places", "the same messages in a way that can be compared between readings"),
-        _C("seqnos", "seqnos", "seqnos that the message speaks of"),
+        _C("seqnos", "seqnos", "seqnos in the message"),
         _C("first_time", "time", "time of the first message that shows it"),
         _C("last_time", "time", "time of the last one"),
         _C("count", "number", "how often it happened"),
-        _C("id", "text", "what other findings call this one; the same in every reading of the same captures"),
-        _C("effect_of", "text", "id of the finding that is its cause, and that says what to do; null where it stands for itself"),
-        _C("clients", "words", "whose connections these are, as in the table of vbuckets"),
+        _C("id", "text", "id for other findings to refer to; the same in every reading of the same captures"),
+        _C("effect_of", "text", "id of the finding that is its cause and says what to do; null if it has none"),
+        _C("clients", "words", "clients of these connections, as in the table of vbuckets"),
         _C("who", "text", "the clients in words: DCP name, address, agent"),
         _C("server", "text", "their server: address"),
-        _C("whose", "word", "who has to change something; normal: nobody", WHOSE),
-        _C("over", "word", "whether it is over by the end of the capture", OVER),
+        _C("whose", "word", "side that must change something; normal means none", WHOSE),
+        _C("over", "word", "whether it is over at the end of the capture", OVER),
         _C("over_row", "number", "message that shows that it is over"),
         _C("cases", "cases", "what happened on each vbucket of each connection"),
     ),
@@ -56,7 +56,7 @@ CHECKED = ("findings", "vbuckets")
 """Those of them that rules have to be asked for."""
 
 _AT = [column.name for column in FINDINGS.columns].index("frames") + 1
-_FILES = _C("files", "words", "capture of each of the frames; there where several captures are read")
+_FILES = _C("files", "words", "capture of each of the frames, if several captures are read")
 FINDINGS_WITH_FILES = replace(FINDINGS, columns=(*FINDINGS.columns[:_AT], _FILES, *FINDINGS.columns[_AT:]))
 """The same where several captures are read."""
 

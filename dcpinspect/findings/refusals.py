@@ -41,12 +41,12 @@ RULES = (
         "consumer-refused",
         "stream",
         "error",
-        "a consumer answers a message of a stream with an error; with the close of the connection where that follows",
-        "the stream is not there any more: NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, OPAQUE_NO_MATCH, KEY_ENOENT to a stream end, and without"
-        " v7_dcp_status_codes KEY_EEXISTS and, but to a commit or abort, KEY_ENOENT; ENOMEM to a cache transfer; settings that are not"
-        " known; a message that was not captured, or in which a fault is found",
-        "servers from 6.6 on close the connection at such an answer, those of 6.5 where it is to a prepare, commit or abort: look at why"
-        " the consumer could not take the message",
+        "a consumer answers a message of a stream with an error; the finding includes the close of the connection if it follows",
+        "statuses for a stream that is gone (NOT_MY_VBUCKET, DCP_STREAM_NOT_FOUND, OPAQUE_NO_MATCH, KEY_ENOENT to a stream end; without"
+        " v7_dcp_status_codes also KEY_EEXISTS, and KEY_ENOENT except to a commit or abort); ENOMEM to a cache transfer; unknown"
+        " settings; messages that were not captured, or that have a fault",
+        "find out why the consumer refused the message; servers from 6.6 on close the connection after such an "
+        "answer, and 6.5 does after one to a prepare, commit or abort",
         whose="client",
         cost=Cost("connection", "refused a message of its stream", "refused messages of their streams"),
     ),
@@ -201,7 +201,7 @@ class Refusals(Watcher):
             after_ns = _closed_after_ns(context, link, one) if finished.is_whole and opcode not in _ACKNOWLEDGED else None
             what = f"answered with {status_name(status)}"
             if opcode in _ACKNOWLEDGED:
-                what += "; the producer takes any answer to it for an acknowledgement"
+                what += "; the producer takes any answer as an acknowledgement"
             elif after_ns is not None:
                 side = ("client", "server")[link.closed_by]
                 word = "reset" if link.closed == "rst" else "closed"

@@ -1,4 +1,4 @@
-"""Rules about how clients take up a vbucket again: after a rollback, after the stream ended, after an out-of-order snapshot broke off."""
+"""Rules about how clients take up a vbucket again: after a rollback, after the stream ended, after an OSO snapshot broke off."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ RULES = (
         "rollback-not-followed",
         "stream",
         "error",
-        "after a rollback the client does not ask for the vbucket again, while it goes on with others; for 2 s, or ten times as long as it"
-        " took before",
-        "the client closed everything; another connection of the client asked; its request may be in what the capture lacks",
-        "the vbucket delivers nothing: the client must ask again, from the rollback seqno",
+        "after a rollback, the client does not request the vbucket again for 2 s, or ten times its usual time, while "
+        "it goes on with others",
+        "the client closed everything; another connection of the client asked; capture loss that may hide the request",
+        "ask again from the rollback seqno; until then, the vbucket delivers nothing",
         reports=("couchbase/java-dcp-client#10",),
         whose="client",
         cost=STUCK,
@@ -37,12 +37,12 @@ RULES = (
         "orphaned-vbucket",
         "stream",
         "error",
-        "a stream ends and the client does not ask for the vbucket again, while it reopens others that ended, or (where the vbucket did not"
-        " move) goes on with others; for 2 s, or ten times as long as it took before",
-        "the stream ended as was asked for, after the client had asked to close it, or for want of collections or privileges; the client is"
-        " gone; it was reopened, or"
-        " open already, on another connection; the request may be in what the capture lacks",
-        "the client lost the event: restart it, or make it reopen the vbucket",
+        "a stream ends, and the client does not request the vbucket again for 2 s, or ten times its usual time. "
+        "Meanwhile it reopens others that ended, or goes on with others if the vbucket did not move",
+        "streams that reached their requested end, that the client closed, or that ended because of missing "
+        "collections or privileges; clients that are gone; streams that are open on another connection; capture loss "
+        "that may hide the request",
+        "restart the client, or make it reopen the vbucket; it missed the stream end",
         w.END_REASONS[2:7],
         ("Trendyol/go-dcp#151",),
         whose="client",
@@ -52,9 +52,9 @@ RULES = (
         "oso-resume-point",
         "stream",
         "error",
-        "a stream broke off inside an out-of-order snapshot, and the client asks to go on above the seqno from before that snapshot",
-        "requests from there, or from below; the snapshot's end may be in what the capture lacks",
-        "an unfinished out-of-order snapshot says nothing about seqnos: resume where it began",
+        "a stream broke off inside an OSO snapshot, and the client resumes above the seqno before that snapshot",
+        "requests from that seqno or below; capture loss that may hide the snapshot's end",
+        "resume where the snapshot began; an unfinished OSO snapshot does not show which seqnos have come",
         reports=("MB-49779", "GOCBC-1409"),
         whose="client",
         cost=LOST,
@@ -158,7 +158,7 @@ def _out_of_order(context: Context, clients: Clients, before: int, number: int) 
     begun = context.marker(int(old.in_oso))
     places = (context.request(number), begun, context.place(old, old.latest))
     message = f"resumed at {start} inside an unfinished OSO snapshot; only {safe} is safe"
-    advice = f"resume at {safe}, or below: what came out of order says nothing about the seqnos between"
+    advice = f"resume at {safe} or below; an unfinished OSO snapshot does not show which seqnos have come"
     yield occurrence(context, number, "oso-resume-point", "error", message, places, next_=advice, seqnos=(start, safe))
 
 

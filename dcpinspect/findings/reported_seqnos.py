@@ -33,12 +33,12 @@ RULES = (
         "server-owes-seqno",
         "stream",
         "error",
-        "the server told of a higher seqno than an endless stream has, and nothing of the stream comes up to the end, for 2 s, or ten times"
-        " the slowest answer before; a warning where that is less than 5 s, or a later stream of the client has brought it; a note for"
-        " clients without collections, which do not see every seqno",
-        "the stream asks for some collections only, or has ended; the window is full; it waits for the disk while others are streamed;"
-        " after a hole",
-        "on the server's side: look at its version and at this vbucket's checkpoints; the client can only reopen the stream",
+        "the server has a higher seqno than an endless stream, but no message of the stream comes up to the end. The time is 2 s, or"
+        " ten times the slowest answer before; a warning if that is less than 5 s, or if a later stream of the client has delivered it;"
+        " a note for clients without collections, which do not see every seqno",
+        "streams of some collections only; ended streams; a full window; streams that wait for the disk while others "
+        "are streamed; after a hole",
+        "on the server's side, look at its version and at this vbucket's checkpoints; the client can only reopen the stream",
         reports=("MB-54591",),
         causes=(GOES_ON, SILENT),
         whose={GOES_ON: "server", SILENT: "unknown"},
@@ -48,9 +48,10 @@ RULES = (
         "never-persisted",
         "stream",
         "warning",
-        "three answers to OBSERVE_SEQNO or more, over 5 s or more, say that a vbucket has items and that none is persisted",
-        "something was persisted by any answer",
-        "an ephemeral bucket persists nothing: a client that waits for persistence (rollback mitigation) delivers nothing; switch that off",
+        "three or more answers to OBSERVE_SEQNO, over 5 s or more, show items of a vbucket, but none is persisted",
+        "any answer that shows persisted items",
+        "switch rollback mitigation off for an ephemeral bucket; it persists nothing, so a client that waits for"
+        " persistence delivers nothing",
         reports=("Trendyol/go-dcp-kafka#66",),
         whose="server",
         cost=Cost("vbucket", "is not persisted", "are not persisted", lasts=True),
@@ -59,9 +60,9 @@ RULES = (
         "slow-stream",
         "stream",
         "note",
-        "a stream goes on from disk after it was streamed from memory, or ends because the client was too slow",
-        "the marker in between may be in what the capture lacks",
-        "the consumer is slow, so the server dropped its cursor: look at how fast it acknowledges",
+        "a stream from memory continues from disk, or ends because the client was too slow",
+        "capture loss that may hide the marker in between",
+        "look at how fast the client acknowledges; it is slow, so the server dropped its cursor",
         ("from-disk", "too-slow"),
         whose="client",
     ),

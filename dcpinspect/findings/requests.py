@@ -32,8 +32,8 @@ RULES = (
         "stream",
         "error",
         "a stream request breaks snapshot start <= start <= snapshot end, or start <= end",
-        "requests from the latest seqno; the form of the first specification",
-        "store start and snapshot together, and only with an item: resume inside the snapshot that was stored",
+        "requests from the latest seqno; requests in the form of the first specification",
+        "store start and snapshot together, and only with an item; resume inside the stored snapshot",
         ("marker-without-item", "start-above-snapshot", "start-below-snapshot", "start-above-end"),
         ("couchbase/java-dcp-client#41", "JDCP-95", "JDCP-241", "couchbase-kafka-connector#6", "Trendyol/go-dcp#128"),
         whose="client",
@@ -44,8 +44,8 @@ RULES = (
         "stream",
         "warning",
         "a stream request is answered by neither success nor rollback; error or note by status",
-        "requests that another rule says more of",
-        "the status says what to change; 'dcpinspect explain STATUS' has its meaning",
+        "requests with a more specific finding",
+        "change what the status names; 'dcpinspect explain STATUS' has its meaning",
         whose={
             "not-my-vbucket": "normal",
             "etmpfail": "server",
@@ -76,7 +76,7 @@ RULES = (
         "warning",
         "the client knows a newer collections manifest than the server",
         "",
-        "temporary after a failover: retry with backoff",
+        "retry with backoff; this is temporary after a failover",
         reports=("MB-31326", "JDCP-159"),
         whose="normal",
         cost=REFUSED,
@@ -87,7 +87,7 @@ RULES = (
         "warning",
         "a request for xattrs or collections is not supported because noops are off",
         "",
-        "accept enable_noop before the first stream request",
+        "set enable_noop to true before the first stream request",
         whose="client",
         cost=REFUSED,
     ),
@@ -95,9 +95,9 @@ RULES = (
         "rollback",
         "stream",
         "warning",
-        "a stream request is answered with a rollback; a note where the client went back as it was told, and is in no rollback-loop",
+        "a stream request is answered with a rollback; a note if the client followed it, and is in no rollback-loop",
         "",
-        "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has the request that works for each",
+        "discard what is above the rollback seqno and resume there; 'dcpinspect rollbacks' has a request that works for each",
         CAUSES,
         ("couchbase/sync_gateway#6170", "GOCBC-1401", "couchbase/sync_gateway#1198"),
         is_told_once=True,
@@ -108,9 +108,9 @@ RULES = (
         "rollback-not-honoured",
         "stream",
         "warning",
-        "after a rollback the client asks again from above the rollback seqno, with the same uuid",
-        "another request was accepted in between, or may have been in what the capture lacks",
-        "it loops: discard what is above the rollback seqno first",
+        "after a rollback, the client asks again from above the rollback seqno with the same uuid",
+        "another request was accepted in between; capture loss that may hide one",
+        "discard what is above the rollback seqno first; without that, the client loops",
         whose="client",
         cost=Cost("vbucket", "ignored a rollback", "ignored a rollback"),
     ),
@@ -118,9 +118,9 @@ RULES = (
         "end-zero-reopen",
         "stream",
         "error",
-        "a stream is accepted with end 0 where the client asked for more before",
+        "a stream is accepted with end 0, although the client asked for more before",
         "clients that always ask for end 0; requests to the latest or persisted seqno",
-        "keep the end seqno over a rollback: the stream ended after 0 items",
+        "keep the end seqno after a rollback; with end 0, the stream ends after 0 items",
         reports=("couchbase/sync_gateway#5646", "couchbase/sync_gateway#6152"),
         whose="client",
         cost=STUCK,
@@ -131,7 +131,8 @@ RULES = (
         "note",
         "a stream ends with a reason other than ok; a warning for too-slow, backfill-failed, rollback and lost-privileges",
         "the client had closed it",
-        "by reason: some streams go on where they ended, others only once the filter, the privileges or the start are other ones",
+        "follow the advice of the finding; some streams can resume where they ended, others need another filter, other"
+        " privileges or another start",
         (*w.END_REASONS[1:9], "undefined"),
         is_told_once=True,
         whose={
@@ -151,9 +152,9 @@ RULES = (
         "resume-skipped",
         "stream",
         "warning",
-        "a stream starts above what the client had received of the vbucket",
-        "another client; bytes that the capture lacks",
-        "the client stored a position that it had not received: look at how it checkpoints",
+        "a stream starts above the last seqno that the client received for the vbucket",
+        "another client; capture loss",
+        "look at how the client writes checkpoints; it stored a position that it had not received",
         whose="client",
         cost=Cost("vbucket", "skipped seqnos", "skipped seqnos"),
     ),
@@ -170,21 +171,21 @@ _AFTER_END = {
     "state-changed": "ask for a new cluster map, and reopen the stream where it ended, at the node that it names for the vbucket",
     "disconnected": "reopen the stream where it ended, on a new connection",
     "too-slow": "reopen the stream where it ended, and take messages off faster: the server does not keep them for long",
-    "backfill-failed": "reopen the stream where it ended; if it ends again, the server's log says why it cannot read the vbucket",
-    "rollback": "ask again and expect a rollback: discard what is above its seqno, and go on from there;"
-    " a stream from the same start with the same uuid ends again",
-    "filter-empty": "the collections that it was asked for were dropped: do not reopen it with this filter",
-    "lost-privileges": "give the user its privileges back first: until then, what it asks for is refused",
+    "backfill-failed": "reopen the stream where it ended; if it ends again, the server's log shows why it cannot read the vbucket",
+    "rollback": "ask again and expect a rollback; discard what is above its seqno, and go on from there. A stream from the "
+    "same start with the same uuid ends again",
+    "filter-empty": "do not reopen it with this filter; its collections were dropped",
+    "lost-privileges": "give the user its privileges back first; until then, the server refuses its requests",
 }
 """What to do when a stream ended for a reason."""
 _ASKED_AGAIN = {
     **dict.fromkeys(("closed", "state-changed", "disconnected"), "the client has asked for the stream again: look at what it was answered"),
     "too-slow": "take messages off faster: the server does not keep them for long",
-    "backfill-failed": "if it ends again, the server's log says why it cannot read the vbucket",
+    "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
     "filter-empty": "the collections that it was asked for were dropped: a stream with this filter ends again",
 }
 """The same where the client has asked for it again since."""
-_FOLLOWED = "nothing is left to do: the client asked again as it was told"
+_FOLLOWED = "nothing is left to do, the client followed the rollback"
 _MAY_PASS = (Status.NOT_MY_VBUCKET, Status.ETMPFAIL)
 _BAD_ENDS = (4, 5, 6, 8)
 
@@ -218,7 +219,7 @@ def _answered(context: Context, clients: Clients, number: int, before: Sequence[
         wanted = [one for one in before if context.streams.request.form[one] and plain(context.streams.request.end[one]) > 0]
         if wanted:
             why = "a rollback" if context.streams.answer[before[-1]] == w.A_ROLLBACK else "it had asked for more"
-            message = f"reopened with end 0 after {why}: ended after {int(row.items)} items"
+            message = f"reopened with end 0 after {why}, ended after {int(row.items)} items"
             places = (context.request(number), context.answer(number), context.request(wanted[-1]))
             yield occurrence(context, number, "end-zero-reopen", "error", message, places, seqnos=(0,))
 
@@ -242,9 +243,9 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
     status = "accepted" if row.answer == w.A_ACCEPTED else status_name(int(row.status))
     places = [context.request(number), context.answer(number)]
     if low <= start <= high:
-        message = f"start {start} is above end {end}: server said {status}"
+        message = f"start {start} is above end {end}, answered with {status}"
         facts: dict[str, int | str] = {"start": start, "end": end}
-        shared = f"start is above the end: server said {status}"
+        shared = f"start is above the end, answered with {status}"
         of = partial(occurrence, context, number, "bad-stream-range", "error", message, places, cause="start-above-end")
         return of(seqnos=(start, end), shared=shared, facts=facts)
     marker = _empty_marker(context, low, high, before)
@@ -252,8 +253,8 @@ def _bad_range(context: Context, number: int, before: Sequence[int]) -> Occurren
     advice = None
     if marker is not None:
         places.append(context.marker(marker))
-        advice = f"store a snapshot only with its first item: resume with snapshot {start}–{start}"
-    message = f"start {start} is not in snapshot {low}–{high}: server said {status}"
+        advice = f"store a snapshot only with its first item; resume with snapshot {start}–{start}"
+    message = f"start {start} is not in snapshot {low}–{high}, answered with {status}"
     return occurrence(context, number, "bad-stream-range", "error", message, places, cause=cause, next_=advice, seqnos=(start, low, high))
 
 
@@ -303,11 +304,11 @@ def _elsewhere(context: Context, number: int) -> str:
     server = context.by_number[connection].server
     node = redirects[vbucket]
     if node is None:
-        return "the map in the answer has no active node for the vbucket: ask again once a new map names one"
+        return "the map in the answer has no active node for the vbucket; ask again when a new map names one"
     node = node.replace("$HOST", server.rpartition(":")[0])
     if node == server:
-        return f"the map in the answer names this same node, {node}: it is still taking over, ask again after a while"
-    return f"the map in the answer names {node}: ask there"
+        return f"the map in the answer names this same node, {node}; it is still taking over, so ask again later"
+    return f"the map in the answer names {node}, so ask there"
 
 
 def _is_noop_off(context: Context, connection: int) -> bool:
@@ -358,11 +359,11 @@ def _rolled_back(context: Context, number: int, followed: int | None) -> Occurre
             number,
             "rollback",
             "warning",
-            f"asked {start}, told to roll back: the capture lacks the seqno",
+            f"asked {start}, rolled back to a seqno that is not in the capture",
             (context.request(number), context.answer(number)),
             cause="unknown",
             shared="rolled back",
-            next_="capture whole packets (tcpdump -s 0): the seqno is what the client has to go back to",
+            next_="capture whole packets (tcpdump -s 0), because the rollback seqno is missing here",
             seqnos=(start,),
             facts={"asked": start},
         )
@@ -432,9 +433,7 @@ def _ended(context: Context, number: int, after: Sequence[int]) -> Iterator[Occu
         f"ended: {name}{last}",
         (context.place(row, row.finished),),
         cause=name if is_defined else "undefined",
-        next_=advice or _AFTER_END[name]
-        if is_defined
-        else "the server may be newer than this program: its release notes say what the reason means",
+        next_=advice or _AFTER_END[name] if is_defined else "look in the release notes of the server, which may be newer than dcpinspect",
         shared=f"ended: {name}",
         seqnos=place,
         facts={"ended at": place[0]} if place else {},

@@ -17,9 +17,10 @@ RULES = (
         "vbuckets-not-requested",
         "stream",
         "note",
-        "a cluster map, or a list of active vbuckets, that the client was sent has vbuckets of which it requests no stream",
-        "clients that request none at all, or may still go on; a hole in which requests may be; captures that begin in the middle",
-        "right if other tasks or members own them, or if their nodes are not in this capture; else their changes are never delivered",
+        "a cluster map or a list of active vbuckets, sent to the client, has vbuckets that the client does not request",
+        "clients that request no stream, or may still go on; a hole that may hide requests; captures that begin inside the connection",
+        "check that other tasks or members own them, or that their nodes are not in this capture; otherwise their"
+        " changes are never delivered",
         reports=("couchbase-kafka-connector#13",),
         whose="client",
     ),

@@ -80,7 +80,7 @@ class _Annotator(Annotation):
             return self._done()
         if self.take(0, _LENGTHS_END) is None:
             self._header_fields()
-            self.problem("truncated", "error", "header", 0, "the capture lacks the part of the header that says how long the message is")
+            self.problem("truncated", "error", "header", 0, "the part of the header with the length of the message is not in the capture")
             self.secrecy = Secrecy.MEASURED  # nobody knows whose body it is
             self._raw_body(len(self.data) - HEADER_SIZE, "no lengths in the capture")
             return self._done()

@@ -37,8 +37,8 @@ _EVENT: Answers = (
 _FAILOVER_LOG: Answers = (
     (Status.SUCCESS, "The value is the failover log, newest entry first"),
     _MALFORMED,
-    (Status.NOT_MY_VBUCKET, "The node does not have the vbucket: ask the one that the cluster map names"),
-    (Status.ENOMEM, "No memory for the failover log: ask again later"),
+    (Status.NOT_MY_VBUCKET, "The node does not have the vbucket; ask the one that the cluster map names"),
+    (Status.ENOMEM, "No memory for the failover log; ask again later"),
     (None, f"It was sent to a consumer, or {_TAKEN}"),
 )
 
@@ -46,9 +46,9 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
     Opcode.DCP_OPEN: (
         (Status.SUCCESS, "The connection is a DCP connection from here on"),
         (Status.EINVAL, "Flags, name or value are not accepted, or it is a DCP connection already"),
-        (Status.EACCESS, "The user lacks the privilege DcpProducer or DcpConsumer"),
+        (Status.EACCESS, "The user does not have the privilege DcpProducer or DcpConsumer"),
         (Status.NOT_SUPPORTED, "The bucket has no DCP, or the connection runs commands out of order"),
-        (None, "An internal error: the server's log says which"),
+        (None, "An internal error, which is in the server's log"),
     ),
     Opcode.DCP_ADD_STREAM: (
         (Status.SUCCESS, "The stream is set up; the extras are the opaque of its messages"),
@@ -69,7 +69,7 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
         (Status.SUCCESS, "The stream is accepted; the value is the failover log"),
         (
             Status.KEY_ENOENT,
-            "The producer does not know the vbucket uuid: roll back all the way to 0 (UPR; later servers answer rollback instead)",
+            "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; later servers answer rollback instead)",
         ),
         (Status.KEY_EEXISTS, "The connection has a stream of this vbucket already"),
         (Status.EINVAL, "The request or its JSON value is malformed, or has flags that the server does not know"),
@@ -79,14 +79,14 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
         ),
         (
             Status.ERANGE,
-            "Start, end or snapshot seqnos contradict each other: snapshot start <= start <= snapshot end and start <= end;"
+            "Start, end or snapshot seqnos contradict each other; snapshot start <= start <= snapshot end and start <= end;"
             " or the start is above the vbucket's high seqno",
         ),
         (Status.ROLLBACK, "Discard what is above the rollback seqno, and ask again from there"),
         (Status.EACCESS, "The user may not read what the filter asks for"),
-        (Status.ENOMEM, "No memory for the stream or its failover log: ask again later"),
+        (Status.ENOMEM, "No memory for the stream or its failover log; ask again later"),
         (Status.NOT_SUPPORTED, "Noops must be enabled first (xattrs, collections), or filter and sync writes exclude each other"),
-        (Status.ETMPFAIL, "Not now (the vbucket warms up, or receives its first disk snapshot): ask again later"),
+        (Status.ETMPFAIL, "Not now (the vbucket warms up, or receives its first disk snapshot); ask again later"),
         (Status.UNKNOWN_COLLECTION, "The filter names a collection that is not there; the value has the manifest's uid"),
         (Status.UNKNOWN_SCOPE, "The filter names a scope that is not there; the value has the manifest's uid"),
         (Status.DCP_STREAM_ID_INVALID, "A sid without enable_stream_id, or none with it"),
@@ -98,7 +98,7 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
     Opcode.DCP_SNAPSHOT_MARKER: (
         (Status.SUCCESS, "The marker had the ack flag, and the consumer has received its whole snapshot"),
         *_TO_CONSUMER[:3],
-        (Status.ERANGE, "The whole range is behind what the consumer has"),
+        (Status.ERANGE, "The consumer already has the whole range"),
         *_TO_CONSUMER[3:],
     ),
     Opcode.DCP_MUTATION: _EVENT,
@@ -114,8 +114,8 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
     ),
     Opcode.DCP_CONTROL: (
         (Status.SUCCESS, "The setting holds from here on"),
-        (Status.EINVAL, "No such key, or not one of its values: the setting does not hold"),
-        (Status.NOT_SUPPORTED, "The node does not support the setting: it does not hold"),
+        (Status.EINVAL, "No such key, or not one of its values; the setting does not hold"),
+        (Status.NOT_SUPPORTED, "The node does not support the setting; it does not hold"),
         (None, f"It was sent to a consumer, or {_TAKEN}"),
     ),
     Opcode.DCP_SYSTEM_EVENT: _EVENT,
@@ -125,7 +125,7 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
         (Status.NOT_MY_VBUCKET, "The vbucket is gone from this node; the connection goes on"),
     ),
     Opcode.DCP_COMMIT: (
-        (Status.KEY_ENOENT, "The consumer has no prepare of this key: the producer closes the connection"),
+        (Status.KEY_ENOENT, "The consumer has no prepare of this key; the producer closes the connection"),
         *_EVENT[1:],
     ),
     Opcode.DCP_ABORT: ((Status.KEY_ENOENT, "The consumer has no prepare of this key; the connection goes on"), *_EVENT[1:]),
@@ -133,7 +133,7 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
     Opcode.DCP_OSO_SNAPSHOT: _TO_CONSUMER,
     Opcode.DCP_CACHE_TRANSFER: (
         *_TO_CONSUMER[:3],
-        (Status.ENOMEM, "The consumer has no room: the rest of the transfer is left out"),
+        (Status.ENOMEM, "The consumer has no room; the rest of the transfer is left out"),
         *_TO_CONSUMER[3:],
     ),
     Opcode.DCP_CACHE_TRANSFER_END: _TO_CONSUMER,
@@ -145,9 +145,9 @@ COMMAND_STATUSES: Mapping[int, Answers] = {
     ),
     Opcode.OBSERVE_SEQNO: (
         (Status.SUCCESS, "The value says which seqnos are in memory and on disk, and after a failover up to where the old branch went"),
-        (Status.KEY_ENOENT, "The vbucket has no such uuid: what was written on that branch may be lost"),
+        (Status.KEY_ENOENT, "The vbucket has no such uuid; what was written on that branch may be lost"),
         (Status.EINVAL, "The value is not the 8 bytes of a vbucket uuid"),
-        (Status.NOT_MY_VBUCKET, "The node does not have the vbucket: ask the one that the cluster map names"),
+        (Status.NOT_MY_VBUCKET, "The node does not have the vbucket; ask the one that the cluster map names"),
     ),
 }
 """By opcode of the magics 0x80 and 0x81."""

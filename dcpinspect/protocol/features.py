@@ -25,7 +25,7 @@ FEATURES = (
     Feature(0x01, "Invalid", "dead", 'Old "datatype" umbrella feature; retired'),
     Feature(0x02, "TLS", "dead", "STARTTLS; never built"),
     Feature(0x03, "TcpNoDelay", "info", "Always on in current servers"),
-    Feature(0x04, "MUTATION_SEQNO", "wire", "Mutation replies carry 16 bytes of extras: vb uuid u64, seqno u64"),
+    Feature(0x04, "MUTATION_SEQNO", "wire", "Mutation replies carry 16 bytes of extras: vbucket uuid u64, seqno u64"),
     Feature(0x05, "TCPDELAY_Unsupported", "dead", "No longer granted"),
     Feature(0x06, "XATTR", "wire", "Xattr datatype bit (0x04) may be used on the connection; needed for DCP INCLUDE_XATTRS to have effect"),
     Feature(

@@ -10,7 +10,7 @@ from dcpinspect.protocol.fields import Bit, bits_value
 
 OPEN_FLAGS = (
     Bit(0x001, "producer", "the TCP server becomes the producer; clear: it becomes the consumer"),
-    Bit(0x002, "notifier", "only tells that there is news (3.0-6.6, rejected since 7.0)"),
+    Bit(0x002, "notifier", "only announces changes (3.0-6.6, rejected since 7.0)"),
     Bit(0x004, "include-xattrs", "values may start with xattrs (5.0)"),
     Bit(0x008, "no-value", "no document bodies; datatype 0 or xattr (5.0)"),
     Bit(0x010, "collections-prototype", "collections of the 5.0-6.0 prototype, rejected later"),
@@ -62,8 +62,8 @@ HISTORY = bits_value(SNAPSHOT_FLAGS, ("history",))
 MAY_REPEAT = bits_value(SNAPSHOT_FLAGS, ("may-duplicate-keys",))
 
 OSO_FLAGS = (
-    Bit(0x01, "start", "an out-of-order snapshot begins: no markers and no seqno order until its end"),
-    Bit(0x02, "end", "the out-of-order snapshot is complete"),
+    Bit(0x01, "start", "an OSO snapshot begins: no markers and no seqno order until its end"),
+    Bit(0x02, "end", "the OSO snapshot is complete"),
 )
 OSO_START = bits_value(OSO_FLAGS, ("start",))
 OSO_END = bits_value(OSO_FLAGS, ("end",))

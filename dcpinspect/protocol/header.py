@@ -134,7 +134,7 @@ _MIDDLE = (
     Field("extras_length", 4, Kind.U8, "bytes of the extras", "Extra length"),
     Field("datatype", 5, Kind.U8, "what the value is wrapped in", "Data type", flags=DATATYPE_BITS),
 )
-_REQUEST = (Field("vbucket", 6, Kind.U16, "vbucket the message speaks of", "Vbucket"),)
+_REQUEST = (Field("vbucket", 6, Kind.U16, "vbucket of the message", "Vbucket"),)
 _RESPONSE = (Field("status", 6, Kind.STATUS, "outcome; a response does not repeat the vbucket", "Status"),)
 _END = (
     Field("total_body_length", 8, Kind.U32, "bytes after the header: framing extras, extras, key, value", "Total body"),

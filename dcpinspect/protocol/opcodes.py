@@ -90,7 +90,7 @@ class Opcode(_Numbered):
     SET = (0x01, K, "Store unconditionally (or if CAS matches). Extras 8: flags u32, expiry u32.")
     ADD = (0x02, K, "Store only if absent. Extras 8: flags u32, expiry u32.")
     REPLACE = (0x03, K, "Store only if present. Extras 8: flags u32, expiry u32.")
-    DELETE = (0x04, K, "Remove a document. No extras. Reply extras 16 (vb uuid, seqno) when MUTATION_SEQNO is on.")
+    DELETE = (0x04, K, "Remove a document. No extras. Reply extras 16 (vbucket uuid, seqno) when MUTATION_SEQNO is on.")
     INCREMENT = (0x05, K, "Add to a counter. Extras 20: delta u64, initial u64, expiry u32. Reply value: new value u64.")
     DECREMENT = (0x06, K, "Subtract from a counter (floors at 0). Extras 20 as Increment. Reply value: new value u64.")
     QUIT = (0x07, _, "Close the connection after replying.")
@@ -193,7 +193,7 @@ class Opcode(_Numbered):
         C | U | S,
         "Producer starts a snapshot. V1: extras 20. V2.x: extras 1 (version) + value 36/44/52. UPR: nothing at all.",
     )
-    DCP_MUTATION = (0x57, K | E | S, "A document was stored. Extras 31 (UPR: 30; 5.0 collections prototype: 32).")
+    DCP_MUTATION = (0x57, K | E | S, "A document was stored. Extras 31 (30 in UPR, 32 in the 5.0 collections prototype).")
     DCP_DELETION = (0x58, K | E | S, "A document was deleted. Extras 18 (V1) or 21 (V2, with delete time); 5.0 prototype 19.")
     DCP_EXPIRATION = (0x59, K | E | S, "A document expired. Extras 20 (UPR and 3.x-6.0: 18; 5.0 prototype 19).")
     DCP_FLUSH = (0x5A, V | G, "Drop all data of a vbucket; specified by UPR, never sent by a release.")
@@ -201,13 +201,17 @@ class Opcode(_Numbered):
     DCP_NOOP = (0x5C, P, "Producer's liveness probe; the consumer must reply with the same opaque.")
     DCP_BUFFER_ACKNOWLEDGEMENT = (0x5D, P | U, "Consumer returns flow-control credit. Extras 4: bytes u32. No reply on success.")
     DCP_CONTROL = (0x5E, P, "Consumer sets a connection option. Key = option, value = setting, no extras. Always answered.")
-    DCP_SYSTEM_EVENT = (0x5F, E | S, "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (5.0-6.0: 12, no version).")
+    DCP_SYSTEM_EVENT = (
+        0x5F,
+        E | S,
+        "Collection or scope event. Extras 13: by_seqno u64, event u32, version u8 (12 in 5.0-6.0, without the version).",
+    )
     DCP_PREPARE = (0x60, K | E, "First stage of a durable write. Extras 31. CAS must be non-zero.")
     DCP_SEQNO_ACKNOWLEDGED = (0x61, V | U, "Replica acknowledges prepares up to a seqno. Extras 8. No reply on success.")
     DCP_COMMIT = (0x62, K | E, "A prepare is committed. Extras 16: prepared seqno, commit seqno; key, no value.")
     DCP_ABORT = (0x63, K | E, "A prepare is dropped. Extras 16: prepared seqno, abort seqno; key, no value.")
     DCP_SEQNO_ADVANCED = (0x64, N | S, "The stream moved to a seqno without an event for this client. Extras 8: seqno u64.")
-    DCP_OSO_SNAPSHOT = (0x65, C | U | S, "Start or end of an out-of-order snapshot. Extras 4: flags u32 (1 start, 2 end).")
+    DCP_OSO_SNAPSHOT = (0x65, C | U | S, "Start or end of an OSO snapshot. Extras 4: flags u32 (1 start, 2 end).")
     DCP_CACHE_TRANSFER = (
         0x66,
         C | U | S,
@@ -239,7 +243,7 @@ class Opcode(_Numbered):
     OBSERVE_SEQNO = (
         0x91,
         D,
-        "Ask how far a vbucket history is persisted. Request value: vb uuid u64. Reply value: 27 bytes, or 43 after a hard failover.",
+        "Ask how far a vbucket history is persisted. Request value: vbucket uuid u64. Reply value: 27 bytes, or 43 after a hard failover.",
     )
     OBSERVE = (0x92, D, "Ask the state of keys. Value: repeated (vbucket u16, key length u16, key).")
     EVICT_KEY = (0x93, K, "Evict a value from memory (testing).")
@@ -350,7 +354,7 @@ class ServerOpcode(_Numbered):
     CLUSTERMAP_CHANGE_NOTIFICATION = (
         0x01,
         _,
-        "Server tells the client the cluster map changed; extras 4 bytes (revision u32) or 16 bytes (epoch i64, revision i64), key = bucket name (empty = global), value = map unless brief mode. No reply wanted.",
+        "The server sends that the cluster map changed; extras 4 bytes (revision u32) or 16 bytes (epoch i64, revision i64), key = bucket name (empty = global), value = map unless brief mode. No reply wanted.",
     )
     AUTHENTICATE = (0x02, _, "Server asks a registered auth provider to authenticate (JSON value). Reply with magic 0x83.")
     ACTIVE_EXTERNAL_USERS = (0x03, _, "Server pushes the JSON list of active external users to an auth provider.")

@@ -104,7 +104,7 @@ def events(
 ) -> list[Event]:
     """Everything in order of rows.
 
-    ``noted``: messages of each stream, by its place; ``closed``: who closed each connection, empty where nobody knows; ``last_rows``: of
+    ``noted``: messages of each stream, by its place; ``closed``: who closed each connection, empty if unknown; ``last_rows``: of
     the latest message of the vbucket on each connection.
     """
     found: list[Event] = []

@@ -82,7 +82,7 @@ def explain_packets(packets: Sequence[bytes], context: Context | None = None) ->
     headers = sum(map(len, packets)) - len(payload)
     out = [f"{headers} bytes of packet headers skipped", ""] if headers else []
     if not payload:
-        return [*out, "no message behind them"]
+        return [*out, "no message after them"]
     at = 0
     for _ in range(MAX_MESSAGES):
         rest = payload[at:]

@@ -27,7 +27,7 @@ SHOWN_BY_NUMBER = 4
 """Vbuckets that need not be counted."""
 _SHOWN = 8
 """Files that a line names."""
-_HINT = "'dcpinspect explain RULE' says more of a rule"
+_HINT = "'dcpinspect explain RULE' explains a rule"
 _MORE = "--all shows everything; "
 _FULL, _SHORT, _LINE, _COUNTED = range(4)
 """How much is told of a finding."""

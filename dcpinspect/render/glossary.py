@@ -5,23 +5,23 @@ from __future__ import annotations
 GLOSSARY: dict[str, dict[str, str]] = {
     "answer of a stream": {
         "accepted": "the server granted the stream",
-        "rollback": "the server told the client to roll back to rollback_seqno",
+        "rollback": "the server asked the client to roll back to rollback_seqno",
         "refused": "any other status",
-        "unanswered": "no answer came, and nothing that could have hidden one",
-        "unknown": "the request was not captured, or the answer may be in what was lost",
+        "unanswered": "no answer came, and no capture loss can hide one",
+        "unknown": "the request was not captured, or capture loss may hide the answer",
     },
     "verdict of a stream": {
         "never-answered": "unanswered for long (2 s, or ten times the slowest answer before), or until the connection closed",
         "refused": "the answer was a refusal",
         "rolled-back": "the answer was a rollback",
         "ended": "a stream end came, the client closed it, or the connection closed; end_reason says which",
-        "unknown-capture": "no marker since the capture began, or something after the last message was lost",
+        "unknown-capture": "no marker since the capture began, or capture loss after the last message",
         "starved-by-flow-control": "the connection's window is full: the server waits for an acknowledgement",
-        "behind": "the server told of a higher seqno, and nothing of the stream has come for long since the first answer that did",
-        "backfilling": "a disk or an out-of-order snapshot is under way",
+        "behind": "the server has a higher seqno, and no message of the stream has come for long since the first answer with it",
+        "backfilling": "a snapshot from disk or an OSO snapshot is under way",
         "advancing": "another snapshot is under way",
         "caught-up": "the last snapshot is complete",
-        "silent": "accepted, and nothing came yet",
+        "silent": "accepted, and no message so far",
     },
     "end_reason of a stream": {
         "ok": "the requested end was reached",
@@ -31,15 +31,15 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "too-slow": "the client was too slow",
         "backfill-failed": "reading from disk failed",
         "rollback": "the client has to roll back",
-        "filter-empty": "every collection that was asked for is gone",
-        "lost-privileges": "the user may no longer read what was asked for",
+        "filter-empty": "every requested collection was dropped",
+        "lost-privileges": "the user may no longer read the requested data",
         "connection-closed": "no stream end came before the connection closed",
     },
     "verdict of a connection": {
-        "never-opened": "captured whole, and never opened for DCP",
+        "never-opened": "completely captured, and never opened for DCP",
         "refused": "the open was refused",
         "closed": "it has ended; closed_by says who closed it",
-        "unknown-capture": "the open was not captured and nothing tells of one, or the end of the server's side was lost",
+        "unknown-capture": "the open was not captured and no message shows one, or capture loss hides the end of the server's side",
         "starved-by-flow-control": "its window is full",
         "noop-dead": "a noop was not answered",
         "streaming": "a stream is backfilling or advancing",
@@ -48,61 +48,60 @@ GLOSSARY: dict[str, dict[str, str]] = {
     "state of a snapshot": {
         "complete": "the event with its last seqno came",
         "complete-seqno-advanced": "SeqnoAdvanced led to its last seqno",
-        "complete-oso": "the end of the out-of-order snapshot came",
-        "continued": "another marker with the same range and history follows, or, of a replica, one that overlaps",
+        "complete-oso": "the end of the OSO snapshot came",
+        "continued": "another marker with the same range and history follows, or an overlapping one from a replica",
         "open": "it was under way when the capture ended",
-        "cut": "the stream or the connection ended first: nothing is missing that was promised",
+        "cut": "the stream or the connection ended first, so no promised seqno is missing",
         "incomplete": "the next marker, or a stream end with reason ok, came before its last seqno",
-        "unknown": "something was lost, or the marker has no range",
+        "unknown": "capture loss, or a marker without a range",
     },
     "convention of a snapshot": {
-        "memory-1": "first of the stream, starts where the client's request or its snapshot does: that seqno is the client's already",
-        "memory-2": "later, starts with the first seqno of its checkpoint, which may be de-duplicated",
+        "memory-1": "first of the stream; starts where the client's request or its snapshot does, so the client already has that seqno",
+        "memory-2": "later; starts with the first seqno of its checkpoint, which may be de-duplicated",
         "memory-3": "starts with the event that follows",
-        "disk-1": "first of the stream, from disk, starts where the client's request or its snapshot does",
+        "disk-1": "first of the stream, from disk; starts where the client's request or its snapshot does",
         "disk-later": (
-            "later, from disk or a disk checkpoint sent from memory: starts at its range, whose first seqno may be "
-            "missing. Servers before 2019 send it without the checkpoint flag"
+            "later, from disk or from a disk checkpoint in memory; starts at its range, whose first seqno may be missing. "
+            "Servers before 2019 send it without the checkpoint flag"
         ),
-        "disk-3-first-event": "later, rest of a disk checkpoint sent from memory: starts with the event that follows",
+        "disk-3-first-event": "later, the rest of a disk checkpoint in memory; starts with the event that follows",
         "irregular": "none of these",
-        "unknown": "the request, the place in the stream, or the first event is not known",
+        "unknown": "the request, the place in the stream, or the first event is unknown",
     },
     "cause of a gap": {
         "capture-loss": (
-            "bytes between the two messages were not captured or could not be read; or what would tell was not: the "
-            "marker, the request with its filter"
+            "bytes between the two messages were not captured or could not be read; or the marker or the request with its "
+            "filter was not captured"
         ),
-        "rollback": "the client asked to go on from here and was told to roll back",
-        "resumed": "the client asked to go on after more than its stream before had received",
-        "oso": "an out-of-order snapshot is complete without them",
-        "seqno-advanced": "SeqnoAdvanced: nothing there is for this client",
+        "rollback": "the client asked to resume from here, and was rolled back",
+        "resumed": "the client resumed above the last seqno of its stream before",
+        "oso": "an OSO snapshot is complete without them",
+        "seqno-advanced": "a SeqnoAdvanced shows that they are not for this client",
         "invisible": "they are above the marker's greatest visible seqno, or another stream shows that they are not for this client",
         "snapshot-tail": "the end of a snapshot that is incomplete",
         "filtered": "the stream asks for some collections only, or the connection for no deletions of the first backfill",
         "deduplicated": (
-            "before an event inside its snapshot's range, back to where the stream began or to what came before: "
-            "older versions of what changed again are not sent, nor what compaction purged"
+            "before an event inside its snapshot's range, back to the event before or to the start of the stream; the "
+            "server does not send older versions of changed documents, or what compaction purged"
         ),
-        "unexplained": (
-            "nothing explains it, or something says that it should have come: a snapshot with history, or what another stream was sent"
-        ),
+        "unexplained": ("no known cause, or a sign that they should have come: a snapshot with history, or another stream that has them"),
     },
     "cause of a rollback": {
-        "strict-uuid": "from 0, with a uuid that the log does not have and the flag that forbids it",
-        "unknown-uuid": "back to 0: the log does not have the client's uuid, so there is no history in common",
+        "strict-uuid": "a request from 0, with a uuid that the log does not have and the flag that forbids it",
+        "unknown-uuid": "back to 0, because the log does not have the client's uuid, so there is no common history",
         "leading-consumer": "the client is ahead of where its branch was left, or of the server",
-        "snapshot-mismatch": "the client is in the middle of a snapshot that the server does not have whole: back to its start",
-        "purge": "back to 0 although the branch is known: tombstones that the client needs are purged",
-        "unknown": "no failover log is in the capture, or the one that is does not explain it",
+        "snapshot-mismatch": "back to the start of a snapshot, because the client is in the middle of it, and the"
+        " server does not have all of it",
+        "purge": "back to 0 although the branch is known, because tombstones that the client needs are purged",
+        "unknown": "no failover log is in the capture, or the log does not explain it",
     },
     "verdict of a vbucket": {
-        "orphaned": "its stream ended, and its client did not ask for it again; all others are of its newest stream",
+        "orphaned": "its stream ended, and its client did not request it again; all other verdicts are those of its newest stream",
     },
     "type of a snapshot": {
-        "memory": "its items come from memory: what was written lately",
-        "disk": "its items are read from disk: a backfill",
-        "oso": "its items come out of order: a backfill of a collection",
+        "memory": "its items come from memory, and were written recently",
+        "disk": "its items are read from disk, in a backfill",
+        "oso": "its items come out of order, in a backfill of a collection",
         "unknown": "the marker was not captured, or does not say it",
     },
     "layout of a snapshot marker": {
@@ -117,8 +116,8 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "consumer": "the server receives documents: a replica, or a restore",
     },
     "severity of a finding": {
-        "error": "data is lost or wrong, or a stream does not go on",
-        "warning": "it costs something, or will",
+        "error": "data is lost or wrong, or a stream does not continue",
+        "warning": "it costs time or resources, or will",
         "note": "worth knowing; nothing is wrong by itself",
     },
     "family of a rule": {
@@ -128,7 +127,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "snapshot": "markers and what they promise",
         "flow": "flow control: windows and acknowledgements",
         "noop": "noops and their answers",
-        "capture": "what the capture lacks",
+        "capture": "capture loss",
         "lint": "what is recommended to clients",
     },
 }

@@ -16,7 +16,7 @@ STYLES = {"PASS": "green", "FAIL": "bold yellow", "NA": "dim"}
 def lint_lines(verdicts: Sequence[Verdict], links: Sequence[Link], paint: Callable[[str, str], str]) -> Iterator[str]:
     """The tables; verdicts are in order of connections, and a connection without any has none."""
     if not verdicts:
-        yield from ("", "lint: no connection to speak of, as no DCP open that was accepted was captured")
+        yield from ("", "lint: no connection to check, because no accepted DCP open was captured")
     by_number = {link.number: link for link in links}
     width = max((len(one.rule) for one in verdicts), default=0)
     for number, group in groupby(verdicts, lambda one: one.connection):

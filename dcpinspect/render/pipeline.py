@@ -37,7 +37,7 @@ def info_lines(record: Mapping[str, Any]) -> Iterator[str]:
     if len(record["points"]) > MAX_LINES:
         yield f"  and {len(record['points']) - MAX_LINES:,} more points; the table captures has all"
     if record["consumers"]:
-        yield "consumers, over all connections, nodes and captures:"
+        yield "clients, over all connections, nodes and captures:"
     for one in record["consumers"][:MAX_LINES]:
         count, servers = len(one["connections"]), ", ".join(one["servers"][:4]) + (", …" if len(one["servers"]) > 4 else "")
         asked = f"{one['vbuckets']:,} vbucket{'' if one['vbuckets'] == 1 else 's'}"

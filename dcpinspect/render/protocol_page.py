@@ -20,17 +20,24 @@ INTRODUCTION = """\
 
 Generated from the tables in `dcpinspect/protocol/` by `python -m dcpinspect.render.protocol_page`; do not edit.
 All integers are unsigned and big-endian; offsets count from the first byte of the message without framing
-extras. A message nobody described is shown with its header and its raw sections.
+extras. An unknown message is shown with its header and its raw sections.
 """
 
 
 GENERATIONS = """\
 The first generation, UPR, gave some numbers another meaning. A connection is of the first generation from the first message in a layout
-that only its specification has: a stream request of 40 bytes, a marker without extras, a mutation of 30 bytes, a rollback seqno in the
-extras. It is a later one, for good, from the first message with something that this specification lacks: HELLO, controls, noops, flow
-control or any other command above 0x5b, a stream request of 48 bytes, a mutation of 31 or 32, a deletion or expiration that is not of 18,
-a v2 marker, an open flag, a reason of a stream end or a type of a marker above 1. A marker of 20 bytes with type 0 or 1 is of either.
-Where neither was seen, both meanings are told. The number itself is always shown as it was sent.
+that only its specification has. Such messages are a stream request of 40 bytes, a marker without extras, a mutation of 30 bytes, and a
+rollback seqno in the extras.
+
+A connection is of a later generation from the first message that is not in this specification:
+
+- HELLO, controls, noops, flow control, or any other command above 0x5b,
+- a stream request of 48 bytes, or a mutation of 31 or 32 bytes,
+- a deletion or expiration with another size than 18 bytes,
+- a v2 marker, an open flag, or a reason of a stream end or a type of a marker above 1.
+
+A marker of 20 bytes with type 0 or 1 belongs to both. If the generation is unknown, both meanings are shown. The number itself is always
+shown as it was sent.
 """
 
 

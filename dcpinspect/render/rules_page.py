@@ -42,23 +42,27 @@ def rules_page() -> Iterator[str]:
     """The lines of docs/rules.md."""
     yield "# Rules"
     yield ""
-    yield "What `dcpinspect check` looks for. Made from the rules by `python -m dcpinspect.render.rules_page > docs/rules.md`."
-    yield "A jump in seqnos alone is never an error, what is not known is not judged, and what the capture lacks accuses nobody."
+    yield "What `dcpinspect check` looks for. The page is made by `python -m dcpinspect.render.rules_page > docs/rules.md`."
+    yield "A jump in seqnos alone is never an error. Where the capture cannot decide, there is no finding. Capture loss is never blamed on"
+    yield "the server or the client."
     yield ""
-    yield "`severity` is what most findings of the rule cost. An `error` means that data is lost, that a stream does not go on, or that"
-    yield "bytes are not what the protocol says. A `warning` means that somebody has to look. A `note` costs nothing, or nothing any more."
-    yield "`costs` are the words for an error or a warning in the first line of a report."
+    yield "The consumer is the side that receives documents, the producer the side that sends them. Most often, they are the client and the"
+    yield "server. A hole is a range of bytes that is not in the capture."
     yield ""
-    yield "`whose` says who has to change something. `sender` and `receiver` are those of the message. Where the cause decides, it stands"
-    yield "in brackets, and other causes are `unknown`. No finding is the network's: a capture is taken at one place. A network that"
-    yield "carries nothing, a host that is down and a program that hangs look the same from there. Such findings are `unknown`."
+    yield "`severity` is that of most findings of the rule. An `error` means that data is lost, that a stream stops, or that bytes break"
+    yield "the protocol. A `warning` means that somebody must look. A `note` costs nothing, or it is over. `costs` are the words for"
+    yield "an error or a warning in the first line of a report."
+    yield ""
+    yield "`whose` says which side must change something. `sender` and `receiver` are those of the message. If it depends on the cause, the"
+    yield "causes are in brackets, and others are `unknown`. No finding blames the network, because a capture is taken at one place. From"
+    yield "there, a dead network, a dead host and a hanging program look the same. Such findings are `unknown`."
     for family in FAMILIES:
         rules = [rule for rule in RULES.values() if rule.family == family]
         if not rules:
             continue
         yield from ("", f"## {family}", "")
         if family == "lint":
-            yield from ("What is recommended to clients; only asked with `dcpinspect check --lint`.", "")
+            yield from ("What is recommended to clients. These rules are only checked with `dcpinspect check --lint`.", "")
         yield from ("| rule | severity | found when | not when | whose | costs | what to do |", "|---|---|---|---|---|---|---|")
         for rule in rules:
             reports = f" ({', '.join(rule.reports)})" if rule.reports else ""

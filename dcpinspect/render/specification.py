@@ -55,7 +55,7 @@ ROWS = (
     # -- Snapshot Marker ----------------------------------------------------------------------------------
     Row(
         "ABCD",
-        "Sent by the producer to tell of a new snapshot",
+        "Sent by the producer to announce a new snapshot",
         "a marker from the consumer is role-violation",
         "findings/test_order.py test_whoever_does_what_the_other_side_does_is_told_of_and_changes_nothing",
     ),
@@ -142,10 +142,10 @@ ROWS = (
     Row(
         "B",
         "Type 0 memory, 1 disk, as a number",
-        "0 is memory of the first generation; 1 is told with both readings",
+        "0 is memory of the first generation; 1 is shown with both readings",
         _DISAGREEMENTS + "; streams/test_snapshots.py test_flags_of_zero_are_read_as_memory",
     ),
-    Row("ACD", "The examples call type 1 disk", "the table of flags is right: 1 is memory, the other reading is told", _DISAGREEMENTS),
+    Row("ACD", "The examples call type 1 disk", "the table of flags is right: 1 is memory, the other reading is shown", _DISAGREEMENTS),
     Row("CD", "V2.0: start, end, type, max visible, high completed", "36 bytes of value", _DISAGREEMENTS),
     Row(
         "CD",
@@ -230,7 +230,7 @@ ROWS = (
     Row(
         "D",
         "A stream may switch from memory to disk at any time",
-        "legal; slow-stream tells of it",
+        "legal; slow-stream is its finding",
         "findings/test_reported_seqnos.py test_a_stream_that_falls_back_to_disk",
     ),
     Row(
@@ -397,7 +397,7 @@ ROWS = (
     Row(
         "E",
         "Stream End: 0 OK, 1 State Changed",
-        "1 is state-changed on a UPR connection, closed on others; both are told where that is open",
+        "1 is state-changed on a UPR connection, closed on others; both are shown if the generation is unknown",
         _FIRST + "test_a_stream_end_of_1_is_state_changed test_what_the_first_generation_lacks_makes_the_connection_a_later_one"
         " test_what_only_the_lost_messages_had_shown_is_not_known_and_both_readings_are_told",
     ),
@@ -425,7 +425,7 @@ ROWS = (
     Row(
         "E",
         "Set VBucket State: 1 active, 2 pending, 3 replica, 4 dead",
-        "so on a UPR connection; 2 replica and 3 pending on others; both are told where that is open",
+        "so on a UPR connection; 2 replica and 3 pending on others; both are shown if the generation is unknown",
         _FIRST + "test_vbucket_states_are_numbered_as_the_page_has_them; protocol/layouts/test_vbucket_state.py test_a_state_has_a_word",
     ),
     Row(

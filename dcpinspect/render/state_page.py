@@ -16,12 +16,12 @@ from dcpinspect.structs import Field, Rows, Struct
 
 def state_page() -> Iterator[str]:
     """The lines of docs/state.md."""
-    yield "# What is remembered of streams"
+    yield "# The state of streams"
     yield ""
-    yield "For who changes `dcpinspect/streams/`. Made from `streams/rows.py` and `streams/transitions.py` by"
+    yield "For those who change `dcpinspect/streams/`. The page is made from `streams/rows.py` and `streams/transitions.py` by"
     yield "`python -m dcpinspect.render.state_page > docs/state.md`. [design.md](design.md) says how the records are used."
     yield ""
-    yield "Every field is an integer of 64 bits. Seqnos are biased: 2^63 less than they are, so that signed integers compare as seqnos do."
+    yield "Every field is an integer of 64 bits. Seqnos are biased by -2^63, so that signed integers compare as seqnos do."
     yield from ("", "## States of a stream", "")
     yield from _transitions(t.STREAM_STATES, t.STREAM_TRANSITIONS)
     yield from ("", "## States of a snapshot", "")
@@ -40,7 +40,7 @@ def _structs() -> Iterator[type[Struct[Any]]]:
 def _transitions(words: Sequence[str], table: Mapping[int, Collection[int]]) -> Iterator[str]:
     yield from ("| state | may become |", "| --- | --- |")
     for state, after in table.items():
-        yield f"| {words[state]} | {', '.join(words[one] for one in after) or 'nothing: it is the last'} |"
+        yield f"| {words[state]} | {', '.join(words[one] for one in after) or 'nothing, it is the last'} |"
 
 
 def _line(field: Field) -> str:

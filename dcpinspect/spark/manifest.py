@@ -167,7 +167,7 @@ class Manifest:
         try:
             os.link(temporary, folder / f"{found.number}.json")  # fails where it exists, which renaming does not
         except FileExistsError:
-            raise UsageError(f"{escape(os.fspath(self.out))}: another run has written here meanwhile; run it again") from None
+            raise UsageError(f"{escape(os.fspath(self.out))}: another run has written here since; run it again") from None
         finally:
             temporary.unlink()
         return found

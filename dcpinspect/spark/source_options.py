@@ -42,7 +42,7 @@ OPTIONS = {
     "port": "ports besides the usual ones, with commas; auto finds others",
     "capture_point": "what files of one capture point have in common: dir, stem or name:NAME",
     "unit": "what one task reads: all files of a capture point as one (point), or each file alone (file)",
-    "on_error": "what becomes of what cannot be read: a row that says so (row), the job fails (fail), or nothing (skip)",
+    "on_error": "if something cannot be read, a row shows it (row), the job fails (fail), or nothing happens (skip)",
     "pushdown": "true: conditions of the query are looked at before its columns are made",
 }
 """The options. Capitals are small letters to Spark, and here onError is on_error."""

@@ -81,7 +81,7 @@ def files_of(names: Sequence[str], *, without: str) -> list[str]:
         else:
             paths = sorted(path for path in glob.glob(name, recursive=True) if not os.path.isdir(path))
             if not paths:
-                what = "no file matches" if glob.has_magic(name) else "is not there"
+                what = "no file matches" if glob.has_magic(name) else "is missing"
                 raise UsageError(f"{escape(name) or 'an empty name'}: {what}; name captures, patterns or directories of them")
         for path in paths:
             found.setdefault(os.path.realpath(path), path)

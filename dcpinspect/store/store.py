@@ -80,7 +80,7 @@ class _View:
             there = f"rows are 1 to {self.rows:,}" if self.rows else "there are no messages"
             raise IndexError(f"row {row}: {there}")
         if row < self.first_row:
-            raise NotKeptError(f"row {row} is not kept any more, only rows from {self.first_row:,} on; keep more, or read a file")
+            raise NotKeptError(f"row {row} was dropped; rows from {self.first_row:,} on are kept; keep more, or read a file")
         return bisect_right(self.first_rows, row) - 1
 
     @property

@@ -12,7 +12,7 @@ TOLD_OF_KEY = 32
 class KeyStart(Struct[T]):
     """The first bytes of a key, eight in each."""
 
-    first: T = number("The first eight, 0 behind the key's end.")
+    first: T = number("The first eight, 0 after the key's end.")
     second: T = number("The next.")
     third: T = number("The next.")
     fourth: T = number("The last that are kept.")
@@ -27,12 +27,12 @@ class Event(Struct[T]):
     sid: T = number("Its stream-id, -1 for none.")
     seqno: T = number("Its seqno, biased.")
     opcode: T = number("Its opcode.")
-    collection: T = number("Its collection, -1 where that is not known.")
+    collection: T = number("Its collection, -1 if unknown.")
     ended: T = number("The collection that it ends, or -1.")
-    key: T = number("Hash of its key, -1 where the capture lacks part of it.")
+    key: T = number("Hash of its key, -1 where part of it is not in the capture.")
     cas: T = number("Its CAS.")
     datatype: T = number("Its datatype.")
-    value: T = number("Hash of its value, -1 where the capture lacks part of the message, or nobody asked.")
+    value: T = number("Hash of its value, -1 where part of the message is not in the capture, or it is not needed.")
     key_size: T = number("Bytes of its key.")
     key_start: KeyStart[T] = nested(KeyStart, "The first of them.")
 
@@ -47,8 +47,8 @@ class Change(Struct[T]):
     row: T = number("Row of the message.")
     seqno: T = number("Its seqno, biased.")
     opcode: T = number("Its opcode.")
-    collection: T = number("Its collection, -1 where that is not known.")
-    key: T = number("Hash of its key, -1 where the capture lacks part of it.")
+    collection: T = number("Its collection, -1 if unknown.")
+    key: T = number("Hash of its key, -1 where part of it is not in the capture.")
     cas: T = number("Its CAS.")
     datatype: T = number("Its datatype.")
     value: T = number("Hash of its value, or -1.")

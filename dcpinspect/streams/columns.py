@@ -294,7 +294,7 @@ def _column(batch: MessageBatch, name: str, rows: Rows) -> Array:
 
 
 def _reasons(batch: MessageBatch, rows: Rows) -> Rows:
-    """Why these streams end; -1 where that is not known."""
+    """Why these streams end; -1 if unknown."""
     column = batch.decoded.numbers.get("end_reason")
     if column is None:
         return np.full(len(rows), -1, dtype=np.int64)

@@ -110,7 +110,7 @@ class Disputes:
         first_row: int = 0,
         vbucket: int = 0,
     ) -> None:
-        """``gaps``: those of the kernel, whose causes are ``cause``, and those inside out-of-order snapshots; ``branches``: newest uuid of
+        """``gaps``: those of the kernel, whose causes are ``cause``, and those inside OSO snapshots; ``branches``: newest uuid of
         the failover log of every stream, 0 where none is known; ``first_row``: of messages that end gaps, from which on, as ``vbucket``."""
         of_kernel, unordered = gaps
         self._gaps, self._streams, self._snapshots = Gaps.joined(gaps), known.streams, known.snapshots
@@ -145,7 +145,7 @@ class Disputes:
         return EventQuery(self._streams, intervals)
 
     def _range(self, snapshot: int) -> Interval:
-        """The seqnos that a snapshot spans; the first is above the last where nobody knows."""
+        """The seqnos that a snapshot spans; the first is above the last if unknown."""
         row = self._snapshots[snapshot]
         if row.layout > UPR_LAYOUT:
             return int(row.start), int(row.end)
@@ -156,7 +156,7 @@ class Disputes:
     def settled(self, shown: FoundEvents | None, asked: Mapping[int, Subscription] | Sequence[Subscription]) -> dict[int, Comparison]:
         """What is told of each gap of which anything is; ``asked`` by stream. Without ``shown``, that nothing was compared.
 
-        Gaps have the kernel's numbers; those inside out-of-order snapshots count down from -1.
+        Gaps have the kernel's numbers; those inside OSO snapshots count down from -1.
         """
         told: dict[int, Comparison] = {}
         events: dict[int, StreamEvents] = {}
@@ -325,7 +325,7 @@ def _disputed(gaps: Gaps, cause: Table, streams: Streams, branches: Table) -> li
 
 
 def _least(streams: Streams) -> Table:
-    """Seqnos that are no greater than any that streams received: the first one may be that of an out-of-order snapshot."""
+    """Seqnos that are no greater than any that streams received: the first one may be that of an OSO snapshot."""
     starts = np.where(streams.request.form > 0, streams.request.start, LEAST)
     return np.minimum(streams.first, starts)
 

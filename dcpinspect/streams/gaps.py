@@ -40,7 +40,7 @@ Table = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A gap between streams, or inside an out-of-order snapshot: what the kernel does not write itself."""
+    """A gap between streams, or inside an OSO snapshot: what the kernel does not write itself."""
 
     stream: int
     after: int
@@ -149,7 +149,7 @@ class ExplainedGaps:
         told: Mapping[int, Comparison],
         facts: StreamFacts,
     ) -> None:
-        """``extras``: those inside out-of-order snapshots first; ``told``: by number of the gap, as ``disputes`` has it, what another
+        """``extras``: those inside OSO snapshots first; ``told``: by number of the gap, as ``disputes`` has it, what another
         stream says of it."""
         self._facts = facts
         self.table = gaps = known.gaps
@@ -245,7 +245,7 @@ class ExplainedGaps:
         return sorted({marker, first, last}) if cause in (w.INVISIBLE, w.DEDUPLICATED) else [first, last]
 
     def _advanced(self, gap: Gap) -> int:
-        """Row of the SeqnoAdvanced that ends a gap; inside an out-of-order snapshot it counts from the end of that on."""
+        """Row of the SeqnoAdvanced that ends a gap; inside an OSO snapshot it counts from the end of that on."""
         snapshot = self._snapshots[gap.snapshot] if gap.snapshot >= 0 else None
         if snapshot is not None and snapshot.layout == OSO_LAYOUT:
             return int(snapshot.advanced_row)
@@ -264,8 +264,8 @@ class ExplainedGaps:
         connection = self._streams.connection[tale.stream]
         shown = f"connection {connection} was sent {_plain(event.seqno)} in row {event.place.row}"
         if tale.cause == w.INVISIBLE:
-            return f"{shown}: what this client is not shown"
-        return f"{shown}, and here neither that nor a later version came before the snapshot was complete"
+            return f"{shown}, which this client may not see"
+        return f"{shown}, and this stream got neither that nor a later version before the snapshot was complete"
 
     def _own_evidence(self, place: int, number: int) -> str:
         gap = self.table[number]
@@ -277,17 +277,17 @@ class ExplainedGaps:
             if gap.flags & NO_MARKER and not gap.flags & IS_LOST:
                 return f"the marker before {rows} was not captured"
             if not gap.flags & IS_LOST:
-                return f"de-duplicated or left out: {self._untold(gap)} was not captured"
+                return f"de-duplicated or left out, because {self._untold(gap)} was not captured"
             return self._loss(int(gap.loss), int(gap.losses))
         if cause == w.ADVANCED:
-            return f"SeqnoAdvanced in row {self._advanced(gap)}: nothing before it is visible to this client"
+            return f"SeqnoAdvanced in row {self._advanced(gap)}, and nothing before it is visible to this client"
         if cause == w.UNEXPLAINED:
             return f"{rows}: {self._no_cause(gap)}"
         if cause == w.FILTERED and not self._has_filter(gap):
-            return "the connection was opened without deletions of the first backfill: filtered, or de-duplicated"
+            return "filtered or de-duplicated, because the connection was opened without deletions of the first backfill"
         if cause == w.FILTERED:
             asked = self._streams.opened.row[gap.stream]
-            return f"the request in row {asked} asks for some collections only: filtered, or de-duplicated"
+            return f"the request in row {asked} asks for some collections only, so they are filtered or de-duplicated"
         return self._in_snapshot(gap, cause)
 
     def _untold(self, gap: Gap) -> str:
@@ -352,8 +352,8 @@ class ExplainedGaps:
             after = _plain(gap.before) - 1
             return f"the client had received what came up to row {gap.rows[0]}, and asked in row {gap.rows[-1]} for what follows {after}"
         if gap.cause == w.LOSS:
-            return f"{self._loss(gap.loss, 1)}, inside the out-of-order snapshot"
-        return f"the out-of-order snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
+            return f"{self._loss(gap.loss, 1)}, inside the OSO snapshot"
+        return f"the OSO snapshot of rows {gap.rows[0]} to {gap.rows[-1]} is complete without them"
 
 
 _FRAME = (1 << FILE_SHIFT) - 1

@@ -90,7 +90,7 @@ def resumed_gaps(
         if sight.has_lost(old.connection, 1 - connections.producer[old.connection]):
             continue  # the client may have asked again for more of the vbucket
         if old.suspended and connections.oso[int(old.connection)] != 0:
-            continue  # what was not captured of it may have begun an out-of-order snapshot
+            continue  # what was not captured of it may have begun an OSO snapshot
         # between the two the client may have received more on a connection of which something is missing
         spans = [link for link in (*incomplete[client.name], *incomplete[client.host]) if link.number != old.connection]
         if any(link.first_ns <= time_ns and link.last_ns >= old.at.time for link in spans):

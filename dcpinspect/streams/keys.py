@@ -18,9 +18,9 @@ class KeyEvent(Struct[T]):
     """What an event has besides its message."""
 
     message: T = number("Number of the message.")
-    key: T = number("Hash of collection and key, -1 where the capture lacks some of it.")
+    key: T = number("Hash of collection and key, -1 if part of it is not in the capture.")
     cas: T = number("Its CAS, biased.")
-    collection: T = number("Its collection, -1 where that is not known.")
+    collection: T = number("Its collection, -1 if unknown.")
     prepared: T = number("Seqno of the prepare that it completes, biased.")
     event: T = number("What a system event tells.")
     uid: T = number("Uid of the manifest, biased.")
@@ -39,7 +39,7 @@ class Entry(Struct[T]):
     stream: T = number("The stream.")
     key: T = number("A hash; OF_STREAM and below for the stream itself and for collections.")
     row: T = number("Row of the latest event.")
-    snapshot: T = number("Snapshot of the latest change; of a collection, what became of it: NEW and those behind it.")
+    snapshot: T = number("Snapshot of the latest change; of a collection, what became of it: NEW and those after it.")
     seqno: T = number("Seqno of that, biased.")
     cas: T = number("CAS of that, biased; of the stream itself, the uid of its manifest.")
     prepared: T = number(

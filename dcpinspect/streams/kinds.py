@@ -23,7 +23,7 @@ BY_START, BY_EVENT, BY_ADVANCED, BY_END = range(4)
 """What gave the position of a stream: its start, an event, a SeqnoAdvanced, the end of a snapshot that did not bring it."""
 
 UPR_LAYOUT, OSO_LAYOUT = 0, -1
-"""Layouts of snapshots without a range: of the marker of UPR, and of an out-of-order snapshot."""
+"""Layouts of snapshots without a range: of the marker of UPR, and of an OSO snapshot."""
 
 IS_LOST, IS_ADVANCED, IS_TAIL, IN_RANGE, BOTH_EVENTS, NO_MARKER, FROM_START, AT_EDGE = (1 << bit for bit in range(8))
 """Bits of ``Gap.flags``: bytes between the two messages were lost; it ends with a SeqnoAdvanced; it is at the end of a snapshot;

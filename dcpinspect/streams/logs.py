@@ -29,7 +29,7 @@ class KnownLog:
     """A failover log in an answer."""
 
     entries: tuple[tuple[int, int], ...]
-    """(uuid, seqno) of each branch, newest first; empty where the capture lacks part of it."""
+    """(uuid, seqno) of each branch, newest first; empty where part of it is not in the capture."""
     connection: int
     at: At
 

@@ -195,7 +195,7 @@ def is_backwards(state: State, message: Message, stream: Stream) -> bool:
     if message.kind == OSO:
         return False
     is_seqno = EVENT <= message.kind <= SEQNO_ADVANCED
-    # an out-of-order snapshot may have begun in what was not captured
+    # an OSO snapshot may have begun in what was not captured
     may_be_out_of_order = state.connections[stream.connection].oso != 0
     return bool(is_seqno and not may_be_out_of_order and message.seqno <= stream.position)
 

@@ -1,4 +1,4 @@
-"""Kernel steps for snapshot markers, out-of-order snapshots and the end of streams: snapshots begin and are over."""
+"""Kernel steps for snapshot markers, OSO snapshots and the end of streams: snapshots begin and are over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dcpinspect.streams.state import State
 reset_snapshot = inline(rows.Snapshot.resetter())
 
 END_WITHOUT_START, START_INSIDE, MARKER_INSIDE, BAD_FLAGS = range(4)
-"""What is wrong with an out-of-order snapshot, as ``words.OSO_FAULTS`` says it."""
+"""What is wrong with an OSO snapshot, as ``words.OSO_FAULTS`` says it."""
 
 
 @inline
@@ -144,7 +144,7 @@ def begin_order(stream: Stream, snapshot: int, in_oso: int) -> None:
 
 @inline
 def lose_oso(state: State, message: Message, stream: Stream) -> None:
-    """The end of the out-of-order snapshot was not captured."""
+    """The end of the OSO snapshot was not captured."""
     snapshot = state.snapshots[stream.in_oso]
     t.set_snapshot_state(snapshot, t.NOT_KNOWN)
     snapshot.closed_row = message.place.row
@@ -158,7 +158,7 @@ def lose_oso(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def on_oso(state: State, message: Message, stream: Stream) -> None:
-    """The start or the end of an out-of-order snapshot of the stream."""
+    """The start or the end of an OSO snapshot of the stream."""
     flags = state.extras[message.detail].oso_flags
     if flags == OSO_START:
         begin_oso(state, message, stream)
@@ -170,7 +170,7 @@ def on_oso(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def begin_oso(state: State, message: Message, stream: Stream) -> None:
-    """The start of an out-of-order snapshot."""
+    """The start of an OSO snapshot."""
     if stream.in_oso >= 0:
         if stream.suspended == 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, START_INSIDE, 0)
@@ -189,7 +189,7 @@ def begin_oso(state: State, message: Message, stream: Stream) -> None:
 
 @inline
 def end_oso(state: State, message: Message, stream: Stream) -> None:
-    """The end of an out-of-order snapshot: what came in it counts as delivered."""
+    """The end of an OSO snapshot: what came in it counts as delivered."""
     if stream.in_oso < 0:
         if stream.suspended == 0 and stream.request.form > 0:
             note(state, w.OSO_STRUCTURE, message, stream.number, END_WITHOUT_START, 0)

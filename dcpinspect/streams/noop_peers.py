@@ -26,11 +26,11 @@ class Heard(Struct[T]):
 class NoopMessage(Struct[T]):
     """A message as noops need it."""
 
-    code: T = number("What it is: OTHER and those behind it.")
+    code: T = number("What it is: OTHER and those after it.")
     connection: T = number("Its connection.")
     direction: T = number("0 from the client, 1 from the server.")
-    is_long: T = number("It came in several packets, so that nobody knows when it began.")
-    rtt: T = number("Of an answer: nanoseconds since its request, 0 where that is not known.")
+    is_long: T = number("It came in several packets, so the time of its start is unknown.")
+    rtt: T = number("Of an answer: nanoseconds since its request, 0 if unknown.")
     arrival: Heard[T] = nested(Heard, "The message itself.")
 
 
@@ -42,15 +42,15 @@ class Peer(Struct[T]):
     """What is known of the noops of a connection."""
 
     producer: T = number("Direction of the producer's messages, or -1.", reset=-1)
-    limit: T = number("Longest time that an answer may take; 0 before anything was said.")
-    silence: T = number("Longest time that the producer may say nothing.")
+    limit: T = number("Longest time that an answer may take; 0 before any message.")
+    silence: T = number("Longest time that the producer may be silent.")
     since: T = number("Row from which on that holds.")
     slowest: T = number("Longest time that an answer to a noop took.")
     tolerance: T = number("Longest time that any answer took.")
     unseen: T = number("So many answers may still come to noops that were not captured, or are no longer known.")
     open: Heard[T] = nested(Heard, "The noop under way.")
     older: Heard[T] = nested(Heard, "A noop before it that has no answer.")
-    undecided: Heard[T] = nested(Heard, "An answer with another opaque, either to ``older`` or to a noop that nobody has seen.")
+    undecided: Heard[T] = nested(Heard, "An answer with another opaque, either to ``older`` or to a noop that was not captured.")
     latest: Heard[T] = nested(Heard, "The producer's latest message.")
     consumer_time: T = number("Time of the consumer's latest message.")
     answer_time: T = number("Time of its latest answer to a noop.")
@@ -66,11 +66,11 @@ class Peers(Peer[Ints], Rows[Peer]):
 class NoopEvent(Struct[T]):
     """Something about noops that is worth a word."""
 
-    code: T = number("What it says: UNANSWERED and those behind it.")
+    code: T = number("What it is: UNANSWERED and those after it.")
     connection: T = number("The connection.")
     time: T = number("Nanoseconds between the two messages.")
     message: Heard[T] = nested(Heard, "The noop, or the message before a silence.")
-    other: Heard[T] = nested(Heard, "Its answer, the noop before it, or the message behind a silence; row 0 for none.")
+    other: Heard[T] = nested(Heard, "Its answer, the noop before it, or the message after a silence; row 0 for none.")
 
 
 class NoopEvents(NoopEvent[Ints], Rows[NoopEvent]):

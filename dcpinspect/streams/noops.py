@@ -132,7 +132,7 @@ class Noops:
 
 
 def silence_ns(interval: float) -> int:
-    """How long a producer may say nothing that sends a noop in every interval of so many seconds."""
+    """How long a producer may be silent that sends a noop in every interval of so many seconds."""
     return max(PATIENCE_NS, int(2e9 * interval))
 
 

@@ -1,4 +1,4 @@
-"""Seqnos of out-of-order snapshots: kept as ranges while they run, and what is missing between them once they are complete."""
+"""Seqnos of OSO snapshots: kept as ranges while they run, and what is missing between them once they are complete."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class PairTables(Tables):
     """Whether bytes before it could not be read."""
     opaque: Ints
     meaning: Ints
-    """IGNORE and those behind it."""
+    """IGNORE and those after it."""
     row: Ints
     offset: Ints
     time: Ints

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from dcpinspect.protocol.flags import STRICT
 
 _SHARED = {
-    "strict-uuid": "start 0 with a foreign uuid and the strict flag: send uuid 0",
-    "unknown-uuid": "no history in common: the uuids are not in the server's logs",
+    "strict-uuid": "start 0 with a foreign uuid and the strict flag; send uuid 0",
+    "unknown-uuid": "no history in common, the uuids are not in the server's logs",
     "leading-consumer": "the consumer is ahead of the branch point, or of the server",
-    "snapshot-mismatch": "the snapshot straddles the branch point: roll back to its start",
+    "snapshot-mismatch": "the snapshot straddles the branch point, so roll back to its start",
     "purge": "tombstones up to the purge seqno are gone",
     "unknown": "no failover log in the capture explains it",
 }
@@ -65,7 +65,7 @@ def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Vbucket
     """The first cause that holds; ``log``: the nearest known of the vbucket on that server."""
     if not log:
         return Explanation(
-            "unknown", "no failover log of the vbucket is in the capture: an accepted stream request or 0x54 would tell", None
+            "unknown", "no failover log of the vbucket is in the capture, such as in an accepted stream request or a 0x54", None
         )
     resume = max((entry for entry in log if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
     low, high = asked.snapshot_start, asked.snapshot_end
@@ -84,14 +84,14 @@ def _cause(asked: Asked, rollback: int, span: tuple[int, int], place: int | None
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:
         return "strict-uuid", _SHARED["strict-uuid"]
     if rollback == 0 and place is None:
-        return "unknown-uuid", f"no history in common: uuid 0x{asked.uuid:016x} is not in the server's log"
+        return "unknown-uuid", f"no history in common, uuid 0x{asked.uuid:016x} is not in the server's log"
     if place is not None:
         is_newest = place == 0
         if (upper is not None and rollback == upper < low) or (is_newest and 0 < rollback < low):
             where = f"the branch point {rollback}" if not is_newest else f"the server's high seqno {rollback}"
-            return "leading-consumer", f"the consumer is ahead of {where}: resume there with that branch's uuid"
+            return "leading-consumer", f"the consumer is ahead of {where}, so resume there with that branch's uuid"
         if (upper is not None and rollback == low <= upper < high) or (is_newest and rollback == low > 0):
-            return "snapshot-mismatch", f"the snapshot {low}–{high} straddles the branch point: roll back to its start"
+            return "snapshot-mismatch", f"the snapshot {low}–{high} straddles the branch point, so roll back to its start"
         if rollback == 0 and ((upper is not None and high <= upper) or is_newest):
             return "purge", _purge(low, high, seen, is_newest=is_newest)
     return "unknown", "the server's log does not explain it"
@@ -104,4 +104,4 @@ def _purge(low: int, high: int, seen: VbucketFacts, *, is_newest: bool) -> str:
         return text  # a server that lacked the end of its newest branch would have said how much it has
     if seen.greatest is not None and seen.greatest >= high:
         return f"{text}; the server has this branch up to {seen.greatest}, so it did not lose its end"
-    return f"{text}, or the server lost the end of this branch: nothing captured shows that it has {high}"
+    return f"{text}, or the server lost the end of this branch; nothing captured shows that it has {high}"

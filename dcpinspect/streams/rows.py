@@ -40,7 +40,7 @@ class Message(Struct[T]):
     kind: T = number("What it is to streams: see ``kinds``.")
     connection: T = number("Its connection.")
     direction: T = number("0 from the client, 1 from the server.")
-    vbucket: T = number("Its vbucket; -1 where nobody knows.")
+    vbucket: T = number("Its vbucket; -1 if unknown.")
     sid: T = number("Its stream-id, -1 for none.")
     opaque: T = number("Its opaque.")
     seqno: T = number("Its seqno, biased, where its kind has one.")
@@ -50,9 +50,9 @@ class Message(Struct[T]):
     )
     stream: T = number("The kernel writes at events: the stream.", of="streams")
     snapshot: T = number("The kernel writes at events: the snapshot.", of="snapshots")
-    standing: T = number("The kernel writes at events: bits of what is certain, IS_EVENT and those behind it.")
+    standing: T = number("The kernel writes at events: bits of what is certain, IS_EVENT and those after it.")
     window: T = number("The kernel writes at acknowledgements, windows and what windows count: ``Connection.window``.")
-    balance: T = number("The kernel writes there: bytes that wait for an acknowledgement, LEAST where nobody knows.")
+    balance: T = number("The kernel writes there: bytes that wait for an acknowledgement, LEAST if unknown.")
     place: Place[T] = nested(Place, "Where it is.")
 
 
@@ -84,7 +84,7 @@ class Answer(Struct[T]):
     rollback: T = number("Seqno to roll back to, biased, or UNREAD_SEQNO.")
     log: T = number("Number of the failover log, or -1.", reset=-1, of="logs")
     request: T = number("Row of the request, or -1.")
-    rtt: T = number("Nanoseconds since the request, 0 where that is not known.")
+    rtt: T = number("Nanoseconds since the request, 0 if unknown.")
 
 
 class Answers(Answer[Ints], Rows[Answer]):
@@ -119,7 +119,7 @@ class Hole(Struct[T]):
     """Bytes that could not be read."""
 
     start: T = number("Stream offset of the first byte.")
-    end: T = number("Stream offset behind the last byte.")
+    end: T = number("Stream offset after the last byte.")
 
 
 class Holes(Hole[Ints], Rows[Hole]):
@@ -130,11 +130,11 @@ class Extra(Struct[T]):
     """What messages of other kinds carry, each kind in a field of its own."""
 
     ack_bytes: T = number("Of an acknowledgement: bytes that the client has processed.")
-    end_reason: T = number("Of a stream end: its reason, -1 where nobody can read it.")
-    oso_flags: T = number("Of an out-of-order snapshot's start or end: its flags.")
+    end_reason: T = number("Of a stream end: its reason, -1 if it cannot be read.")
+    oso_flags: T = number("Of an OSO snapshot's start or end: its flags.")
     status: T = number("Of an answer to a close: its status.")
-    would_be: T = number("Of a message whose extras nobody can read: the kind that it would be.")
-    setting: T = number("Of a fact about the connection: which, FACT_END_ON_CLOSE and those behind it.")
+    would_be: T = number("Of a message whose extras cannot be read: the kind that it would be.")
+    setting: T = number("Of a fact about the connection: which, FACT_END_ON_CLOSE and those after it.")
     value: T = number("The value of that: 1 on, 0 off, bytes of a window, -1 unknown.")
 
 
@@ -158,7 +158,7 @@ class Connection(Struct[T]):
     end_on_close: T = number("Whether the server ends a stream that is closed: 1 on, 0 off, -1 unknown.")
     oso: T = number("Whether snapshots may be out of order: the same.")
     history: T = number("Whether change streams have the history: the same.")
-    window: T = number("Window of flow control in bytes, 0 for off, -1 for unknown.")
+    window: T = number("Flow-control window in bytes, 0 for off, -1 for unknown.")
     window_losses: Pair[T] = by_direction("Losses by the time the window was granted.")
     counted: T = number("Bytes that flow control counted.")
     acked: T = number("Bytes that were acknowledged.")
@@ -217,21 +217,21 @@ class Stream(Struct[T]):
     finished: Place[T] = nested(Place, "The end.")
     latest: Place[T] = nested(Place, "The latest message.")
     at: Place[T] = nested(Place, "The message that gave ``position``.")
-    answer: T = number("What the answer was: A_NONE and those behind it.")
+    answer: T = number("What the answer was: A_NONE and those after it.")
     status: T = number("Status of the answer, -1 for none.", reset=-1)
     rollback: T = number("Seqno to roll back to, biased, or UNREAD_SEQNO.")
     log: T = number("Failover log of the answer.", reset=-1, of="logs")
     patience: T = number("``Connection.slowest`` when it was opened.")
     closed_row: T = number("Row of the client's request to close it, or -1.", reset=-1)
-    reason: T = number("Why it ended, -1 where nobody knows.", reset=-1)
+    reason: T = number("Why it ended, -1 if unknown.", reset=-1)
     items: T = number("Events.")
     bytes: T = number("Bytes of its messages.")
     seen: T = number("Seqnos received.")
     first: T = number("Least seqno received, biased.")
     last: T = number("Greatest seqno received, biased.")
-    markers: T = number("Snapshots begun.")
+    markers: T = number("Snapshots so far.")
     snapshot: T = number("The current snapshot.", reset=-1, of="snapshots")
-    in_oso: T = number("The current out-of-order snapshot.", reset=-1, of="snapshots")
+    in_oso: T = number("The current OSO snapshot.", reset=-1, of="snapshots")
     has_position: T = number("``position`` is known.")
     position: T = number("Seqno up to which it has accounted for everything, biased.")
     position_by: T = number("What gave that: BY_START, BY_EVENT, BY_ADVANCED or BY_END.")
@@ -239,16 +239,16 @@ class Stream(Struct[T]):
     position_losses: T = number("Losses of the connection by then; -1 where a message since could not be read.")
     unreadable: T = number("Row of that message.")
     losses: T = number("Losses of the connection by its latest message; -1 is always in doubt.")
-    orphans: T = number("``Connection.orphans`` by its latest message; -1 where nobody knows its stream-id.")
-    suspended: T = number("Something was lost since its last marker.")
-    disorder: T = number("What was lost may have begun an out-of-order snapshot.")
-    is_whole: T = number("Nothing of it was lost, from its answer on.")
+    orphans: T = number("``Connection.orphans`` by its latest message; -1 if unknown its stream-id.")
+    suspended: T = number("Capture loss since its last marker.")
+    disorder: T = number("Capture loss may hide the start of an OSO snapshot.")
+    is_whole: T = number("No capture loss since its answer.")
     disk_end: T = number("Greatest end of a snapshot from disk, biased.", reset=LEAST)
-    acknowledged: T = number("Seqno up to which a replica has said to have all prepares, biased.", reset=LEAST)
+    acknowledged: T = number("Seqno up to which a replica has acknowledged all prepares, biased.", reset=LEAST)
     acknowledged_at: Place[T] = nested(Place, "Where it said that.")
     asked_before: T = number("Stream of the request before, of the same key, that had no answer by then.", reset=-1, of="streams")
     with_sid_before: T = number("Stream before this one, of the same vbucket, that has a stream-id.", reset=-1, of="streams")
-    begun_row: T = number("Row of the message that brought it here first; its request may have been read later.")
+    begun_row: T = number("Row of the message that created it first; its request may have been read later.")
     closed_time: T = number("Time of the client's request to close it.")
     number: T = number("Its number.", of="streams")
 
@@ -265,12 +265,12 @@ class Snapshot(Struct[T]):
     start: T = number("First seqno of its range, biased.")
     end: T = number("Last seqno of its range, biased.")
     flags: T = number("Its type.")
-    layout: T = number("Layout of its marker; OSO_LAYOUT for an out-of-order snapshot, which has none.")
+    layout: T = number("Layout of its marker; OSO_LAYOUT for an OSO snapshot, which has none.")
     place: Place[T] = nested(Place, "Its marker.")
     closed_row: T = number("Row of the message that was over it, or -1.", reset=-1)
     seqnos: OptionalSeqnos[T] = nested(OptionalSeqnos, "As the marker has them.")
     state: T = number("Where it is in its life: see ``transitions``.")
-    position: T = number("Whether it is the first of its stream: FIRST and those behind it.")
+    position: T = number("Whether it is the first of its stream: FIRST and those after it.")
     items: T = number("Events.")
     seen: T = number("Seqnos received.")
     first: T = number("First seqno received, biased.")
@@ -278,13 +278,13 @@ class Snapshot(Struct[T]):
     reached: T = number("The greatest of them inside the range, LEAST for none.", reset=LEAST)
     first_event: T = number("Seqno of its first event, biased.")
     has_first_event: T = number("1 known, 2 it may be lost.")
-    is_tainted: T = number("Something was lost while it ran.")
+    is_tainted: T = number("Capture loss while it ran.")
     is_overlapped: T = number("The next marker began before its end.")
-    advanced: T = number("SeqnoAdvanced inside an out-of-order snapshot, biased.")
+    advanced: T = number("SeqnoAdvanced inside an OSO snapshot, biased.")
     has_advanced: T = number("There was one.")
     before: T = number("Position of the stream when it began, biased.")
     has_before: T = number("That is known.")
-    loss: T = number("Latest loss when a tainted out-of-order snapshot was complete.", of="losses")
+    loss: T = number("Latest loss when a tainted OSO snapshot was complete.", of="losses")
     is_merged: T = number("It began before the end of the one before.")
     disk_end: T = number("``Stream.disk_end`` when it began.")
     reached_time: T = number("Capture time of the message that completed it.")
@@ -301,14 +301,14 @@ class Gap(Struct[T]):
 
     stream: T = number("The stream.", of="streams")
     after: T = number("Last seqno before them, biased.")
-    before: T = number("First seqno behind them, biased.")
-    flags: T = number("What is known of it: bits, IS_LOST and those behind it.")
+    before: T = number("First seqno after them, biased.")
+    flags: T = number("What is known of it: bits, IS_LOST and those after it.")
     snapshot: T = number("Snapshot that it is in.", of="snapshots")
     begins: Place[T] = nested(Place, "Message that gave ``after``.")
     ends: Place[T] = nested(Place, "Message that gave ``before``.")
     loss: T = number("Latest loss between the two.", of="losses")
     losses: T = number("How many losses there are.")
-    unreadable: T = number("Row of a message between them that nobody can read, or -1.")
+    unreadable: T = number("Row of a message between them that cannot be read, or -1.")
 
 
 class Gaps(Gap[Ints], Rows[Gap]):
@@ -318,7 +318,7 @@ class Gaps(Gap[Ints], Rows[Gap]):
 class Anomaly(Struct[T]):
     """Something that is not as the protocol has it."""
 
-    code: T = number("What: BEFORE_MARKER and those behind it.")
+    code: T = number("What: BEFORE_MARKER and those after it.")
     connection: T = number("Connection of the message.")
     direction: T = number("Direction of the message.")
     stream: T = number("Its stream.", of="streams")
@@ -339,11 +339,11 @@ class Loss(Struct[T]):
     connection: T = number("The connection.", of="connections")
     direction: T = number("The direction.")
     start: T = number("Stream offset of the first byte.")
-    end: T = number("Stream offset behind the last byte.")
+    end: T = number("Stream offset after the last byte.")
     before_row: T = number("Row of the message before.")
     before_frame: T = number("Its frame.")
     before_time: T = number("Its time; the bytes were sent after it; 0 where there is none.")
-    after_row: T = number("Row of the message behind.")
+    after_row: T = number("Row of the message after them.")
     after_frame: T = number("Its frame.")
     after_time: T = number("Its time; the bytes were sent before it.")
     previous: T = number("Loss before, of the same direction.", of="losses")
@@ -354,14 +354,14 @@ class Losses(Loss[Ints], Rows[Loss]):
 
 
 class OsoSeqno(Struct[T]):
-    """A seqno of an out-of-order snapshot."""
+    """A seqno of an OSO snapshot."""
 
     snapshot: T = number("The snapshot.", of="snapshots")
     seqno: T = number("The seqno, biased.")
 
 
 class OsoSeqnos(OsoSeqno[Ints], Rows[OsoSeqno]):
-    """Seqnos of out-of-order snapshots that nobody has taken yet."""
+    """Seqnos of OSO snapshots that nobody has taken yet."""
 
 
 class Question(Struct[T]):
@@ -399,6 +399,6 @@ class Counts(Struct[T]):
     gaps: T = number("Gaps.")
     anomalies: T = number("Anomalies.")
     losses: T = number("Losses.")
-    oso_seqnos: T = number("Seqnos of out-of-order snapshots.")
+    oso_seqnos: T = number("Seqnos of OSO snapshots.")
     questions: T = number("Stream requests.")
     early_answers: T = number("Answers without a request so far.")

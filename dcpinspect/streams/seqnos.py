@@ -85,7 +85,7 @@ def see(seqno: int, of: Stream | Snapshot) -> None:
 
 @inline
 def in_oso(state: State, message: Message, snapshot: Snapshot) -> None:
-    """A message of an out-of-order snapshot: no order, no range."""
+    """A message of an OSO snapshot: no order, no range."""
     seqno = message.seqno
     if message.kind == k.SEQNO_ADVANCED:
         if snapshot.has_advanced == 0 or seqno > snapshot.advanced:
@@ -166,7 +166,7 @@ def on_seqno(state: State, message: Message, stream: Stream) -> None:
     within = is_within(state, n, seqno)
     if has_range and not within and not suspended and fault < 0:
         note(state, w.OUTSIDE_SNAPSHOT, message, stream.number, seqno, message.kind)
-    # before the first marker of an implicit stream, and where an out-of-order snapshot may run, nobody knows what should have come
+    # before the first marker of an implicit stream, and where an OSO snapshot may run, nobody knows what should have come
     is_unclear = n < 0 and suspended and (not is_known or connection.oso != 0)
     is_jump = has_position and (is_advanced or seqno - 1 > position)
     is_lost = stream.position_losses != losses_of(connection)

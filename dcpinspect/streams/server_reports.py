@@ -47,7 +47,7 @@ class Listing(NamedTuple):
 
 
 class FailoverLog(NamedTuple):
-    """A failover log as it stood in an answer; empty where the capture lacks part of it."""
+    """A failover log as it stood in an answer; empty where part of it is not in the capture."""
 
     raw: bytes
     at: At
@@ -101,7 +101,7 @@ class ServerReport:
         self.logs = [*self.logs[1 - MOST_LOGS :], log]
 
     def miss_log(self, at: At) -> None:
-        """The server told them, and the capture lacks part of it."""
+        """The server told them, and part of it is not in the capture."""
         if not self.logs or self.logs[-1].raw:
             self.logs = [*self.logs[1 - MOST_LOGS :], FailoverLog(b"", at)]
 

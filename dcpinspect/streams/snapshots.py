@@ -22,7 +22,7 @@ _MEMORY_1, _MEMORY_2, _MEMORY_3, _DISK_1, _DISK_LATER, _DISK_3, _IRREGULAR, _UNK
 
 
 def conventions(snapshots: Snapshots, streams: Streams, is_blind: Mask) -> Table:
-    """Number of the convention of every marker; -1 for out-of-order snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
+    """Number of the convention of every marker; -1 for OSO snapshots, which have none. ``is_blind``: as in ``snapshot_records``.
 
     Memory snapshots start at the requested position (1), at the first seqno of their checkpoint (2), or with the event that follows (3);
     disk snapshots at the requested position (1), at the start of a later backfill (2) or of a disk checkpoint sent from memory (3).

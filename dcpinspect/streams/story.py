@@ -29,7 +29,7 @@ class Bars:
 
     first: Seqnos
     last: Seqnos
-    """As promised; of an out-of-order snapshot, and of a marker without range, what came."""
+    """As promised; of an OSO snapshot, and of a marker without range, what came."""
     received: Seqnos
     """Greatest seqno that came, ``last`` for those that are complete; where none came, one less than ``first``, or 0."""
     type: npt.NDArray[np.int64]

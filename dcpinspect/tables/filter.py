@@ -112,7 +112,7 @@ _INSTEAD = {
     **dict.fromkeys("+*/%^|", "a filter has no arithmetic"),
     "~": "a filter has no regular expressions; use like, as in key like 'user::%'",
     "@": "name the saved filter, as in @errors",
-    "ilike": "use like; it tells capital letters from small ones",
+    "ilike": "use like; it distinguishes capital and small letters",
     **dict.fromkeys(("glob", "regexp", "rlike", "similar", "matches", "contains"), "use like, as in key like 'user::%'"),
     **dict.fromkeys(("select", "where", "from", "case", "exists"), "a filter is one condition; 'dcpinspect sql' takes whole queries"),
 }
@@ -187,7 +187,7 @@ class _Parser:
             if token.text == ")":
                 raise token.place.error("this parenthesis was not opened")
             if token.text in _OPERATORS:
-                raise token.place.error("comparisons do not chain: join them with and")
+                raise token.place.error("a comparison has two sides; join two of them with and")
             before = self._tokens[self._at - 1]
             if before.kind == "text" and before.place.end == token.place.start:
                 raise token.place.error("a quote within text is doubled, as in 'it''s'")
@@ -270,7 +270,7 @@ class _Parser:
             close = did_you_mean(token.text, self._saved) or f"; {known}"
             raise token.place.error(f"no filter is saved as @{token.text}{close}")
         if token.text in self._inside:
-            raise token.place.error(f"@{token.text} is made of itself")
+            raise token.place.error(f"@{token.text} refers to itself")
         self._deeper(token.place)
         condition = _Parser(source, self._saved, (*self._inside, token.text), self._depth, columns=self._columns).whole()
         self._depth -= 1

@@ -54,7 +54,7 @@ def comparison(operator: Operator, left: Name | Constant, right: Name | Constant
     """The condition of a comparison. ``place`` is the operator's. Raises PlacedError."""
     if isinstance(left, Constant):
         if isinstance(right, Constant):
-            raise left.place.error("compare a column with a value: here both sides are values")
+            raise left.place.error("both sides are values; compare a column with a value")
         operator, left, right = _MIRRORED[operator], right, left
     if isinstance(right, Name):
         _check_families(left, right)
@@ -87,7 +87,7 @@ def likeness(column: Name, pattern: Constant, escape_by: Constant | None, place:
     sign = None if escape_by is None else _sign(escape_by)
     # What else could follow the sign, one engine takes as it is and another refuses.
     if sign is not None and re.search(f"{re.escape(sign)}(?![%_])", pattern.value.replace(sign * 2, "")):
-        raise pattern.place.error(f"behind the escape {escape(sign)} only %, _ or {escape(sign)} may stand")
+        raise pattern.place.error(f"after the escape {escape(sign)} only %, _ or {escape(sign)} may stand")
     text = pattern.value.lower() if family(column.column) == "hex" else pattern.value
     return Like(column, text, sign)
 

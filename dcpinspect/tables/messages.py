@@ -164,7 +164,7 @@ class MessageBatch:
         return "error" if number == ERROR_LAYOUT else LAYOUTS[number].generation
 
     def key_of(self, index: int) -> bytes | None:
-        """Key of the message without collection id; None when it has none, is hidden, or the capture lacks part of it."""
+        """Key of the message without collection id; None when it has none, is hidden, or part of it is not in the capture."""
         size = int(self.decoded.key.size[index])
         if size < 0 or (size and self.decoded.hides_key[index]):
             return None

@@ -26,26 +26,24 @@ FILTERS = {
     ),
     "mutations": Preset("name = 'dcp_mutation'", "documents written"),
     "deletions": Preset("name in ('dcp_deletion', 'dcp_expiration')", "documents deleted or expired"),
-    "durability": Preset(
-        "name in ('dcp_prepare', 'dcp_commit', 'dcp_abort', 'dcp_seqno_acknowledged')", "synchronous writes, and who has them"
-    ),
-    "markers": Preset("name in ('dcp_snapshot_marker', 'dcp_oso_snapshot', 'dcp_seqno_advanced')", "borders of snapshots"),
+    "durability": Preset("name in ('dcp_prepare', 'dcp_commit', 'dcp_abort', 'dcp_seqno_acknowledged')", "synchronous writes"),
+    "markers": Preset("name in ('dcp_snapshot_marker', 'dcp_oso_snapshot', 'dcp_seqno_advanced')", "begins and ends of snapshots"),
     "streams": Preset(
         "name in ('dcp_add_stream', 'dcp_close_stream', 'dcp_stream_req', 'dcp_stream_end', 'dcp_set_vbucket_state',"
         " 'dcp_get_failover_log')",
         "streams opened, refused, moved and closed",
     ),
-    "rollbacks": Preset("status_name = 'rollback'", "stream requests that were told to roll back"),
+    "rollbacks": Preset("status_name = 'rollback'", "stream requests with the answer rollback"),
     "control": Preset(
         "name in ('hello', 'sasl_list_mechs', 'sasl_auth', 'sasl_step', 'select_bucket', 'dcp_open', 'dcp_control', 'dcp_noop',"
         " 'dcp_buffer_acknowledgement')",
-        "what sets up a connection, keeps it alive and paces it",
+        "setup of a connection, noops and flow control",
     ),
     "errors": Preset(
         "status_name not in ('success', 'auth_continue', 'range_scan_more', 'range_scan_complete', 'subdoc_success_deleted')",
         "responses that refuse, as with --status error",
     ),
-    "damaged": Preset("problem is not null or missing_bytes > 0", "messages that break a rule or lack bytes"),
+    "damaged": Preset("problem is not null or missing_bytes > 0", "messages that break a rule or have missing bytes"),
 }
 """Filters over the messages table by name."""
 

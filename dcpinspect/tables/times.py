@@ -55,8 +55,8 @@ def moment(text: str, option: str) -> Moment:
     elif (found := nanoseconds(text)) is not None:
         return Moment("epoch", found)
     raise UsageError(
-        f"{option} {clip(escape(text), 40)}: write a time in UTC, as in '2024-04-06 12:03:41' or 12:03:41, a time since the start, as in"
-        " 90s or 10m, or one before the end, as in -10m"
+        f"{option} {clip(escape(text), 40)}: write a time in UTC ('2024-04-06 12:03:41', 12:03:41), after the start (90s, 10m), or"
+        " before the end (-10m)"
     )
 
 

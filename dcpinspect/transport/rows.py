@@ -18,7 +18,7 @@ RECENT_HOLES = 8
 class Packet(Struct[T]):
     """A packet."""
 
-    frame: T = number("Its frame in its file; 0 of what no frame brought.")
+    frame: T = number("Its frame in its file; 0 if it came in no frame.")
     file: T = number("Its file, from 0.")
     time: T = number("Its capture time in nanoseconds.")
     number: T = number("Its number over the whole reading.")
@@ -42,7 +42,7 @@ class Entry(Struct[T]):
     offset: T = number("Stream offset of the first.")
     length: T = number("How many.")
     source: T = number("Where they are in the batch's data, or HOLE and below.")
-    packet: Packet[T] = nested(Packet, "The packet that brought them, or showed that they will not come.")
+    packet: Packet[T] = nested(Packet, "The packet that has them, or showed that they will not come.")
     place: T = number("Place of held bytes in the file.")
 
 
@@ -93,7 +93,7 @@ class Connection(Struct[T]):
     first_file: T = number("File of its first packet.")
     first_time: T = number("Time of its first packet.")
     last_time: T = number("Time of its latest packet.")
-    closed_how: T = number("OPEN and those behind it.")
+    closed_how: T = number("OPEN and those after it.")
     closed_by: T = number("Direction of the first FIN or RST, -1 where another connection came on its addresses.")
     closed: Packet[T] = nested(Packet, "The packet that had it; or the packet of the connection that came after it on the same addresses.")
     jump: T = number(
@@ -111,7 +111,7 @@ class Node(Struct[T]):
     offset: T = number("Stream offset of its first byte; of a stray one, its sequence number.")
     length: T = number("Its bytes.")
     source: T = number("Where they are, as in ``Entry``.")
-    packet: Packet[T] = nested(Packet, "The packet that brought it.")
+    packet: Packet[T] = nested(Packet, "The packet that has it.")
     place: T = number("Place of held bytes in the file.")
     ack_seen: T = number("Packets of the connection when the other side had acknowledged up to its start, or -1.")
     ack_time: T = number("The time of that.")
@@ -128,7 +128,7 @@ class Hole(Struct[T]):
     """Bytes of a flow that will not come."""
 
     start: T = number("Stream offset of the first.")
-    end: T = number("Stream offset behind the last.")
+    end: T = number("Stream offset after the last.")
 
 
 class Holes(Hole[Ints], Rows[Hole]):

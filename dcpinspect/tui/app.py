@@ -273,7 +273,7 @@ class InspectApp(App[None]):
         """All marks, to go to one or to take it away."""
         rows = self.packets.list
         if not rows.marks:
-            self.say("nothing is marked: m marks a row")
+            self.say("no row is marked; m marks one")
             return
         lines = {row: rows.text_of(row) for row in self.navigation.marks}
         marks = MarksDialog(lines, rows.mark, self.action_export)
@@ -301,7 +301,7 @@ class InspectApp(App[None]):
         if self.inspection.is_saved or not self.inspection.store.rows:
             self.exit()
         elif not isinstance(self.screen, Question):
-            what = f"{self.inspection.store.rows:,} messages are in no file, and gone when you leave"
+            what = f"{self.inspection.store.rows:,} messages are in no file; they are lost when you leave"
             self.push_screen(Question(what, "leave"), lambda is_wanted: self.exit() if is_wanted else None)
 
     def action_help(self) -> None:

@@ -34,13 +34,13 @@ _OPERATORS = {
     "=": "is",
     "<>": "is not",
     "in (": "is one of",
-    "like '": "is like: % stands for anything, _ for one character",
+    "like '": "is like (% is any text, _ one character)",
     "between": "from … and …",
     ">": "is greater than",
     ">=": "is at least",
     "<": "is less than",
     "<=": "is at most",
-    "is null": "is not there",
+    "is null": "is missing",
     "is not null": "is there",
 }
 
@@ -85,7 +85,7 @@ def offer(text: str, frequent: Frequent) -> Offer:
         return Offer(start, _fitting(text[start:], _names()))
     if last.strip("=<>,") == "":
         return Offer(start)
-    return Offer(start, _fitting(text[start:], (Completion("and", "both are to be true"), Completion("or", "one is enough"))))
+    return Offer(start, _fitting(text[start:], (Completion("and", "both must be true"), Completion("or", "one must be true"))))
 
 
 def frequent_values(store: Store, column: str) -> list[str]:

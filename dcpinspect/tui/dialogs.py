@@ -108,7 +108,7 @@ class ExportDialog(ModalScreen[None]):
             text.append(f"{self._glyphs.cursor if is_chosen else ' '} {choice.words}\n", "bold" if is_chosen else "")
         text.rstrip()
         self._offered.update(text)
-        self._said.update(Text(f"its name ends in {', '.join(self._choices[self._at].names)}   ↑ ↓ choose   Esc leaves", "dim"))
+        self._said.update(Text(f"the name must end in {', '.join(self._choices[self._at].names)}   ↑ ↓ choose   Esc closes", "dim"))
 
     @on(Input.Submitted)
     def _named(self, event: Input.Submitted) -> None:
@@ -126,7 +126,7 @@ class MarksDialog(ModalScreen[int | None]):
 
     BINDINGS = [  # noqa: RUF012 - Textual's way
         Binding("escape,q,M", "dismiss(None)", "Close"),
-        Binding("d,delete", "forget", "Not marked any more"),
+        Binding("d,delete", "forget", "Mark removed"),
         Binding("x", "export", "Export"),
         Binding("j", "down"),
         Binding("k", "up"),
@@ -145,7 +145,7 @@ class MarksDialog(ModalScreen[int | None]):
         with Vertical(id="marks-box"):
             yield Static(Text("marked messages", "bold"))
             yield self._list
-            yield Static(Text("Enter goes there   d takes the mark away   x exports them   Esc leaves", "dim"))
+            yield Static(Text("Enter goes there   d removes the mark   x exports them   Esc closes", "dim"))
 
     def on_mount(self) -> None:
         """The keyboard begins in the list."""
@@ -195,4 +195,4 @@ class Question(ModalScreen[bool]):
         """The parts."""
         with Vertical(id="prompt"):
             yield Static(Text(self._what))
-            yield Static(Text(f"y or q: {self._deed}   Esc: stay", "bold"))
+            yield Static(Text(f"y or q {self._deed}   Esc stays", "bold"))

@@ -90,12 +90,13 @@ def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:
     """Raises UsageError for a file that nothing can be exported to, saying what can."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix not in names:
-        raise UsageError(f"{escape(path)}: its name says no format; end it in {', '.join(names)}")
+        raise UsageError(f"{escape(path)}: the name has no known ending; use one of {', '.join(names)}")
     if os.path.lexists(path):
-        raise UsageError(f"{escape(path)}: is there already; name another file")
+        raise UsageError(f"{escape(path)}: already exists; name another file")
     if suffix == PACKETS and not all(os.path.isfile(name) for name in inspection.files):
         raise UsageError(
-            f"{escape(path)}: packets that come once only are recorded with 'live -w FILE'; messages can be had in other formats"
+            f"{escape(path)}: packets of a pipe or of live are not kept; record them with 'live -w FILE', or export"
+            f" messages in another format"
         )
 
 
@@ -103,7 +104,7 @@ def export(path: str, inspection: Inspection, rows: Rows, tell: Tell) -> None:
     """Writes these rows, which rise. Raises as ``Choice.write``."""
     refuse(path, NAMES, inspection)
     if not len(rows):
-        raise UsageError(f"{escape(path)}: nothing was written, there is no such message")
+        raise UsageError(f"{escape(path)}: nothing was written, because no message matches")
     file = AtomicFile(path)
     try:
         suffix = os.path.splitext(path)[1].lower()

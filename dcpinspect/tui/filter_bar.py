@@ -89,7 +89,7 @@ class Completions(Static):
             out.append(f"  {one.doc} \n", "dim")
         left = len(every) - top - len(shown)
         out.append(f" {left} more \n" if left else "", "dim")
-        out.append(" Tab takes the first, ↓ chooses " if self._at < 0 else " Enter takes it, Esc closes ", "dim")
+        out.append(" Tab takes the first one, ↓ chooses " if self._at < 0 else " Enter takes this one, Esc closes ", "dim")
         self.styles.offset = (min(self._offered.start, max(0, self.app.size.width - 60)), 0)
         self.update(out)
 

@@ -46,7 +46,7 @@ class Filtering:
             self._scan(self._filter)
 
     def catch_up(self) -> None:
-        """Takes up the messages that came since the last time, and lets go of those that are not kept any more."""
+        """Takes up the messages that came since the last time, and lets go of those that were dropped."""
         first = self._host.inspection.store.first_row
         self._list.forget_before(first)
         self._index.drop(first)
@@ -91,7 +91,7 @@ class Filtering:
             self._list.show(self._index)
             if not self._list.row and len(self._index):
                 self._list.move_to(0)
-        hidden = f"no rows match: {self._host.inspection.store.rows:,} hidden by the filter (Esc clears)"
+        hidden = f"no row matches; {self._host.inspection.store.rows:,} are hidden by the filter (Esc clears it)"
         self._bar.say(f"✔ {len(self._index):,} rows" if len(self._index) else hidden)
         if until < self._host.inspection.store.rows:
             self._scan(filter_)

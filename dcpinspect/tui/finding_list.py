@@ -226,7 +226,7 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
             words = f" {hidden:,} findings of {', '.join(sorted(self._hidden))} are hidden (Esc shows them)"
             return strip([(words, base)], self.size.width, base)
         if not self._lines and y == 0:
-            words = "nothing wrong was found" if self.is_final else "nothing was found yet"
+            words = "no findings" if self.is_final else "no findings so far"
             return strip([(f" {words}", base)], self.size.width, base)
         if place >= len(self._lines):
             return Strip.blank(self.size.width, base)

@@ -77,7 +77,7 @@ class FindingsView(View):
         if one.places:
             self.host.to_row(one.places[min(self.list.evidence, len(one.places) - 1)].row, *FIELDS.get(one.rule, ()))
         else:
-            self.host.say("this finding has no message of its own")
+            self.host.say("this finding has no single message")
 
     def action_bad(self, back: bool = False) -> None:
         """To the next error or warning."""
@@ -124,7 +124,7 @@ class FindingsView(View):
         if self.list.finding in self.others and len(self.others) > 1:
             self.list.select(self.others[(self.others.index(self.list.finding) + 1) % len(self.others)])
         else:
-            self.host.say("nothing else was found of the message that you came from")
+            self.host.say("no other finding about the message you came from")
 
     def action_by_this(self, how: str) -> None:
         """Hides all findings of the rule."""

@@ -69,14 +69,14 @@ def progress(inspection: Inspection) -> str:
     if inspection.state == "failed":
         return f" {inspection.error}"
     if inspection.state == "stopped":
-        return f" reading was stopped at {inspection.share or 0:.0%}: what comes behind it is not shown"
+        return f" reading stopped at {inspection.share or 0:.0%}; the rest is not shown"
     return f" {inspection.damage or inspection.nothing or _gone(inspection).removeprefix(', ')}".rstrip(" ")
 
 
 def _gone(inspection: Inspection) -> str:
     """How many messages of what comes once only were given up for newer ones."""
     gone = inspection.store.first_row - 1 if inspection.store.rows else 0
-    return f", the first {gone:,} not kept any more (--keep)" if gone else ""
+    return f", the first {gone:,} are dropped (--keep)" if gone else ""
 
 
 def keys(view: str, width: int, *, is_typing: bool = False) -> Text:

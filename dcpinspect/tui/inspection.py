@@ -126,11 +126,11 @@ class Inspection:
             return ""
         first = problems[0]
         more = f", and {len(problems) - 1:,} more damaged places" if len(problems) > 1 else ""
-        return str(DamagedCapture(first.file, first.offset, first.what, "what could be read was read")) + more
+        return str(DamagedCapture(first.file, first.offset, first.what, "all that is readable was read")) + more
 
     @property
     def share(self) -> float | None:
-        """How much of the capture was read, 0 to 1; None where nobody knows its size."""
+        """How much of the capture was read, 0 to 1; None if unknown its size."""
         size = self.reading.capture.size
         return min(1.0, self.reading.capture.position / size) if size else None
 
@@ -176,7 +176,7 @@ class Inspection:
             self.error, self.state = error.strerror or str(error), "failed"
         finally:
             if self.state == "reading":
-                self.error, self.state = "reading ended by a fault of dcpinspect", "failed"
+                self.error, self.state = "reading stopped because of a fault in dcpinspect", "failed"
             changed()
 
     def _work_out(self, *, is_whole: bool) -> None:

@@ -58,7 +58,7 @@ def target(store: Store, row: int, link: Link) -> int | None:
         where += " and name in ('dcp_snapshot_marker', 'dcp_oso_snapshot')" + (f" and sid = {sid}" if sid is not None else "")
     else:
         key = batch.key_of(0)
-        assert key is not None, "only messages with a key lead to the version before"
+        assert key is not None, "only a message with a key has a version before it"
         where += f" and key_bytes = x'{key.hex()}'"
         collection = batch.decoded.collection_id.at(0)
         if collection is not None:

@@ -63,7 +63,7 @@ class Navigation(ContentSwitcher):
     def mark(self, row: int) -> None:
         """Marks a message, or not any more."""
         self.packets.list.mark(row)
-        self.say(f"row {row:,} is {'marked' if row in self.packets.list.marks else 'not marked any more'}: {len(self.marks):,} in all")
+        self.say(f"row {row:,} is {'marked' if row in self.packets.list.marks else 'not marked'}: {len(self.marks):,} in all")
 
     def to_next_mark(self) -> None:
         """To the next mark, after the last the first."""
@@ -71,7 +71,7 @@ class Navigation(ContentSwitcher):
         if marks:
             self.to_row(next((row for row in marks if row > here), marks[0]))
         else:
-            self.say("nothing is marked: m marks a row")
+            self.say("no row is marked; m marks one")
 
     # -- jumps and the way back ---------------------------------------------------------------------------
 
@@ -120,7 +120,7 @@ class Navigation(ContentSwitcher):
         """To a message, and to the first of these fields that it has, whatever view is shown."""
         store = self.inspection.store
         if not store.first_row <= row <= store.rows:
-            self.say(f"there is no row {row:,}: rows are {store.first_row:,} to {store.rows:,}")
+            self.say(f"there is no row {row:,}; rows are {store.first_row:,} to {store.rows:,}")
             return
         self.leave()
         if self.current != "packets":
@@ -176,13 +176,13 @@ class Navigation(ContentSwitcher):
             if 1 <= place.mark <= len(self.marks):
                 self.to_row(self.marks[place.mark - 1])
             else:
-                self.say(f"there is no mark {place.mark}: {len(self.marks):,} rows are marked")
+                self.say(f"there is no mark {place.mark}; {len(self.marks):,} rows are marked")
         elif place.rule is not None:
             numbers = [number for number, one in enumerate(self.inspection.results.findings) if one.rule == place.rule]
             if numbers:
                 self.to_finding(numbers[0])
             else:
-                self.say(f"nothing was found by {place.rule}")
+                self.say(f"no finding of the rule {place.rule}")
         else:
             what, number = ("last_frame", place.frame) if place.frame is not None else ("time_ns", place.time_ns)
             rows = self.inspection.store.matching(FilterRows(parse_filter(f"{what} >= {number}")))

@@ -156,7 +156,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.Changed())
 
     def forget_before(self, row: int) -> None:
-        """The rows before ``row`` are not kept any more; a cursor on one goes to the first that is."""
+        """The rows before ``row`` were dropped; a cursor on one goes to the first that is."""
         if row <= self._first:
             return
         gone = self.index.place(row)
@@ -325,10 +325,10 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         """Why there is no row."""
         inspection = self._inspection
         if self.index.is_filtered and inspection.store.rows:
-            return f"no rows match: {inspection.store.rows:,} hidden by the filter (Esc clears)"
+            return f"no row matches; {inspection.store.rows:,} are hidden by the filter (Esc clears it)"
         if inspection.state == "reading":
-            return "no message so far"
-        return inspection.error or inspection.nothing or "no message was read"
+            return "no messages so far"
+        return inspection.error or inspection.nothing or "there are no messages"
 
     def _line(self, place: int) -> tuple[int, str]:
         number, offset = divmod(place, PAGE)

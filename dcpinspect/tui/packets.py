@@ -225,7 +225,7 @@ class PacketsView(View):
         field, name = self.field, self._column
         condition = by_field(name, field.value, list(BY_NAME)) if field is not None else None
         if condition is None:
-            self.host.say("this field is no column that can be filtered by")
+            self.host.say("a filter cannot use this field")
             return
         if how == "not":
             condition = f"not {condition}"
@@ -244,9 +244,9 @@ class PacketsView(View):
             self.list.toggle_column(self._column)
             self.head()
             self.take_apart()
-            self.host.say(f"{self._column} is {'a column now' if self._column in self.list.columns else 'no column any more'}")
+            self.host.say(f"{self._column} is {'a column now' if self._column in self.list.columns else 'column removed'}")
         else:
-            self.host.say("this field is no column of the messages table")
+            self.host.say("this field cannot be a column")
 
     def action_numbers(self) -> None:
         """Commands and statuses as numbers, or by name."""
@@ -266,7 +266,7 @@ class PacketsView(View):
 
     def action_find(self) -> None:
         """Something that is typed."""
-        prompt = Prompt("find in the rows that are shown: text, /regex/ or x:hex", self.search.text)
+        prompt = Prompt("find text, /regex/ or x:hex in the rows that are shown", self.search.text)
         self.app.push_screen(prompt, lambda text: self.search.begin(text) if text else None)
 
     def action_find_next(self) -> None:
@@ -305,7 +305,7 @@ class PacketsView(View):
         if numbers:
             self.host.to_finding(numbers[0], numbers)
         else:
-            self.host.say("no finding here, n goes to the next")
+            self.host.say("no finding here; n goes to the next error or warning")
 
     def action_vbucket(self) -> None:
         """The timeline of the message's vbucket, at its seqno."""

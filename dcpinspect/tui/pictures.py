@@ -37,54 +37,62 @@ TOUR = (
     Scene(
         "packets",
         "1 Packets",
-        "Every message a line; below it the fields of the one under the cursor, as the specification draws them, and its bytes. Field and"
-        " bytes are linked: moving in one lights the other, so does a click. `↗` is a link that `Enter` follows: request and answer, item"
-        " and snapshot marker, the item before. `n` goes to the next message with an error or a warning, `e` to what is found of it, `/`"
-        " filters in SQL with completion, `=` filters by the field under the cursor, `Ctrl+F` finds text, `/regex/` or `x:80 57`.",
+        "Each line is a message. Below the list are the fields of the message under the cursor, as the specification draws them, and its"
+        " bytes. Fields and bytes are linked: when the cursor moves in one, the other shows the same place, and a click does the same."
+        " `↗` is a link that `Enter` follows: from a request to its answer, from an item to its snapshot marker or to"
+        " the item before it.\n\n"
+        "`n` goes to the next message with an error or a warning, and `e` to its findings. `/` filters in SQL with completion, `=` filters"
+        " by the field under the cursor. `Ctrl+F` finds text, `/regex/`, or bytes such as `x:80 57`.",
         ("colon", *"99", "enter"),
     ),
     Scene(
         "vbuckets",
         "2 vBuckets",
-        "All 1,024 vbuckets at a glance, a cell each, higher for more messages on a logarithmic scale; a finding takes the cell. `d` shows"
-        " another measure, `n` goes to the next vbucket with an error or a warning, `Enter` opens its timeline. `|` turns the grid into the"
-        " table of all streams: `←` and `→` choose a column, `d` sorts by it, `&` and `!` show only streams that are like the one under the"
-        " cursor in it or only the others, `=` goes to its messages.",
+        "All 1,024 vbuckets at a glance, one cell each. A cell is higher when the vbucket has more messages, on a logarithmic scale. If the"
+        " vbucket has a finding, the cell shows the finding instead. `d` shows another measure, `n` goes to the next vbucket with an error"
+        " or a warning, and `Enter` opens its timeline.\n\n"
+        "`|` changes between the grid and the table of all streams. In the table, `←` and `→` choose a column, and `d` sorts by it."
+        " `&` shows only the streams with the same value in this column as the stream under the cursor, and `!` shows only the others."
+        " `=` goes to the messages of the stream.",
         ("2",),
     ),
     Scene(
         "timeline",
         "3 Timeline",
-        "The streams of one vbucket along their seqnos, or with `d` along time: requests, snapshots, density of items, gaps by cause,"
-        " events, what was found. The line below says what is under the cursor. `[` and `]` walk the events, `{` and `}` the gaps, `n` and"
-        " `N` the errors and warnings, `↑` and `↓` the streams, `,` and `.` the vbuckets; `+` and `-` zoom, `0` shows all, `Space` folds a"
-        " stream; `Enter` opens the message, `e` the finding, `=` all messages of the vbucket.",
+        "The streams of one vbucket along their seqnos, or along time after `d`. The view shows requests, snapshots, how dense the items"
+        " are, gaps by their cause, events and findings. The line below the streams describes what is under the cursor.\n\n"
+        "`[` and `]` go from event to event, `{` and `}` from gap to gap, `n` and `N` from one error or warning to another. `↑` and `↓`"
+        " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `0` shows all, `Space` folds a stream. `Enter` opens the message,"
+        " `e` the finding, `=` all messages of the vbucket.",
         ("enter", "right_square_bracket"),
     ),
     Scene(
         "findings",
         "4 Findings",
-        "What is wrong, worst first, its effects under it, with the evidence, when it is no error, and what to do. "
-        "`Enter` goes to the message and the very field"
-        " that shows it, `Backspace` comes back; `]` chooses the next evidence.",
+        "All that is wrong, with the worst first and the effects below their cause. Each finding has its evidence, what to do, and when it"
+        " is no error. `Enter` goes to the message that shows the finding, with the cursor on the right field. `Backspace` comes back, and"
+        " `]` chooses the next evidence.",
         ("colon", *"rollback", "enter"),
     ),
     Scene(
         "stats",
         "5 Stats",
-        "Messages and bytes over time, by command, by size; how long answers took; of each connection with a window the bytes that were"
-        " not acknowledged; below the charts the numbers, and what the capture lacks. `d` draws bytes by command instead of messages.",
+        "Messages and bytes over time, by command and by size, and how long answers took. Each connection with a flow-control window has a"
+        " chart of the bytes that were not acknowledged. Below the charts are the numbers, and the capture loss. `d` draws bytes by command"
+        " instead of messages.",
         ("5",),
     ),
 )
 
 
 OUT_OF_IT = """\
-`x` offers what is under the cursor - the findings, the messages that show one, those of a vbucket, the table of vbuckets - and the
-marked messages (`m`), those that the filter shows, or all, and writes them to a file of the form that its name says: `.pcapng` has
-packets, `.ndjson`, `.json`, `.csv`, `.txt`, `.parquet` and `.arrow` messages or tables. It appears when it is complete, and never
-replaces another. `y` copies through the terminal (OSC 52). Should a fault of the program end it, the terminal is given back and a line
-names the log, which holds nothing of the capture.
+`x` exports what is under the cursor: the findings, the messages that show one, those of a vbucket, or the table of vbuckets. It also
+exports the marked messages (`m`), those that the filter shows, or all. The name of the file chooses its format. `.pcapng` has packets;
+`.ndjson`, `.json`, `.csv`, `.txt`, `.parquet` and `.arrow` have messages or tables. The file appears when it is complete, and it never
+replaces another.
+
+`y` copies through the terminal (OSC 52). If a fault of the program ends it, the terminal is restored, and one line names the log. The
+log has nothing from the capture.
 """
 
 
@@ -92,15 +100,17 @@ def page() -> Iterator[str]:
     """The lines of docs/tui.md."""
     yield "# The terminal UI"
     yield ""
-    yield "`dcpinspect tui CAPTURE…`, in a terminal also `dcpinspect CAPTURE`, looks through captures while they are still being read;"
-    yield "`tui --follow FILE`, `tui -` and `live -i IFACE --tui` look at what is still coming: [live.md](live.md). `--filter` begins with"
-    yield "a filter, `--ascii` draws with ASCII characters only, and `NO_COLOR` is respected: no state is told by colour alone. Pictures"
-    yield "and keys of this page are made from the program by `python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`."
+    yield "`dcpinspect tui CAPTURE…` opens captures in the terminal, and already shows what is read while it reads on. In a terminal,"
+    yield "`dcpinspect CAPTURE` does the same. `tui --follow FILE`, `tui -` and `live -i IFACE --tui` show a capture that is still being"
+    yield "written; see [live.md](live.md). `--filter` sets the first filter, and `--ascii` draws with ASCII characters only. `NO_COLOR` is"
+    yield "respected, because no state is shown by colour alone."
+    yield ""
+    yield "The pictures and the table of keys are generated: `python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`."
     for scene in TOUR:
-        yield from ("", f"## {scene.title}", "", scene.text, "", f"![{scene.title}](pictures/tui-{scene.name}.svg)")
+        yield from ("", f"## {scene.title}", "", *scene.text.splitlines(), "", f"![{scene.title}](pictures/tui-{scene.name}.svg)")
     yield ""
     yield from walks.lines()
-    yield from ("", "## Out of it", "")
+    yield from ("", "## Copy and export", "")
     yield from OUT_OF_IT.splitlines()
     yield from ("", "## Keys", "", "| key | does | where |", "|---|---|---|")
     for key in KEYS:

@@ -42,7 +42,7 @@ class RowIndex:
         self.scanned = scanned
 
     def drop(self, first: int) -> None:
-        """Rows before ``first`` are not kept any more."""
+        """Rows before ``first`` were dropped."""
         if self.is_filtered:
             rows = self._rows
             self._joined = rows[int(np.searchsorted(rows, first)) :]

@@ -90,7 +90,7 @@ class Search:
 
         def goes_on(at: int) -> bool:
             if at:
-                host.from_thread(host.say, f"looking, at row {at:,} · Esc stops")
+                host.from_thread(host.say, f"searching, at row {at:,} · Esc stops")
             return not self._is_stopping.is_set()
 
         try:

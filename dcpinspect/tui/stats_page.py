@@ -66,7 +66,7 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
     name = min(max(len(f"{one.name} {one.side}") for _, one in counted), 40 if width >= WIDE else 24)
     length = max(4, min(24, (width - name - 20) // 2))
     room = max(0, min(charts.used * 4, width - name - length - 20))
-    yield f"{measure} by command: how many, their share, when (d: {'bytes' if measure == 'messages' else 'messages'})", "heading"
+    yield f"{measure} by command, with count, share and time (d shows {'bytes' if measure == 'messages' else 'messages'})", "heading"
     for count, one in counted[:COMMANDS]:
         line = clip(f"{escape(one.name)} {one.side}", name).ljust(name) + f"  {short(count):>6} {100 * count / total:5.1f} %"
         yield f"{line}  {bar(count, counted[0][0], length):<{length}}  {spark(getattr(one, measure)[: charts.used], room)}", "chart"
@@ -96,7 +96,7 @@ def _answers(charts: Charts) -> Iterator[Line]:
         return
     low, high = _octaves(_sum([counts for _, counts in charts.answers]))
     name = max(len(command) for command, _ in charts.answers)
-    yield "time from request to answer: how many took so long, each column twice the one before", "heading"
+    yield "time from request to answer; each column covers twice the time of the one before", "heading"
     scale = "".join(f"{duration(1 << power):<8}" for power in range(low, high + 1, 4))
     yield f"{'':<{name}}  {scale}", ""
     for command, counts in charts.answers[:COMMANDS]:
@@ -108,7 +108,7 @@ def _sizes(charts: Charts) -> Iterator[Line]:
     if not charts.sizes.any():
         return
     low, high = _octaves(charts.sizes)
-    yield "messages by their bytes, each column twice the one before", "heading"
+    yield "size of messages in bytes; each column covers twice the size of the one before", "heading"
     yield "".join(f"{glyph * 5} " for glyph in _heights(charts.sizes[low : high + 1])), "chart"
     yield "".join(f"{short(1 << power):<6}" for power in range(low, high + 1)), ""
 

@@ -340,7 +340,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
             return strip(pieces, self.size.width, heading)
         place = int(self.scroll_offset.y) + y - 1
         if place >= len(self):
-            words = "no streams are known yet" if y == 1 and not len(self) else ""
+            words = "no streams so far" if y == 1 and not len(self) else ""
             return strip([(f" {words}", base)], self.size.width, base)
         return self._line(place, base)
 
@@ -372,7 +372,7 @@ def about(stream: Mapping[str, Any] | None) -> str:
     if stream is None:
         return ""
     sid = "" if stream["sid"] is None else f" sid {stream['sid']}"
-    parts = [f"stream #{stream['stream']}{sid} of vb {stream['vbucket']}, connection {stream['connection']}"]
+    parts = [f"stream #{stream['stream']}{sid} of vbucket {stream['vbucket']}, connection {stream['connection']}"]
     if stream["requested_start"] is None:
         parts.append(f"row {stream['open_row']}: {unread(stream)}")
     else:

@@ -360,7 +360,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """What is at the cursor, in words."""
         track, story, shape = self.track, self.story, self.shape
         if track is None or story is None or shape is None:
-            return "no stream of this vbucket" if self.told is not None else "choose a vbucket: 2, or v on a message"
+            return "no stream of this vbucket" if self.told is not None else "choose a vbucket (2, or v on a message)"
         parts = [f"stream {track.name} of connection {track.connection}", self._place()]
         low, high = (np.uint64(place) for place in self.span)
         parts += [f"row {mark.row}: {mark.text}" for mark in shape.marks if low <= mark.at <= high][:3]

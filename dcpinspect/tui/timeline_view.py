@@ -95,7 +95,7 @@ class TimelineView(View):
 
     def legend(self) -> Sequence[str]:
         """Of lanes and gaps."""
-        return [*legend(self._glyphs), f"of several gaps in a cell the worst shows, in this order: {' '.join(LETTERS.values())}"]
+        return [*legend(self._glyphs), f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
 
     @property
     def vbucket_here(self) -> int | None:
@@ -132,7 +132,7 @@ class TimelineView(View):
     def action_near(self, steps: int) -> None:
         """To the next event."""
         if not self.lanes.near(steps):
-            self.host.say("nothing more happened to this stream; ↓ goes to the next stream")
+            self.host.say("no more events of this stream; ↓ goes to the next stream")
 
     def action_gap(self, steps: int) -> None:
         """To the next gap."""

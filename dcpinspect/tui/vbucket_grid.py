@@ -263,7 +263,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         unit = {"from disk": " %", "silent for": " ms"}.get(self.measure, "")
         scale = f"{self.measure}{unit}: {marks or 'none'}"
         signs = f"{self._glyphs.error} {self._glyphs.warning} worst finding   {self._glyphs.rolled_back} rolled back"
-        return f"{scale}   {self._glyphs.silent} opened, none   blank not asked for   {signs}"
+        return f"{scale}   {self._glyphs.silent} opened, none   blank not requested   {signs}"
 
 
 def _short(number: float) -> str:
@@ -280,7 +280,7 @@ def about(number: int, rows: Sequence[Mapping[str, Any]]) -> Text:
     out = Text()
     out.append(f"vb {number}\n", "bold")
     if not rows:
-        out.append("not asked for in this capture")
+        out.append("not requested in this capture")
     for row in rows:
         gaps = ", ".join(f"{count:,} {cause}" for cause, count in (row["gaps"] or {}).items() if count) or "none"
         found = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in (row["findings"] or {}).items() if count) or "none"

@@ -135,7 +135,7 @@ class VbucketsView(View):
         if event.vbucket in self.grid.cells.by_number:
             self.host.to_vbucket(event.vbucket)
         else:
-            self.host.say(f"vbucket {event.vbucket} was not asked for")
+            self.host.say(f"vbucket {event.vbucket} was not requested")
 
     @on(StreamTable.Opened)
     def _stream_opened(self) -> None:

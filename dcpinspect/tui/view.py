@@ -96,7 +96,7 @@ class View(Widget):
             if vbucket in one.vbuckets:
                 self.host.to_finding(number)
                 return
-        self.host.say("no finding here, n goes to the next")
+        self.host.say("no finding here; n goes to the next error or warning")
 
     def action_bad(self, back: bool = False) -> None:
         """To the next error or warning of what the view shows: messages, where it does not say otherwise."""

@@ -32,59 +32,64 @@ class Walk:
 WALKS = (
     Walk(
         "rollback.pcap",
-        "After a failover, what did the client have to give back?",
+        "After a failover, how far did the client have to roll back?",
         (
             Step(
                 ("colon", *"rollback", "enter"),
                 "`:` `rollback` `Enter`",
-                "Three notes, one for each cause; the first is of vbucket 7. The client did as it was told.",
+                "Three notes, one for each cause. The first is about vbucket 7. The client rolled back as the server asked.",
                 ("asked 60, told 50", "nothing is left to do"),
             ),
-            Step(("enter",), "`Enter`", "The request, with its start seqno lit: it asks from 60.", ("row 99", "start seqno", "from 60")),
-            Step(("right_square_bracket",), "`]`", "The next message is the answer: back to 50.", ("row 100", "to 50")),
             Step(
-                ("v",), "`v`", "On the timeline `R` stands where the server sent it back to; the next stream begins there.", ("vb 7", "R")
+                ("enter",),
+                "`Enter`",
+                "The request, with the cursor on its start seqno. It asks from 60.",
+                ("row 99", "start seqno", "from 60"),
             ),
-            Step(("backspace", "backspace"), "`Backspace` twice", "Back to the message, and to the finding.", ("row 99",)),
+            Step(("right_square_bracket",), "`]`", "The next message is the answer. It sends the client back to 50.", ("row 100", "to 50")),
+            Step(("v",), "`v`", "On the timeline, `R` marks the rollback seqno. The next stream begins there.", ("vb 7", "R")),
+            Step(("backspace", "backspace"), "`Backspace` twice", "Back to the message, then to the finding.", ("row 99",)),
         ),
     ),
     Walk(
         "loop.pcap",
-        "Why does this client never get ahead?",
+        "Why does this client make no progress?",
         (
             Step(
                 ("colon", *"rollback-loop", "enter"),
                 "`:` `rollback-loop` `Enter`",
-                "The rule that speaks of it: rolled back four times to 0, the same items sent again, and what to set on the connection.",
+                "The finding of this rule. The client was rolled back four times to 0, and the same items were sent"
+                " again. The finding says what to set on the connection.",
                 ("rolled back 4 times to 0", "max_marker_version"),
             ),
             Step(
                 ("v",),
                 "`v`",
-                "Each connection is rolled back to 0 (`R`), begins anew, and closes (`X`) before the disk snapshot 0–90 is through.",
+                "On each connection, the client is rolled back to 0 (`R`), starts again, and closes (`X`) before the"
+                " disk snapshot 0–90 is complete.",
                 ("vb 30", "rollback to 0", "0–90 cut disk", "connection closed"),
             ),
-            Step(("e",), "`e`", "What was found of it.", ("rollback",)),
+            Step(("e",), "`e`", "The findings about it.", ("rollback",)),
         ),
     ),
     Walk(
         "orphans.pcap",
-        "Some vbuckets went silent. Which, and who forgot them?",
+        "Some vbuckets went silent. Which ones, and which side forgot them?",
         (
-            Step(("2", "n"), "`2` `n`", "Among 1,024 cells the first with a warning is vbucket 42.", ("vb 42",)),
+            Step(("2", "n"), "`2` `n`", "Among 1,024 cells, the first with a warning is vbucket 42.", ("vb 42",)),
             Step(
                 ("enter",),
                 "`Enter`",
-                "Its stream ended because the vbucket moved, and no other followed.",
+                "Its stream ended because the vbucket moved, and no other stream followed.",
                 ("state-changed", "never reopened"),
             ),
             Step(
                 ("e",),
                 "`e`",
-                "The finding: others were reopened at once, this one was not; the client lost the event.",
+                "The finding says that other streams were reopened at once, and this one was not. The client missed the event.",
                 ("orphaned-vbucket",),
             ),
-            Step(("n",), "`n`", "The next one it forgot: vbucket 45.", ("vb 45",)),
+            Step(("n",), "`n`", "The next vbucket that the client forgot is 45.", ("vb 45",)),
         ),
     ),
 )
@@ -96,4 +101,4 @@ def lines() -> Iterator[str]:
     for walk in WALKS:
         yield from ("", f"`dcpinspect sample_captures/{walk.capture}` - {walk.question}", "")
         for number, step in enumerate(walk.steps, 1):
-            yield f"{number}. {step.typed}: {step.text}"
+            yield f"{number}. {step.typed} - {step.text}"

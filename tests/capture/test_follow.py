@@ -61,7 +61,7 @@ def test_a_file_that_was_replaced_is_read_to_its_end(is_removed: bool, growing: 
         (tmp_path / "x").write_bytes(b"another")
     assert (read(growing), growing.problem) == (b" rest", None)
     assert read(growing) == b""
-    assert growing.problem == "its name is another file's now, or nobody's; follow that one anew"
+    assert growing.problem == "the file was moved or deleted, or another file has its name now; start to follow again"
 
 
 def test_a_pipe_pauses_until_it_is_closed() -> None:
@@ -144,7 +144,7 @@ def test_a_capture_that_became_shorter_is_told(tmp_path: Path) -> None:
 def test_what_is_compressed_cannot_be_followed(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(b"\x1f\x8b\x08\0 whatever")
-    with pytest.raises(CaptureError, match=r"is compressed, and what is compressed cannot be followed; unpack it before$"):
+    with pytest.raises(CaptureError, match=r"is compressed, and a compressed file cannot be followed; unpack it first$"):
         open_capture(path, follow=True)
 
 

@@ -188,7 +188,7 @@ def test_an_interface_that_is_removed_ends_it_or_leaves_the_others(wire: tuple[s
         ip("-n", namespace, "link", "delete", "eth0")
         threading.Timer(0.3, capture.stop).start()
         assert sum(map(len, capture)) == 1
-        assert told == ["eth0: the interface is gone (Network is down); the others go on"]
+        assert told == ["eth0: the interface is gone (Network is down); the other interfaces go on"]
     ip("-n", namespace, "tuntap", "add", "eth1", "mode", "tap")
     ip("-n", namespace, "link", "set", "eth1", "up")
     with opened(namespace, "eth1") as capture:

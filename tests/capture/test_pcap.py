@@ -61,7 +61,7 @@ def test_cut_last_record_is_told_and_the_rest_read(tmp_path: Path, cut: int) -> 
     capture = open_capture(path)
     assert sum(len(batch) for batch in capture) == len(PACKETS) - 1
     assert [(problem.offset, problem.what) for problem in capture.problems] == [
-        (at, f"the last record is cut short ({cut} bytes of it are there)")
+        (at, f"the last record is cut short ({cut} bytes of it are present)")
     ]
 
 

@@ -91,7 +91,7 @@ def test_packet_of_an_undeclared_interface_is_told_and_passed_over(tmp_path: Pat
     capture = opened(tmp_path, data + builders.enhanced(PACKETS[0], number=3) + builders.enhanced(PACKETS[1]))
     assert sum(len(batch) for batch in capture) == 1
     assert [(problem.offset, problem.what) for problem in capture.problems] == [
-        (len(data), "a packet block that contradicts itself or names no interface")
+        (len(data), "a packet block contradicts itself or names no interface")
     ]
 
 

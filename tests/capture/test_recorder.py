@@ -58,7 +58,7 @@ def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$"):
         Recorder(str(tmp_path / "none" / "x"), [("eth0", 1)], capture_filter=None)
-    with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device; the packets before are in it$"):
+    with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device; it has the packets before that$"):
         Recorder("/dev/full", [("eth0", 1)], capture_filter=None)
 
 
@@ -82,7 +82,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     try:
         with (
             open_capture(SAMPLE) as capture,
-            pytest.raises(OutputError, match=r"^--write .*/x: File too large; the packets before are in it$"),
+            pytest.raises(OutputError, match=r"^--write .*/x: File too large; it has the packets before that$"),
         ):
             recorder.batch(next(capture))
     finally:

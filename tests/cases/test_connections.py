@@ -33,7 +33,7 @@ def test_12_a_noop_answered_with_another_opaque(tmp_path: Path) -> None:
     assert case.accusations == ["noop-opaque"]
     assert found.message == "noop 0x00000011 answered with opaque 0x11000000"
     assert case.shows("noop-opaque") == ["noop answer", "noop"]
-    assert found.next.startswith("repeat the opaque's four bytes as they are")
+    assert found.next.startswith("repeat the four bytes of the opaque as they are")
     (told,) = case.tables.connections.records()
     assert told["closed_by"] == "server"
 
@@ -82,7 +82,7 @@ def test_15_two_connections_with_one_name(tmp_path: Path) -> None:
         "name importer:1 opened by connection 2 while connection 1 held it; server closed connection 1 3 ms later"
     )
     assert case.shows("name-clash")[:2] == ["open", "open"]
-    assert found.next.startswith("make names unique")
+    assert found.next.startswith("use a unique name")
 
 
 def test_26_streams_on_one_node_only(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_10_a_consumer_that_stops_to_acknowledge(tmp_path: Path) -> None:
     used = 8 * (24 + 31 + 3 + 8000)
     assert found.message == f"window full {used:,}/64,000 for 63.0 s, last acknowledgement 63.0 s before"
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
-    assert found.next.startswith("the consumer does not acknowledge")
+    assert found.next.startswith("look for what stops the consumer")
     (told,) = case.tables.connections.records()
     assert (told["verdict"], told["outstanding_bytes"]) == ("starved-by-flow-control", used)
 
@@ -57,7 +57,7 @@ def test_10_framing_extras_that_a_consumer_does_not_count(tmp_path: Path) -> Non
     assert found.cause == "without-flex-frames"
     assert found.message == f"under-acknowledged by {talk.counted:,} bytes: {seqno + 1} x framing extras"
     assert case.shows("under-acknowledged") == ["buffer_acknowledgement"] * 2
-    assert found.next.startswith("count every byte of the message: header, framing extras")
+    assert found.next.startswith("count all bytes of every message of a stream: header, framing extras")
     assert case.finding("flow-control-stall").message.startswith(f"window full {talk.counted:,}/1,000 for 63.0 s")
     assert case.shows("flow-control-stall") == ["mutation", "buffer_acknowledgement"]
 
@@ -76,4 +76,4 @@ def test_11_answers_that_a_consumer_acknowledges(tmp_path: Path) -> None:
     assert case.accusations == ["over-acknowledged"]
     assert (found.cause, found.message) == ("stream-answers-counted", f"acknowledged {4 * (40 + 44)} bytes, sent {4 * 44}")
     assert case.shows("over-acknowledged") == ["buffer_acknowledgement"] * 2
-    assert found.next == "count the bytes on the wire, of requests of the producer that belong to streams only"
+    assert found.next == "count the bytes on the wire, and only those of the producer's requests that belong to streams"

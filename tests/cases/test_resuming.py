@@ -26,11 +26,11 @@ def test_1_a_marker_is_stored_before_its_first_item(tmp_path: Path) -> None:
     assert case.accusations == ["bad-stream-range"]
     assert (found.severity, found.cause, found.vbuckets) == ("error", "marker-without-item", (723,))
     assert case.shows("bad-stream-range") == ["stream_req", "stream_req answer", "snapshot_marker"]
-    assert found.next == "store a snapshot only with its first item: resume with snapshot 110208–110208"
+    assert found.next == "store a snapshot only with its first item; resume with snapshot 110208–110208"
 
 
 def test_2_a_checkpoint_with_an_invented_uuid(tmp_path: Path) -> None:
-    """couchbase-kafka-connector#6: saved state, then nothing is streamed."""
+    """couchbase-kafka-connector#6: saved state, then there are no streams."""
     talk = opened()
     talk.stream(3, start=40, snapshot=(40, 39), uuid=1, status=Status.ERANGE)
     talk.stream(4, start=40, uuid=1, rollback=0)
@@ -56,9 +56,9 @@ def test_3_streams_that_end_at_once_after_a_rollback(tmp_path: Path) -> None:
     case = Case(tmp_path, talk)
     found = case.finding("end-zero-reopen")
     assert (found.severity, found.vbuckets) == ("error", tuple(range(12)))
-    assert found.message.startswith("reopened with end 0 after a rollback: ended after 0 items on 12 vbuckets in ")
+    assert found.message.startswith("reopened with end 0 after a rollback, ended after 0 items on 12 vbuckets in ")
     assert case.shows("end-zero-reopen")[:3] == ["stream_req", "stream_req answer", "stream_req"]
-    assert found.next.startswith("keep the end seqno over a rollback")
+    assert found.next.startswith("keep the end seqno after a rollback")
     assert case.accusations == ["end-zero-reopen"]
 
 
@@ -102,7 +102,7 @@ def test_5_a_bucket_that_was_created_anew(tmp_path: Path) -> None:
     assert found.vbuckets == tuple(range(387))
     assert found.message.startswith("387 vbuckets rolled back to 0 in ")
     assert case.shows("no-common-history") == [*["stream_req", "stream_req answer"] * 3, "stream_req answer"]
-    assert found.next == "the bucket was created anew, flushed, or is another cluster's: start anew from 0"
+    assert found.next == "start again from 0; the bucket was created again, was flushed, or is in another cluster"
     told = case.finding("rollback")
     assert (told.severity, told.vbuckets) == ("note", tuple(range(387)))
     assert told.message.startswith("rolled back, and followed: no history in common")
@@ -179,4 +179,4 @@ def test_20_an_out_of_order_snapshot_is_resumed_from_its_greatest_seqno(tmp_path
     assert (found.severity, found.vbuckets) == ("error", (7,))
     assert found.message == "resumed at 40 inside an unfinished OSO snapshot; only 0 is safe"
     assert case.shows("oso-resume-point") == ["stream_req", "oso_snapshot", "mutation"]
-    assert found.next.startswith("resume at 0, or below")
+    assert found.next.startswith("resume at 0 or below")

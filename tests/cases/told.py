@@ -57,5 +57,5 @@ class Case:
         return one
 
     def shows(self, rule: str) -> list[str]:
-        """The messages that show it, the offender first."""
+        """The messages that show it, the faulty one first."""
         return [self._names[place.row] for place in self.finding(rule).places]

@@ -97,9 +97,9 @@ def test_rules_and_families_are_chosen(capsys: pytest.CaptureFixture[str]) -> No
         (["--rule", "rolback"], "--rule rolback: no rule has this name; did you mean rollback"),
         (["--family", "streams"], "--family streams: no family has this name; did you mean stream?"),
         (["--family", "xyz"], "--family xyz: no family has this name; there are wire, session, stream,"),
-        (["--family", "lint"], "--family lint: what is recommended to clients is only asked with --lint; add --lint"),
-        (["--rule", "lint-noop"], "--rule lint-noop: what is recommended to clients is only asked with --lint; add --lint"),
-        (["--lint", "--family", "wire"], "--lint: none of its rules is among those that were chosen; add --family lint"),
+        (["--family", "lint"], "--family lint: the rules of the family lint are only checked with --lint; add it"),
+        (["--rule", "lint-noop"], "--rule lint-noop: the rules of the family lint are only checked with --lint; add it"),
+        (["--lint", "--family", "wire"], "--lint: none of its rules is among the chosen ones; add --family lint"),
         (["--no-rule", "x"], "--no-rule x: no rule has this name; docs/rules.md has all\n"),
     ],
 )
@@ -287,6 +287,6 @@ def test_a_capture_with_messages_and_no_dcp_is_checked_as_far_as_that_goes(tmp_p
     path.write_bytes(capture(talk))
     assert main(["check", str(path)]) == 0
     assert capsys.readouterr().err == (
-        "dcpinspect: no DCP among 2 messages: only what holds for any message and connection was checked; DCP may be on another port,"
+        "dcpinspect: no DCP among 2 messages: only the rules for any message and connection were checked; DCP may be on another port,"
         " try --port auto\n"
     )

@@ -61,7 +61,7 @@ def test_values_read_as_on_the_command_line(text: str, expected: object, path: P
             "[read] zzz: dcpinspect read has no such option; it has fields, limit, no-fields, port, time-format",
         ),
         ("[raed]", "[raed]: dcpinspect has no such command; did you mean read?"),
-        ("limit = 1", "limit: put it in the table of a command, for instance under [read]"),
+        ("limit = 1", "limit belongs to a command; put it in its table, for instance under [read]"),
         ("[read]\nlimit = true", "[read] limit: write text, a number, or a list of these"),
         ("[read]\nlimit = [1]", "[read] limit: the option takes one value, not a list"),
         ("[read]\nport = [[1]]", "[read] port: write text, a number, or a list of these"),
@@ -105,7 +105,7 @@ def test_what_is_saved_is_found_by_name(text: str, table: str, expected: dict[st
         ("[filters]\nslow = ['row = 1']", "filters", "[filters] slow: write text"),
         ("[filters]\n'a b' = 'row = 1'", "filters", "[filters] a b: a name has letters, digits, dashes and underscores"),
         ("[columns]\nmine = [1]", "columns", "[columns] mine: write text, or a list of names"),
-        ("filters = 'row = 1'", "filters", "filters: put it in the table of a command, for instance under [read]"),
+        ("filters = 'row = 1'", "filters", "filters belongs to a command; put it in its table, for instance under [read]"),
     ],
 )
 def test_what_cannot_be_saved_is_refused(text: str, table: str, what: str, path: Path) -> None:

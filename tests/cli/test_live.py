@@ -115,7 +115,7 @@ def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespa
     assert [row["row"] for row in rows] == list(range(1, len(rows) + 1))
     assert running.process.returncode == 0
     count = len(rows)
-    assert running.told[0] == f"dcpinspect: {interface}: capturing ports 11207, 11210; Ctrl-C ends it"
+    assert running.told[0] == f"dcpinspect: {interface}: capturing ports 11207, 11210; Ctrl-C stops it"
     assert re.fullmatch(
         rf"dcpinspect: {interface}: [\d,]+ packets captured, 0 dropped by the kernel; {count} messages, {count} shown", running.told[1]
     )
@@ -383,7 +383,7 @@ def test_packets_on_any_port_are_recorded_where_the_protocol_is_to_be_found(name
         count = sum(map(len, as_sent(said).values()))
         assert len(running.messages(count)) == count
         running.end()
-    assert running.told[0] == "dcpinspect: lo: capturing all ports; Ctrl-C ends it"
+    assert running.told[0] == "dcpinspect: lo: capturing all ports; Ctrl-C stops it"
     with open_capture(path) as capture:
         assert sum(map(len, capture)) > 50
 
@@ -395,9 +395,9 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert fails(capsys) == "-i: name an interface, or any for all of them; --list-interfaces says what there is"
+    assert fails(capsys) == "-i: name an interface, or any for all of them; --list-interfaces lists them"
     assert fails(capsys, "-i", "nope").startswith("-i nope: there is no such interface; there are ")
-    assert fails(capsys, "-i", "lo", "-w", "-") == "--write -: standard output has the messages; name a file"
+    assert fails(capsys, "-i", "lo", "-w", "-") == "--write -: standard output already has the messages; name a file"
     assert fails(capsys, "-i", "lo", "-w", "x", "-o", "x") == "--write and --output name the same file"
     assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith("--write: packets have all that --redact replaces")
     assert fails(capsys, "-i", "lo", "--opcode", "nope").startswith("--opcode nope: ")

@@ -148,7 +148,7 @@ def test_another_amount_of_values_is_refused(values: str, talk: str, fails: Call
         (["--format", "csv", "--fields"], "--fields: csv does not use it; it is for --format json or ndjson"),
         (["--format", "csv", "--values", "10"], "--values: csv does not use it; it is for --format text, json or ndjson"),
         (["--format", "parquet", "--no-csv-guard"], "--no-csv-guard: parquet does not use it; it is for --format csv"),
-        (["--values", "10"], "--values: lines alone show no values; add -V or -x"),
+        (["--values", "10"], "--values: lines show no values; add -V or -x"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -284,8 +284,8 @@ def test_conditions_that_nothing_meets_are_told(arguments: list[str], talk: str,
 
 
 def test_skipping_all_there_is_to_show_is_told(talk: str, fails: Callable[..., tuple[int, str]]) -> None:
-    assert fails(talk, "--skip", "100") == (0, "dcpinspect: --skip left out all 10 messages that there are to show")
-    assert fails(talk, "--skip", "100", "--filter", "row < 4") == (0, "dcpinspect: --skip left out all 3 messages that there are to show")
+    assert fails(talk, "--skip", "100") == (0, "dcpinspect: --skip left out all 10 messages")
+    assert fails(talk, "--skip", "100", "--filter", "row < 4") == (0, "dcpinspect: --skip left out all 3 messages")
 
 
 def test_another_port_is_read_when_it_is_named(tmp_path: Path, read: Read) -> None:
@@ -500,7 +500,7 @@ def test_a_column_is_asked_for_once(talk: str, fails: Callable[..., tuple[int, s
 
 def test_counts_of_a_reading_that_stopped_early_say_so(talk: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", talk, "-n", "1", "--stats"]) == 0
-    assert capsys.readouterr().err.startswith("dcpinspect: reading stopped before the end: --stats counts what was read so far\n")
+    assert capsys.readouterr().err.startswith("dcpinspect: reading stopped before the end; --stats counts what was read so far\n")
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="looks at what the program has loaded")
@@ -616,7 +616,7 @@ def test_all_messages_in_order_are_all_messages(read: Read) -> None:
         (["--sort", "rtt"], "--sort rtt: messages have no such column; did you mean rtt_ns"),
         (["--reverse"], "--reverse: is for --sort; name the column, as in --sort rtt_ns"),
         (["--sort", "row", "-w", "x.pcapng"], "-w: --sort does not use it; leave one of them out"),
-        (["--sort", "row", "--follow"], "--sort: waits for the end, which what is followed or live does not have; record it first"),
+        (["--sort", "row", "--follow"], "--sort: needs the end of the capture, and a followed or live one has no end; record it first"),
     ],
 )
 def test_what_cannot_be_put_in_order_is_said(arguments: list[str], says: str, fails: Callable[..., tuple[int, str]]) -> None:

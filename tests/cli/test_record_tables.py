@@ -96,7 +96,7 @@ def test_at_80_columns_what_matters_most_is_shown_and_nothing_is_cut(name: str, 
 
 def test_at_200_columns_a_rollback_has_its_explanation(capsys: pytest.CaptureFixture[str]) -> None:
     lines = text(capsys, "rollbacks", ROLLBACK, "--width", "200")
-    assert lines[1].endswith("the consumer is ahead of the branch point 50: resume there with that branch's uuid")
+    assert lines[1].endswith("the consumer is ahead of the branch point 50, so resume there with that branch's uuid")
 
 
 def test_what_does_not_fit_is_below_each_row_with_v(capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,7 +243,7 @@ def test_an_interrupted_table_says_so_and_is_whole(command: str, tmp_path: Path)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted: this is of what was read until then" in err
+    assert "interrupted; this result covers what was read until then" in err
     assert [json.loads(line) for line in out.read_text().splitlines()]
 
 

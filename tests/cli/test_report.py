@@ -119,7 +119,7 @@ def test_damage_is_status_3_and_a_line_with_its_place(tmp_path: Path, capsys: py
     assert report(read(path)) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"dcpinspect: {path}, offset ")
-    assert line.endswith("; what could be read was read")
+    assert line.endswith("; all that is readable was read")
 
 
 def test_much_damage_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

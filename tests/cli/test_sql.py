@@ -256,7 +256,7 @@ def test_ctrl_c_gives_the_result_of_what_was_read() -> None:
         assert process.stderr is not None
         out, err = process.stdout.read(), process.stderr.read()
     assert out == b"many  whole\ntrue  true\n"
-    assert err == b"dcpinspect: interrupted: the result is that of what was read until now; Ctrl-C again ends at once\n"
+    assert err == b"dcpinspect: interrupted: the result covers what was read so far; press Ctrl-C again to stop at once\n"
     assert process.returncode == 130
 
 

@@ -91,7 +91,7 @@ def test_conditions_that_nothing_meets_leave_a_capture_without_packets(tmp_path:
     ("arguments", "says"),
     [
         (["--with-handshakes"], "--with-handshakes: is for the packets of -w FILE"),
-        (["-w", "x.pcapng", "--redact"], "--write: packets have all that --redact replaces; leave out one of the two"),
+        (["-w", "x.pcapng", "--redact"], "--write: packets have what --redact replaces; leave out one of the two"),
         (["-w", "-"], "--write -: name a file; a program takes the packets as in -w >(wireshark -k -i -)"),
         (["-w", "x.json", "-o", "x.json"], "--write and --output name the same file"),
         (["-w", str(TOUR)], f"{TOUR}: is the capture that is read; name another file"),

@@ -43,7 +43,7 @@ def test_options_that_looking_has_no_use_for_are_refused(capsys: pytest.CaptureF
     assert main(["live", "-i", "lo", "--tui", "-f", "csv"]) == 2
     assert capsys.readouterr().err == "dcpinspect: --format: --tui does not use it; leave one of them out\n"
     assert main(["live", "-i", "lo", "--keep", "16"]) == 2
-    assert capsys.readouterr().err == "dcpinspect: --keep: is for --tui; messages that are printed are not kept\n"
+    assert capsys.readouterr().err == "dcpinspect: --keep: is for --tui; printed messages are not kept\n"
     assert main(["live", "-i", "lo", "--tui"]) == 2
     assert "must be a terminal" in capsys.readouterr().err
 

@@ -33,7 +33,7 @@ def goes_on(talk: Told) -> None:
 def test_a_snapshot_that_is_not_acknowledged() -> None:
     talk, _ = snapshot("ack")
     goes_on(talk)
-    assert found(talk) == [("ack-missing", "snapshot 0–3 was to be acknowledged, and was not for 3.0 s")]
+    assert found(talk) == [("ack-missing", "snapshot 0–3 needs an acknowledgement, and has had none for 3.0 s")]
     (whole,) = findings(talk, rules=IDS)
     assert (whole.severity, whole.vbuckets, whole.seqnos) == ("warning", (7,), (0, 3))
 
@@ -139,7 +139,7 @@ def unneeded(talk: Told) -> list[tuple[str, str | None, int, str]]:
     return [(one.severity, one.cause, one.count, one.message) for one in whole]
 
 
-NEEDLESS = "dcp_snapshot_marker needs no answer: its ack flag is not set"
+NEEDLESS = "dcp_snapshot_marker needs no answer, because its ack flag is not set"
 
 
 def test_a_marker_that_is_answered_although_its_ack_flag_is_not_set() -> None:

@@ -19,7 +19,7 @@ def test_an_open_that_is_refused() -> None:
     talk.open("x:1", "producer", status=Status.EACCESS)
     (found,) = findings(talk)
     assert (found.rule, found.severity, found.cause) == ("open-refused", "warning", "eaccess")
-    assert found.message == "DCP open x:1: eaccess, The user lacks the privilege DcpProducer or DcpConsumer"
+    assert found.message == "DCP open x:1: eaccess, The user does not have the privilege DcpProducer or DcpConsumer"
     assert [place.direction for place in found.places] == ["c2s"]
 
 
@@ -80,7 +80,7 @@ def test_bytes_that_start_no_message() -> None:
     (found,) = [one for one in findings(talk) if one.severity == "error"]
     assert (found.rule, found.cause) == ("bad-magic", "s2c")
     assert found.message.startswith("byte 0x16 at offset ")
-    assert found.message.endswith(" starts no message; 45 bytes skipped, s2c")
+    assert found.message.endswith(" begins no message; 45 bytes skipped, s2c")
     assert found.places[0].row > 0
     assert findings(talk, sizes=[1] * 90) == findings(talk)
 

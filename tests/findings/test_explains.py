@@ -187,7 +187,7 @@ def test_a_loop_with_the_wrong_branch_owns_that_and_names_the_right_one() -> Non
     found = findings(talk)
     assert {rule for cause, rule, _ in effects(found) if cause == "rollback-loop"} == {"rollback", "wrong-failover-entry"}
     (loop,) = alone(found, "rollback-loop")
-    assert loop.next.endswith("the newest entry at or below the start; for 100, 0x000000000000000b")
+    assert loop.next.endswith("the newest entry of the failover log at or below the start; for 100, 0x000000000000000b")
 
 
 def test_without_the_rule_of_the_cause_its_effects_stand_for_themselves() -> None:

@@ -173,7 +173,7 @@ def test_of_a_window_above_four_gib_servers_keep_the_lower_bits() -> None:
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("flow-control-stall", "warning")
     assert found.message.startswith(f"window full {44 + 4 * MUTATION - 100}/500 for 6.0 s")
-    assert found.message.endswith("; of the 4,294,967,796 that were asked for, servers before 7.6 keep the lower 32 bits")
+    assert found.message.endswith("; the client asked for 4,294,967,796, and servers before 7.6 keep only the lower 32 bits")
 
 
 @pytest.mark.parametrize("goes_on", [2, 4])
@@ -194,7 +194,7 @@ def test_a_window_of_exactly_four_gib_is_none() -> None:
     ack(talk, 44)
     (found,) = check(talk)
     assert (found.rule, found.severity) == ("ack-without-window", "note")
-    assert "of a window of 4,294,967,296, servers before 7.6 keep the lower 32 bits, which are 0" in found.message
+    assert "servers before 7.6 keep only the lower 32 bits of the window of 4,294,967,296, and these are 0" in found.message
 
 
 def test_the_largest_window_is_as_it_was_asked_for() -> None:
@@ -359,8 +359,7 @@ def test_what_waits_only_grows_up_to_a_full_window() -> None:
     assert sorted(told(growing())) == [("flow-control-stall", None, "error"), ("under-acknowledged", "no-fit", "warning")]
     (found,) = [one for one in check(growing()) if one.rule == "under-acknowledged"]
     assert (
-        found.message
-        == f"under-acknowledged: what waits for an acknowledgement only grew over 5 of them, to {44 + 5 * (MUTATION - 51)} bytes of 550"
+        found.message == f"under-acknowledged: unacknowledged bytes only grew over 5 acknowledgements, to {44 + 5 * (MUTATION - 51)} of 550"
     )
 
 

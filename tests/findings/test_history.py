@@ -156,7 +156,7 @@ def test_hundreds_are_one_finding_and_one_rollback() -> None:
     both = found(recreated(300), rules=("no-common-history", "rollback", "unknown-vbucket-uuid"))
     assert [(one.rule, len(one.vbuckets)) for one in both] == [("no-common-history", 300), ("rollback", 300)]
     assert both[1].message.startswith(
-        "rolled back, and followed: no history in common: the uuids are not in the server's logs on 300 vbuckets in "
+        "rolled back, and followed: no history in common, the uuids are not in the server's logs on 300 vbuckets in "
     )
 
 

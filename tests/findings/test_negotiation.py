@@ -88,12 +88,12 @@ CASES = [
     Case("marker-version-not-negotiated", disk_2_2, "marker v2.2 not negotiated", {"enable_sync_writes": "true"}),
     Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"max_marker_version": "2.2"}),
     Case("marker-version-not-negotiated", memory_2_0, "marker v2.0 not negotiated", allows={"enable_sync_writes": "true"}),
-    Case("oso-not-negotiated", out_of_order, "an out-of-order snapshot", allows={"enable_out_of_order_snapshots": "true"}),
-    Case("oso-not-negotiated", out_of_order, "an out-of-order", allows={"enable_out_of_order_snapshots": "true_with_seqno_advanced"}),
+    Case("oso-not-negotiated", out_of_order, "an OSO snapshot", allows={"enable_out_of_order_snapshots": "true"}),
+    Case("oso-not-negotiated", out_of_order, "an OSO snapshot", allows={"enable_out_of_order_snapshots": "true_with_seqno_advanced"}),
     Case("sid-unexpected", with_sid, "dcp_mutation carries sid 3, never enabled"),
     Case("sid-missing", without_sid, "dcp_mutation without the stream-id", {"enable_stream_id": "true"}, sid=3),
-    Case("delete-times-mismatch", deleted_with_time, "a deletion has its time", allows={"enable_expiry_opcode": "true"}),
-    Case("delete-times-mismatch", deleted_without_time, "a deletion lacks its time", flags=["include-delete-times"]),
+    Case("delete-times-mismatch", deleted_with_time, "a deletion has a time", allows={"enable_expiry_opcode": "true"}),
+    Case("delete-times-mismatch", deleted_without_time, "a deletion has no time", flags=["include-delete-times"]),
     Case("status-v7", status_7, "a status of version 7", allows={"v7_dcp_status_codes": "true"}),
 ]
 

@@ -134,10 +134,10 @@ FAULTS = {
     "seqno-not-increasing": (backwards, "4 after 5"),
     "seqno-repeated-after-advanced": (repeated, "9 repeated after SeqnoAdvanced"),
     "seqno-outside-snapshot": (outside, "12 outside 0–9"),
-    "seqno-below-request-start": (below_start, "0 although 0 was owned"),
+    "seqno-below-request-start": (below_start, "0 although the client had 0"),
     "marker-overlap": (overlap, "marker 8–12 overlaps 0–9"),
-    "marker-behind": (behind, "marker 3–8 lies behind what the stream has"),
-    "oso-structure": (oso_end, "out-of-order snapshot: end without start"),
+    "marker-behind": (behind, "marker 3–8 ends below the last seqno of the stream"),
+    "oso-structure": (oso_end, "OSO snapshot: end without start"),
     "seqno-ack-regress": (acknowledged, "acknowledged 5 after 7"),
     "duplicate-key-in-snapshot": (twice, "order::1 at 3 and 9"),
     "cas-regress": (older, f"order::1: CAS 0x{hlc(2):016x} after 0x{hlc(3):016x}"),
@@ -193,7 +193,7 @@ def test_a_collection_is_named_as_its_own_connection_was_told() -> None:
         stream.snapshot(5, 9, "memory")
         stream.mutation(9, "k", collection=0x20)
         found += [one.message for one in findings(other, talk) if one.rule == "collection-outside-filter"]
-    assert found == ["collection produce.fruit (0x20) was not asked for", "collection 0x20 was not asked for"]
+    assert found == ["collection produce.fruit (0x20) was not requested", "collection 0x20 was not requested"]
 
 
 def test_a_collection_that_the_request_does_not_name() -> None:
@@ -203,7 +203,7 @@ def test_a_collection_that_the_request_does_not_name() -> None:
     for seqno, collection in ((6, 9), (7, 0x1F), (8, 0x20), (9, 0x1F)):
         stream.mutation(seqno, f"k{seqno}", collection=collection)
     (found,) = [one for one in findings(talk) if one.severity != "note"]
-    assert (found.rule, found.message, found.count) == ("collection-outside-filter", "collection 0x20 was not asked for", 1)
+    assert (found.rule, found.message, found.count) == ("collection-outside-filter", "collection 0x20 was not requested", 1)
 
 
 def test_a_collection_that_nobody_began_is_a_note_once() -> None:

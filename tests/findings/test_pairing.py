@@ -157,7 +157,7 @@ def test_commands_without_an_answer_are_not_waited_for() -> None:
 def test_an_answer_that_nobody_asked_for() -> None:
     talk = opened()
     talk.answer("dcp_control", 0x55)
-    assert found(talk) == [("unmatched-response", None, "dcp_control response, opaque 0x00000055: nobody asked")]
+    assert found(talk) == [("unmatched-response", None, "dcp_control response, opaque 0x00000055, answers no request")]
 
 
 def test_an_answer_that_comes_twice() -> None:
@@ -220,7 +220,7 @@ def test_a_success_at_which_a_server_closes_the_connection(opcode: str) -> None:
     talk.answer(opcode, stream.opaque, by="client")
     (whole,) = findings(talk, rules=IDS)
     assert (whole.rule, whole.severity) == ("unexpected-reply", "error")
-    assert whole.message == f"{opcode} needs no answer: a server closes the connection at one"
+    assert whole.message == f"{opcode} needs no answer, and a server closes the connection when it gets one"
 
 
 def test_stream_ends_and_markers_may_be_answered() -> None:

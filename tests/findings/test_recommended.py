@@ -58,7 +58,7 @@ def test_a_setting_whose_answer_is_lost_is_not_known() -> None:
     answer = next(place for place in range(whole, len(captured)) if captured[place].flow != captured[whole].flow and captured[place].size)
     del captured[answer]
     (one,) = verdicts_of(captured, ["lint-v7-status"])
-    assert (one.says, one.why) == ("NA", "unknown: the answer to v7_dcp_status_codes was not captured")
+    assert (one.says, one.why) == ("NA", "unknown, the answer to v7_dcp_status_codes was not captured")
 
 
 def test_a_setting_that_is_cut_is_not_known() -> None:

@@ -236,7 +236,7 @@ def test_only_the_seqno_before_an_unfinished_snapshot_is_safe() -> None:
     (one,) = found(broken(), resumed(17))
     assert (one.rule, one.severity, one.vbuckets) == ("oso-resume-point", "error", (7,))
     assert one.message == "resumed at 17 inside an unfinished OSO snapshot; only 4 is safe"
-    assert one.next.startswith("resume at 4, or below")
+    assert one.next.startswith("resume at 4 or below")
     assert len(one.places) == 3
 
 

@@ -38,7 +38,7 @@ def test_a_range_that_cannot_be(start: int, end: int, snapshot: tuple[int, int],
     (found,) = warnings(talk)
     assert (found.rule, found.severity, found.cause) == ("bad-stream-range", "error", cause)
     assert len(found.places) == 2
-    assert found.message.endswith("server said erange")
+    assert found.message.endswith("answered with erange")
 
 
 def test_a_range_that_is_the_marker_before_its_first_item() -> None:
@@ -53,7 +53,7 @@ def test_a_range_that_is_the_marker_before_its_first_item() -> None:
     second.stream(7, start=8, snapshot=(9, 20), status=Status.ERANGE)
     (found,) = warnings(first, second)
     assert (found.rule, found.cause, len(found.places)) == ("bad-stream-range", "marker-without-item", 3)
-    assert found.next == "store a snapshot only with its first item: resume with snapshot 8–8"
+    assert found.next == "store a snapshot only with its first item; resume with snapshot 8–8"
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_a_stream_that_ends_at_zero_after_a_rollback() -> None:
     stream.end()
     rules = {one.rule: one for one in warnings(talk)}
     assert set(rules) == {"end-zero-reopen"}
-    assert rules["end-zero-reopen"].message == "reopened with end 0 after a rollback: ended after 0 items"
+    assert rules["end-zero-reopen"].message == "reopened with end 0 after a rollback, ended after 0 items"
 
 
 def test_who_always_asks_for_nothing_is_not_accused() -> None:
@@ -409,7 +409,7 @@ def test_an_unknown_uuid_is_told_as_the_first_specification_has_it() -> None:
     talk = opened()
     talk.stream(7, start=9, uuid=0xA, status=1)
     (found,) = (one for one in findings(talk) if one.rule == "stream-refused")
-    assert "the vbucket uuid: roll back all the way to 0" in found.message
+    assert "the vbucket uuid; roll back all the way to 0" in found.message
     assert found.cause == "key-enoent"
 
 
@@ -454,13 +454,13 @@ def redirected(*vbuckets: int, nodes: Sequence[str] = ("10.0.0.7:11210",), value
 @pytest.mark.parametrize(
     ("nodes", "advice"),
     [
-        (["10.0.0.7:11210"], "the map in the answer names 10.0.0.7:11210: ask there"),
-        (["$HOST:11211"], "the map in the answer names 10.0.0.2:11211: ask there"),
+        (["10.0.0.7:11210"], "the map in the answer names 10.0.0.7:11210, so ask there"),
+        (["$HOST:11211"], "the map in the answer names 10.0.0.2:11211, so ask there"),
         (
             ["10.0.0.2:11210"],
-            "the map in the answer names this same node, 10.0.0.2:11210: it is still taking over, ask again after a while",
+            "the map in the answer names this same node, 10.0.0.2:11210; it is still taking over, so ask again later",
         ),
-        ([], "the map in the answer has no active node for the vbucket: ask again once a new map names one"),
+        ([], "the map in the answer has no active node for the vbucket; ask again when a new map names one"),
     ],
 )
 def test_the_map_in_an_answer_says_where_to_ask(nodes: list[str], advice: str) -> None:
@@ -473,7 +473,7 @@ MAP_WITHOUT_7 = b'{"vBucketServerMap": {"serverList": ["a:1"], "vBucketMap": [[0
 
 def test_a_map_may_be_compressed() -> None:
     (found,) = warnings(redirected(7, value=encode_snappy(MAP_WITHOUT_7.replace(b"-1", b"0")), datatype=3))
-    assert found.next == "the map in the answer names a:1: ask there"
+    assert found.next == "the map in the answer names a:1, so ask there"
 
 
 @pytest.mark.parametrize(
@@ -490,13 +490,14 @@ def test_vbuckets_that_have_moved_to_two_nodes_are_told_node_by_node() -> None:
     (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1"]))
     assert found.vbuckets == tuple(range(1, 9))
     assert (
-        found.next == "vb 1, 3, 5, 7: the map in the answer names c:1: ask there; vb 2, 4, 6, 8: the map in the answer names b:1: ask there"
+        found.next
+        == "vb 1, 3, 5, 7: the map in the answer names c:1, so ask there; vb 2, 4, 6, 8: the map in the answer names b:1, so ask there"
     )
 
 
 def test_vbuckets_that_have_moved_to_many_nodes_are_told_with_the_rules_own_advice() -> None:
     (found,) = warnings(redirected(*range(1, 9), nodes=["b:1", "c:1", "d:1", "e:1"]))
-    assert found.next.startswith("the status says what to change")
+    assert found.next.startswith("change what the status names")
 
 
 def test_an_end_that_the_client_asked_for_is_no_news() -> None:

@@ -182,7 +182,7 @@ def _(talk: Talk) -> Said:
     return marker
 
 
-@plant("an out-of-order snapshot that nobody wanted", "oso-not-negotiated")
+@plant("an OSO snapshot that nobody wanted", "oso-not-negotiated")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     begins = talk.of(VB, "dcp_oso_snapshot", flags=["start"])
@@ -201,7 +201,7 @@ def _(talk: Talk) -> Said:
     return talk.of(VB, "dcp_seqno_advanced", by_seqno=5)
 
 
-@plant("an expiration that was not asked for", "expiry-not-negotiated")
+@plant("an expiration that was not requested", "expiry-not-negotiated")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.marker(VB, 0, 2)
@@ -210,7 +210,7 @@ def _(talk: Talk) -> Said:
     return said
 
 
-@plant("a deletion with a time that was not asked for", "delete-times-mismatch")
+@plant("a deletion with a time that was not requested", "delete-times-mismatch")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.marker(VB, 0, 2)
@@ -219,7 +219,7 @@ def _(talk: Talk) -> Said:
     return said
 
 
-@plant("a prepare that was not asked for", "prepare-not-negotiated")
+@plant("a prepare that was not requested", "prepare-not-negotiated")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.marker(VB, 0, 2)

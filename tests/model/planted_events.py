@@ -184,7 +184,7 @@ def _(talk: Talk) -> Said:
     return marker
 
 
-@plant("an out-of-order snapshot ends that never began", "oso-structure", enable_out_of_order_snapshots="true")
+@plant("an OSO snapshot ends that never began", "oso-structure", enable_out_of_order_snapshots="true")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     end = talk.of(VB, "dcp_oso_snapshot", flags=["end"])
@@ -192,7 +192,7 @@ def _(talk: Talk) -> Said:
     return end
 
 
-@plant("an out-of-order snapshot begins in another", "oso-structure", enable_out_of_order_snapshots="true")
+@plant("an OSO snapshot begins in another", "oso-structure", enable_out_of_order_snapshots="true")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.of(VB, "dcp_oso_snapshot", flags=["start"])
@@ -203,7 +203,7 @@ def _(talk: Talk) -> Said:
     return again
 
 
-@plant("a marker in an out-of-order snapshot", "oso-structure", enable_out_of_order_snapshots="true")
+@plant("a marker in an OSO snapshot", "oso-structure", enable_out_of_order_snapshots="true")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.of(VB, "dcp_oso_snapshot", flags=["start"])

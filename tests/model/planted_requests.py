@@ -271,7 +271,7 @@ def _(talk: Talk) -> Said:
     return talk.stream(VB, 6 + talk.dice.below(9), uuid=UUID)
 
 
-@plant("a client resumes inside an out-of-order snapshot", "oso-resume-point", enable_out_of_order_snapshots="true")
+@plant("a client resumes inside an OSO snapshot", "oso-resume-point", enable_out_of_order_snapshots="true")
 def _(talk: Talk) -> Said:
     talk.stream(VB)
     talk.of(VB, "dcp_oso_snapshot", flags=["start"])

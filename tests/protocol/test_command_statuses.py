@@ -12,7 +12,7 @@ from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status, status_meaning
 
 AROUND = (Opcode.GET_FAILOVER_LOG, Opcode.GET_ALL_VB_SEQNOS, Opcode.OBSERVE_SEQNO)
-UUID_UNKNOWN = "The producer does not know the vbucket uuid: roll back all the way to 0 (UPR; later servers answer rollback instead)"
+UUID_UNKNOWN = "The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; later servers answer rollback instead)"
 
 
 def status_of(message: Message) -> str | None:

@@ -190,7 +190,7 @@ def test_a_packet_without_payload_says_so() -> None:
     from tests import builders
 
     empty = builders.frame(builders.Conversation().send(True))
-    assert explain_packets([empty]) == ["54 bytes of packet headers skipped", "", "no message behind them"]
+    assert explain_packets([empty]) == ["54 bytes of packet headers skipped", "", "no message after them"]
 
 
 def test_credentials_stay_hidden() -> None:

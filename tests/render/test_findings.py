@@ -54,7 +54,7 @@ def test_a_finding_says_what_whose_when_and_what_to_do() -> None:
         "    rows 1047, 1046; Wireshark: frame.number in {990, 991}",
         "    next: compare the rows",
         "",
-        "--all shows everything; 'dcpinspect explain RULE' says more of a rule",
+        "--all shows everything; 'dcpinspect explain RULE' explains a rule",
     ]
 
 

@@ -24,7 +24,7 @@ def test_a_connection_has_a_heading_and_a_line_for_every_rule() -> None:
         "",
         "lint of connection 1, 10.0.0.9:1 to node: 0 PASS, 1 FAIL, 1 NA",
         "    <FAIL>  lint-name  name kafka is not of the form service:unique (row 3)",
-        "    NA    lint-noop  nothing is streamed",
+        "    NA    lint-noop  there are no streams",
     ]
 
 
@@ -35,4 +35,4 @@ def test_no_escape_of_a_name_gets_through() -> None:
 
 
 def test_that_there_is_no_connection_is_said() -> None:
-    assert lines() == ["", "lint: no connection to speak of, as no DCP open that was accepted was captured"]
+    assert lines() == ["", "lint: no connection to check, because no accepted DCP open was captured"]

@@ -107,7 +107,7 @@ CASES: dict[str, tuple[Callable[[], object], object]] = {
     "D13: a stream request may be refused with key_enoent, which means to roll back to 0": (
         lambda: (meaning(annotate(encode("dcp_stream_req", "response", status=1)), "status"), rules(annotate(BY_ID["syn-nmvb"].data))),
         (
-            "key_enoent: The producer does not know the vbucket uuid: roll back all the way to 0 (UPR; later servers answer rollback"
+            "key_enoent: The producer does not know the vbucket uuid; roll back all the way to 0 (UPR; later servers answer rollback"
             " instead)",
             [],
         ),

@@ -117,7 +117,7 @@ def test_a_file_that_is_cut_or_replaced_while_it_is_followed_ends_it_with_a_line
     path = tmp_path / "x"
     for harm, says in (
         (lambda: os.truncate(path, 100), "the file became shorter while it was followed"),
-        (lambda: path.rename(tmp_path / "y"), "its name is another file's now, or nobody's; follow that one anew"),
+        (lambda: path.rename(tmp_path / "y"), "the file was moved or deleted, or another file has its name now; start to follow again"),
     ):
         path.write_bytes(builders.pcap(talk()))
         with reader(str(path), "--follow") as process:
@@ -125,7 +125,7 @@ def test_a_file_that_is_cut_or_replaced_while_it_is_followed_ends_it_with_a_line
             harm()
             out, said, status = rest(process)
         assert (out, status) == ("", 3)
-        assert re.fullmatch(rf"dcpinspect: {path}, offset \d+: {re.escape(says)}; what could be read was read\n", said)
+        assert re.fullmatch(rf"dcpinspect: {path}, offset \d+: {re.escape(says)}; all that is readable was read\n", said)
 
 
 def test_what_was_lost_and_all_counts_are_told_when_following_ends(tmp_path: Path) -> None:

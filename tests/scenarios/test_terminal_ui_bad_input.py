@@ -37,8 +37,8 @@ def broken_header() -> bytes:
 
 
 BAD = {
-    "cut": (ROLLBACK[:-7], "what could be read was read"),
-    "damaged": (broken_header(), "what could be read was read"),
+    "cut": (ROLLBACK[:-7], "all that is readable was read"),
+    "damaged": (broken_header(), "all that is readable was read"),
     "no packets": (ROLLBACK[:24], "no packets"),
     "other ports": (traffic(443, b"GET / HTTP/1.1\r\n\r\n"), "it has TCP ports 443; try --port 443"),
     "only TLS": (traffic(11210, CLIENT_HELLO), "TLS, which is not decrypted"),

@@ -39,7 +39,7 @@ def test_what_was_committed_is_read_again(tmp_path: Path) -> None:
 def test_the_second_of_two_that_commit_is_refused(tmp_path: Path) -> None:
     one = state(tmp_path)
     one.commit()
-    with pytest.raises(UsageError, match="another run has written here meanwhile"):
+    with pytest.raises(UsageError, match="another run has written here since"):
         replace(one, program="2").commit()
     assert Manifest.newest(tmp_path).program == "1"
     assert [path.name for path in (tmp_path / "_manifest").iterdir()] == ["1.json"]

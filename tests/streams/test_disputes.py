@@ -53,7 +53,7 @@ def test_prepares_and_aborts_are_invisible_to_who_has_no_sync_writes() -> None:
     changes(lacks, 5, without=[2, 3])
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (1, 4, "invisible")
-    assert found["evidence"] == "connection 1 was sent 2 in row 11: what this client is not shown"
+    assert found["evidence"] == "connection 1 was sent 2 in row 11, which this client may not see"
     assert found["rows"][0] == 11
 
 
@@ -129,7 +129,7 @@ def test_a_document_that_another_stream_got_and_this_one_never_is_missing() -> N
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (3, 5, "unexplained")
     assert found["evidence"] == (
-        "connection 1 was sent 4 in row 14, and here neither that nor a later version came before the snapshot was complete"
+        "connection 1 was sent 4 in row 14, and this stream got neither that nor a later version before the snapshot was complete"
     )
     assert found["rows"][0] == 14
 
@@ -515,7 +515,7 @@ def test_it_is_missing_in_a_first_snapshot_that_several_snapshots_there_span(lac
     found = gap(one, two)
     assert (found["after_seqno"], found["before_seqno"], found["cause"]) == (4, 6, "unexplained")
     assert found["evidence"] == (
-        "connection 1 was sent 5 in row 15, and here neither that nor a later version came before the snapshot was complete"
+        "connection 1 was sent 5 in row 15, and this stream got neither that nor a later version before the snapshot was complete"
     )
     assert found["rows"][0] == 15
 

@@ -327,7 +327,7 @@ def test_a_request_with_options_alone_names_no_collections() -> None:
     (gap,) = tables(talk).gaps
     assert (gap["cause"], gap["evidence"]) == (
         "filtered",
-        "the connection was opened without deletions of the first backfill: filtered, or de-duplicated",
+        "filtered or de-duplicated, because the connection was opened without deletions of the first backfill",
     )
 
 

@@ -1,4 +1,4 @@
-"""Markers, out-of-order snapshots and stream ends: when a snapshot begins, and how it is over."""
+"""Markers, OSO snapshots and stream ends: when a snapshot begins, and how it is over."""
 
 from __future__ import annotations
 

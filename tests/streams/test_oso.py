@@ -22,7 +22,7 @@ def of_snapshot(seqnos: Ints) -> OsoSeqnos:
 
 
 def taken(seqnos: list[int], pieces: int, *, before: int = 0) -> list[tuple[int, int]]:
-    """The gaps of an out-of-order snapshot that got these seqnos in so many calls."""
+    """The gaps of an OSO snapshot that got these seqnos in so many calls."""
     snapshots = Snapshots.zeros(1)
     running = snapshots[0]
     running.has_before, running.before, running.state = 1, before, OPEN

@@ -85,4 +85,4 @@ def test_a_rollback_whose_seqno_was_cut_off() -> None:
     assert (stream["answer"], stream["rollback_seqno"], stream["verdict"]) == ("rollback", None, "rolled-back")
     assert (seen.rollbacks, seen.gaps, seen.anomalies) == ([], [], [])
     (found,) = found_in(captured, rules=["rollback"])
-    assert (found.cause, found.message) == ("unknown", "asked 150, told to roll back: the capture lacks the seqno")
+    assert (found.cause, found.message) == ("unknown", "asked 150, rolled back to a seqno that is not in the capture")

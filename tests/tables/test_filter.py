@@ -83,12 +83,12 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("vbucket", 0, "vbucket alone is no condition; write one, as in vbucket = 5"),
         ("(key)", 1, "key alone is no condition; write one, as in key is not null"),
         ("row = 1 and 5", 12, "a value alone is no condition; compare a column with it"),
-        ("1 = 1", 0, "compare a column with a value: here both sides are values"),
+        ("1 = 1", 0, "both sides are values; compare a column with a value"),
         ("vbucket 5", 8, "a comparison is missing here, such as =, < or in"),
         ("vbucket =", 9, "a column or a value is missing here"),
         ("vbucket = and", 10, "a column or a value is missing here"),
         ("row = 1 row = 2", 8, "join conditions with and or or"),
-        ("1 < row < 5", 8, "comparisons do not chain: join them with and"),
+        ("1 < row < 5", 8, "a comparison has two sides; join two of them with and"),
         ("(row = 1", 8, "a closing parenthesis is missing"),
         ("row = 1)", 7, "this parenthesis was not opened"),
         ("(row = 1) = true", 10, "columns and values are compared, not conditions"),
@@ -110,7 +110,7 @@ def test_a_filter_reads_the_columns_it_names_and_no_others() -> None:
         ("key = 'abc", 6, "the text has no closing quote"),
         ("key = 'it's'", 10, "a quote within text is doubled, as in 'it''s'"),
         ("lower(name) = 'get'", 0, "a filter has no functions, such as lower"),
-        ("name ilike 'DCP%'", 5, "use like; it tells capital letters from small ones"),
+        ("name ilike 'DCP%'", 5, "use like; it distinguishes capital and small letters"),
         ("name matches 'dcp'", 5, "use like, as in key like 'user::%'"),
         ("name ~ 'dcp'", 5, "a filter has no regular expressions; use like, as in key like 'user::%'"),
         ("row + 1 = 2", 4, "a filter has no arithmetic"),
@@ -169,7 +169,7 @@ def test_what_the_user_saved_comes_before_what_is_built_in() -> None:
 
 def test_a_saved_filter_within_itself_is_refused() -> None:
     error = refusal("@a", a="row = 1 or @b", b="@a")
-    assert (str(error), error.text) == ("[filters] b: @a is made of itself", "@a")
+    assert (str(error), error.text) == ("[filters] b: @a refers to itself", "@a")
 
 
 def test_a_mistake_in_a_saved_filter_is_shown_there() -> None:

@@ -35,7 +35,7 @@ def test_help_has_every_key_of_the_view() -> None:
 def test_the_list_of_marks_goes_there_takes_away_and_exports() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "M")
-        assert "nothing is marked" in screen(app)
+        assert "no row is marked" in screen(app)
         await press(app, pilot, "m", "down", "down", "m", "end", "m", "5", "M")
         assert isinstance(app.screen, MarksDialog)
         await press(app, pilot, "down", "enter")
@@ -58,7 +58,7 @@ def test_a_file_that_export_cannot_go_to_is_said_where_it_is_typed(tmp_path: Pat
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "x")
-        for name, said in ((there, "is there already"), (tmp_path / "a.docx", "its name says no format"), ("", "its name says no format")):
+        for name, said in ((there, "already exists"), (tmp_path / "a.docx", "has no known ending"), ("", "has no known ending")):
             app.screen.query_one(Input).value = str(name)
             await press(app, pilot, "enter")
             assert said.split()[-1] in screen(app)

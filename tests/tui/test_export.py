@@ -70,8 +70,8 @@ def test_what_is_stopped_or_refused_leaves_nothing(tmp_path: Path, inspection: I
     for name, tell, said in (
         ("a.ndjson", stop, "stopped"),
         ("a.pcapng", stop, "stopped"),
-        ("a.docx", print, "end it in .pcapng"),
-        ("there.csv", print, "is there already"),
+        ("a.docx", print, "use one of .pcapng"),
+        ("there.csv", print, "already exists"),
         ("no/folder.csv", print, "cannot be written"),
     ):
         with pytest.raises(UsageError, match=said):
@@ -87,7 +87,7 @@ def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> No
     piped = Inspection([f"/dev/fd/{read}"])
     piped.load(lambda: None)
     os.close(read)
-    with pytest.raises(UsageError, match="messages can be had in other formats"):
+    with pytest.raises(UsageError, match="export messages in another format"):
         export(str(tmp_path / "a.pcapng"), piped, np.array(ROWS), lambda _: None)
     export(str(tmp_path / "a.ndjson"), piped, np.array(ROWS), lambda _: None)
     assert READERS["a.ndjson"](tmp_path / "a.ndjson") == ROWS

@@ -77,7 +77,7 @@ def test_what_is_not_kept_any_more_leaves_the_list_and_is_said(text: str, tmp_pa
         first = app.inspection.store.first_row
         assert first > 1000
         assert app.packets.list.index.rows(0, 9999).tolist() == list(range(first, 3001))
-        assert f"the first {first - 1:,} not kept any more (--keep)" in screen(app)
+        assert f"the first {first - 1:,} are dropped (--keep)" in screen(app)
         await press(app, pilot, "home")
         assert app.packets.list.row == first
         assert "row 1" not in screen(app)

@@ -91,7 +91,7 @@ def test_what_is_not_there_is_said(typed: str, said: str) -> None:
 def test_marks_are_walked_in_a_ring_from_any_view() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "apostrophe")
-        assert "nothing is marked" in screen(app)
+        assert "no row is marked" in screen(app)
         await press(app, pilot, "m", "down", "down", "m", "5", "apostrophe")
         assert (app.view, app.packets.list.row) == ("packets", 1)
         await press(app, pilot, "apostrophe")
@@ -101,7 +101,7 @@ def test_marks_are_walked_in_a_ring_from_any_view() -> None:
         assert app.packets.list.row == 1
         app.navigation.go("m3")
         await settled(app, pilot)
-        assert "there is no mark 3: 2 rows are marked" in screen(app)
+        assert "there is no mark 3; 2 rows are marked" in screen(app)
         await press(app, pilot, "m")
         assert app.navigation.marks == [3]
 

@@ -38,7 +38,7 @@ def test_it_says_how_often_how_large_how_fast() -> None:
         "and 10 more, see below",
         "connection 1: bytes not acknowledged, at most 11,270, 9 % of its window of 131,072",
         "time from request to answer",
-        "messages by their bytes",
+        "size of messages in bytes",
         "captured bytes",
     ):
         assert part in text

@@ -75,7 +75,7 @@ def test_events_are_walked_with_their_rows() -> None:
         assert rows == sorted(rows)
         await press(app, pilot, *["right_square_bracket"] * 12)
         assert "stream end: state-changed" in app.lanes.spoken()
-        assert "nothing more happened to this stream" in screen(app)
+        assert "no more events of this stream" in screen(app)
         assert app.lanes.row[0] == 196
 
     play("tour.pcapng", scene)

@@ -8,7 +8,7 @@ def test_a_vbucket_that_nobody_asked_for_has_no_timeline() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "end", "enter")
         assert app.view == "vbuckets"
-        assert "vbucket 1023 was not asked for" in screen(app)
+        assert "vbucket 1023 was not requested" in screen(app)
 
     play("rollback.pcap", scene)
 

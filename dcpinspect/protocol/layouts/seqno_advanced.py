@@ -23,7 +23,7 @@ LAYOUTS = (
         "request",
         "v1",
         _OSO,
-        extras=(Field("flags", 0, Kind.U32, "where the out-of-order snapshot begins and ends", "flags", flags=OSO_FLAGS),),
+        extras=(Field("flags", 0, Kind.U32, "where the OSO snapshot begins and ends", "flags", flags=OSO_FLAGS),),
     ),
     Layout(Opcode.DCP_OSO_SNAPSHOT, "response", "v1", _OSO),
 )

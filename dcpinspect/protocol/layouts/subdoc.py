@@ -31,7 +31,7 @@ _PATH = (
     Field("path_length", 0, Kind.U16, "bytes of the path", "path length"),
     Field("path_flags", 2, Kind.U8, "how to walk the path", "flags", flags=PATH_FLAGS),
 )
-_RESULT = (Field("value", 0, Kind.JSON, "what stands at the path", "Value", private=True),)
+_RESULT = (Field("value", 0, Kind.JSON, "the value at the path", "Value", private=True),)
 
 
 def _expiry(offset: int) -> Field:
@@ -78,7 +78,7 @@ _LOOKUP_RESULTS = Records(
     (
         Field("result_status", 0, Kind.STATUS, "outcome of one lookup", "status"),
         Field("value_length", 2, Kind.U32, "bytes of the result", "value length"),
-        Field("result", 6, Kind.BYTES, "what stands at the path", "value", size="value_length"),
+        Field("result", 6, Kind.BYTES, "the value at the path", "value", size="value_length"),
     ),
     "a result for each lookup",
     "result",
@@ -89,7 +89,7 @@ _MUTATION_RESULTS = Records(
         Field("index", 0, Kind.U8, "which mutation", "index"),
         Field("result_status", 1, Kind.STATUS, "its outcome", "status"),
         Field("value_length", 3, Kind.U32, "bytes of the result", "value length"),
-        Field("result", 7, Kind.BYTES, "what stands at the path now", "value", size="value_length"),
+        Field("result", 7, Kind.BYTES, "the new value at the path", "value", size="value_length"),
     ),
     "results of the mutations that have one",
     "result",

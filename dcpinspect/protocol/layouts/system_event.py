@@ -120,7 +120,7 @@ LAYOUTS = (
         key_required=False,
         value=_RAW,
         value_required=False,
-        note="an event or version that nobody described",
+        note="an unknown event or version",
     ),
     Layout(
         Opcode.DCP_SYSTEM_EVENT,

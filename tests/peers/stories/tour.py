@@ -2,7 +2,7 @@
 
 Seven connections, since some features exclude each other: an application's key-value connection, an
 indexer with all that is new, a legacy backup over IPv6, an analytics service with stream-ids, a search
-service with out-of-order snapshots, replication between nodes, and a node that takes over a cache.
+service with OSO snapshots, replication between nodes, and a node that takes over a cache.
 """
 
 from __future__ import annotations
