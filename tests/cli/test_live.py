@@ -328,7 +328,7 @@ def test_an_interface_that_is_removed_ends_with_what_there_was() -> None:
             os.write(fd, builders.frame(segment))
         ip("-n", name, "link", "delete", "eth0")
         assert (len(running.rest()), running.process.returncode) == (5, 3)
-    what = "the interface is gone (Network is down); start again when it is back; what could be read was read"
+    what = "the interface is gone (Network is down); start again when it is back; all that is readable was read"
     assert f"dcpinspect: eth0: {what}" in running.told
 
 
@@ -399,7 +399,7 @@ def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[
     assert fails(capsys, "-i", "nope").startswith("-i nope: there is no such interface; there are ")
     assert fails(capsys, "-i", "lo", "-w", "-") == "--write -: standard output already has the messages; name a file"
     assert fails(capsys, "-i", "lo", "-w", "x", "-o", "x") == "--write and --output name the same file"
-    assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith("--write: packets have all that --redact replaces")
+    assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith("--write: packets have what --redact replaces")
     assert fails(capsys, "-i", "lo", "--opcode", "nope").startswith("--opcode nope: ")
     missing = tmp_path / "none" / "x"
     assert fails(capsys, "-i", "lo", "-w", str(missing)) == f"--write {missing}: cannot be written to (No such file or directory)"
