@@ -8,6 +8,7 @@ The function returns its exit status, or ``None`` for 0; it raises :class:`~dcpi
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -21,6 +22,7 @@ from dcpinspect.cli import terminal
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Setting
@@ -293,16 +295,61 @@ def _explain(error: typer.TyperException) -> str:
     option = getattr(error, "option_name", None)
     if option in TSHARK and isinstance(error, typer.BadParameter | typer.TyperException):
         return f"{option}: {TSHARK[option]}"
-    what = error.format_message().replace("Value error, ", "").rstrip(".")  # a prefix of pydantic's
     context = getattr(error, "ctx", None)
+    what = _in_our_words(error, context)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
-        # pydantic says what is wrong, but not of which value
-        refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
-        if refused and repr(refused[0]["input"]) not in what:
-            what += f": {refused[0]['input']!r}"
         what = _with_origin(context, error.param.name or "", what)
     path = PROGRAM if context is None else context.command_path
     return f"{what}{'' if what.endswith('?') else ';'} see '{path} --help'"
+
+
+# Any: the classes of contexts are typer's own affair.
+def _in_our_words(error: typer.TyperException, context: Any) -> str:
+    """What is wrong, said as in our own errors; typer's words where they are rare."""
+    what = error.format_message().replace("Value error, ", "").rstrip(".")  # a prefix of pydantic's
+    if isinstance(error, typer.BadParameter) and error.param is not None:
+        name = max(error.param.opts, key=len) if isinstance(error.param, TyperOption) else error.param.make_metavar(context).strip("{}")
+        if hasattr(error, "param_type"):
+            return f"{name} is missing"
+        wanted = _wanted(error.param.type)
+        value = re.match(r"(['\"]?)(.*)\1 is not (?:in the range |a valid |one of )", error.message, re.DOTALL)
+        if wanted and value:
+            return f"{name} {value[2]}: write {wanted}"
+        # pydantic says what is wrong, but not of which value
+        refused: Sequence[Mapping[str, object]] = getattr(error.__cause__, "errors", list)()
+        return f"{what}: {refused[0]['input']!r}" if refused and repr(refused[0]["input"]) not in what else what
+    option = getattr(error, "option_name", None)
+    if option is not None and hasattr(error, "possibilities"):
+        known = [spelling for one in context.command.params for spelling in (*one.opts, *one.secondary_opts)] if context else []
+        return f"there is no option {escape(option)}{did_you_mean(option, known)}"
+    if option is not None:
+        return f"{escape(option)} needs a value" if "requires" in what else f"{escape(option)} takes no value"
+    for pattern, ours in _OURS.items():
+        found = re.fullmatch(pattern, what, re.DOTALL)
+        if found:
+            known = list(context.command.commands) if "command " in ours else []
+            return ours.format(found[1]) + did_you_mean(found[1], known)
+    return what
+
+
+_OURS = {
+    r"Missing (command)": "a {} is missing",
+    r"No such command '(.*?)'(?:\. Did you mean .*)?": "there is no command {}",
+    r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": "too many arguments; leave out {}",
+}
+"""What typer says of a command line, as a pattern, and what we say of it."""
+
+
+def _wanted(kind: Any) -> str:
+    """What a value of this type is, for who writes one; nothing for types that are not numbers or choices."""
+    choices = getattr(kind, "choices", ())
+    if choices:
+        names = [str(getattr(one, "value", one)) for one in choices]
+        return f"{', '.join(names[:-1])} or {names[-1]}"
+    if not hasattr(kind, "min"):
+        return ""
+    number = "a number" if "float" in kind.name else "a whole number"
+    return f"{number}, {kind.min} or more" if kind.max is None else f"{number} from {kind.min} to {kind.max}"
 
 
 def _with_origin(context: Any, parameter: str, what: str) -> str:
@@ -312,4 +359,4 @@ def _with_origin(context: Any, parameter: str, what: str) -> str:
         return what
     from dcpinspect.cli.config import config_path
 
-    return f"{escape(os.fspath(config_path()[0]))}: [{context.info_name}]: {what}"
+    return f"{escape(os.fspath(config_path()[0]))} [{context.info_name}] {what}"

@@ -64,9 +64,7 @@ class Explanation:
 def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: VbucketFacts = VbucketFacts()) -> Explanation:
     """The first cause that holds; ``log``: the nearest known of the vbucket on that server."""
     if not log:
-        return Explanation(
-            "unknown", "no failover log of the vbucket is in the capture, such as in an accepted stream request or a 0x54", None
-        )
+        return Explanation("unknown", "the capture has no failover log of the vbucket", None)
     resume = max((entry for entry in log if entry[1] <= rollback), key=lambda entry: entry[1], default=(None, 0))[0]
     low, high = asked.snapshot_start, asked.snapshot_end
     if asked.start == high:

@@ -164,7 +164,7 @@ def test_an_empty_baseline_knows_nothing(tmp_path: Path, capsys: pytest.CaptureF
         (["--columns", "rul"], "--columns rul: findings have no such column; did you mean rule"),
         (["--columns", "rule", "-f", "sarif"], "--columns: sarif has no columns"),
         (["--filter", "colour = 1"], "--filter"),
-        (["--severity", "bad"], "Invalid value for '--severity'"),
+        (["--severity", "bad"], "--severity bad: write error, warning or note"),
     ],
 )
 def test_what_cannot_be_chosen_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:

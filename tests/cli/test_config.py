@@ -145,7 +145,7 @@ def test_a_default_that_the_option_refuses_is_blamed_on_the_file(path: Path, cap
     path.write_text("[read]\nlimit = 'many'")
     assert main(["read", "a.pcap"]) == 2
     assert capsys.readouterr().err == (
-        f"dcpinspect: {path}: [read]: Invalid value for '-n' / '--limit': 'many' is not a valid int range; see 'dcpinspect read --help'\n"
+        f"dcpinspect: {path} [read] --limit many: write a whole number, 0 or more; see 'dcpinspect read --help'\n"
     )
 
 
@@ -164,7 +164,7 @@ def test_a_default_that_the_command_refuses_is_blamed_on_the_file(
 ) -> None:
     path.write_text(f"[read]\n{text}")
     assert main(["read", "a.pcap", "--limit", "1"]) == 2
-    assert capsys.readouterr().err == f"dcpinspect: {path}: [read]: {what}\n"
+    assert capsys.readouterr().err == f"dcpinspect: {path} [read] {what}\n"
 
 
 def test_an_error_of_the_command_line_is_not_blamed_on_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -403,7 +403,7 @@ def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[
     assert fails(capsys, "-i", "lo", "--opcode", "nope").startswith("--opcode nope: ")
     missing = tmp_path / "none" / "x"
     assert fails(capsys, "-i", "lo", "-w", str(missing)) == f"--write {missing}: cannot be written to (No such file or directory)"
-    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("Invalid value for '--buffer': 0")
+    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("--buffer 0: write a whole number from 1 to 2047")
 
 
 def test_interfaces_are_listed(namespace: str) -> None:

@@ -96,7 +96,7 @@ def test_check_of_captures_without_a_message_has_nothing_to_check(tmp_path: Path
     status, out, err = output(capsys, "check", tmp_path / "out", "--fail-on", "never")
     assert (status, out.splitlines()[0]) == (2, "nothing was checked")
     (line,) = err.splitlines()
-    assert line.startswith(f"dcpinspect: nothing was checked: {tmp_path}/out: its captures have no message")
+    assert line.startswith(f"dcpinspect: nothing was checked: {tmp_path}/out has captures")
     assert "--port" in line
 
 
@@ -128,7 +128,7 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run", "gone", "-o", "out"], "gone: is not there"),
+        (["run", "gone", "-o", "out"], "gone: is missing"),
         (["run", ".", "-o", "out"], ".: has no captures in it"),
         (["run", "a.pcap", "-o", "out", "--conf", "x"], "--conf x: write KEY=VALUE"),
         (["run", "a.pcap", "-o", "out", "--capture-point", "interface"], "--capture-point interface: files belong together"),
@@ -136,7 +136,7 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
         (["check", "."], ".: no pipeline has written here"),
         (["info", "gone"], "gone: no pipeline has written here"),
         (["check", ".", "--rule", "nothing"], "--rule nothing: no rule has this name"),
-        ([], "Missing command"),
+        ([], "a command is missing"),
     ],
 )
 def test_bad_usage_is_one_line(
