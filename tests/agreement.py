@@ -13,7 +13,7 @@ from tests.advice import contradictions
 from tests.wording import unclear
 
 _ENDLESS = (1 << 64) - 1
-_LABELS = re.compile(r"(?:^|(?<=; ))vbs? [\d,–-][^:]*: |: [\d, –…]+$| on vb \d+(?= of \d+ connections)")
+_LABELS = re.compile(r"(?:^|(?<=; ))vbs? [\d,–-][^:]*: |: [\d, –…]+$| on vb \d+\b")
 _TO_AN_END = {"disk-only", "to-latest"}
 
 

@@ -317,7 +317,7 @@ def plant(cache: Path) -> Path:
 
 def refused(path: Path, why: str) -> str:
     return (
-        f"dcpinspect: no compiled code is taken from {path} or kept there: {why}; "
+        f"dcpinspect: {path} is not used for compiled code: {why}; "
         "set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that only you can write\n"
     )
 
@@ -443,5 +443,5 @@ def test_where_nothing_was_kept_nothing_is_said(cache: Path, capsys: pytest.Capt
     assert machine_code.load(source()) is None
     assert capsys.readouterr().err == ""
     make(source())
-    assert "no compiled code is taken from" in capsys.readouterr().err
+    assert "is not used for compiled code" in capsys.readouterr().err
     assert kept(cache) == []

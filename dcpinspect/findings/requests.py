@@ -170,7 +170,7 @@ _AFTER_END = {
     "closed": "reopen the stream where it ended, unless the client meant to close it",
     "state-changed": "ask for a new cluster map, and reopen the stream where it ended, at the node that it names for the vbucket",
     "disconnected": "reopen the stream where it ended, on a new connection",
-    "too-slow": "reopen the stream where it ended, and take messages off faster: the server does not keep them for long",
+    "too-slow": "reopen the stream where it ended, and take messages off faster, because the server does not keep them for long",
     "backfill-failed": "reopen the stream where it ended; if it ends again, the server's log shows why it cannot read the vbucket",
     "rollback": "ask again and expect a rollback; discard what is above its seqno, and go on from there. A stream from the "
     "same start with the same uuid ends again",
@@ -179,10 +179,10 @@ _AFTER_END = {
 }
 """What to do when a stream ended for a reason."""
 _ASKED_AGAIN = {
-    **dict.fromkeys(("closed", "state-changed", "disconnected"), "the client has asked for the stream again: look at what it was answered"),
-    "too-slow": "take messages off faster: the server does not keep them for long",
+    **dict.fromkeys(("closed", "state-changed", "disconnected"), "look at the answer to the client's next stream request"),
+    "too-slow": "take messages off faster, because the server does not keep them for long",
     "backfill-failed": "if it ends again, the server's log shows why it cannot read the vbucket",
-    "filter-empty": "the collections that it was asked for were dropped: a stream with this filter ends again",
+    "filter-empty": "the requested collections were dropped, so a stream with this filter ends again",
 }
 """The same where the client has asked for it again since."""
 _FOLLOWED = "nothing is left to do, the client followed the rollback"

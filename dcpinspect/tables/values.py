@@ -58,11 +58,11 @@ def values(batch: MessageBatch, rows: Rows) -> Any:
         body = None
         if plain[place]:
             body = _unwrapped(bytes(data[start[place] : start[place] + size[place]]), int(datatype[place]))
-        bodies.append(_annotated(batch, int(rows[place])) if body is None else body or None)
+        body = _annotated(batch, int(rows[place])) if body is None else body or None
+        bodies.append(None if body is None else body[: MAX_BYTES + 1])
     is_other = np.zeros(len(rows), dtype=np.bool_)
     is_other[others] = True
-    cut = [None if body is None else body[: MAX_BYTES + 1] for body in bodies]
-    return _as_text(pc.replace_with_mask(found, pa.array(is_other), pa.array(cut, pa.binary())))
+    return _as_text(pc.replace_with_mask(found, pa.array(is_other), pa.array(bodies, pa.binary())))
 
 
 def _plain(batch: MessageBatch, rows: Rows) -> Mask:

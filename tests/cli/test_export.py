@@ -26,7 +26,7 @@ def test_it_writes_what_read_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "Missing option '--output' / '-o'; see 'dcpinspect export --help'"),
+        ([], "--output is missing; see 'dcpinspect export --help'"),
         (["-o", "x.xml"], "x.xml: no format has names in .xml; end it in .txt, "),
     ],
 )

@@ -35,7 +35,7 @@ def test_the_end_of_a_name_says_the_format(path: str, expected: Format) -> None:
     ("path", "says"),
     [
         ("out.xml", "out.xml: no format has names in .xml; end it in .txt, .json, "),
-        ("out", "out: the name has no known ending; use one of .txt, "),
+        ("out", "out: its name says no format; end it in .txt, "),
         (".json", ".json: its name says no format; "),
         ("a.\x1b[2J", "a.\\x1b[2J: no format has names in .\\x1b[2J; "),
     ],

@@ -34,7 +34,7 @@ def test_no_file_comes_twice_and_what_is_named_comes_whatever_it_is(folder: Path
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("-", "a pipeline reads files"), ("nosuch", "is missing"), ("*.nosuch", "no file matches"), ("", "an empty name: is not there")],
+    [("-", "a pipeline reads files"), ("nosuch", "is missing"), ("*.nosuch", "no file matches"), ("", "an empty name: is missing")],
 )
 def test_what_is_not_there_is_told(name: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):

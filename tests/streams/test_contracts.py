@@ -15,7 +15,7 @@ KEYS = {
     ),
     "stream": (
         "connection vbucket sid stream opaque requested_start requested_end vbucket_uuid snapshot_start snapshot_end request_flags filter"
-        " answer status rollback_seqno failover_log verdict end_reason items first_seqno last_seqno snapshots"
+        " collections answer status rollback_seqno failover_log verdict end_reason items first_seqno last_seqno snapshots"
         " gaps gap_seqnos open_row end_row"
         " first_time last_time"
     ),

@@ -255,7 +255,7 @@ def test_what_a_request_that_was_not_captured_may_leave_out_nobody_knows() -> No
     stream.mutation(2, "a", collection=8)
     stream.mutation(5, "a", collection=8)
     found = only(talk)
-    assert (found["cause"], found["evidence"]) == ("capture-loss", "de-duplicated or left out: the request was not captured")
+    assert (found["cause"], found["evidence"]) == ("capture-loss", "de-duplicated or left out, because the request was not captured")
 
 
 def test_without_collections_nothing_can_be_left_out() -> None:
@@ -315,7 +315,7 @@ def test_a_request_without_its_value_may_have_named_collections() -> None:
     (gap,) = Seen([packet.cut(130) for packet in packets(talk)]).gaps
     assert (gap["cause"], gap["evidence"]) == (
         "capture-loss",
-        "de-duplicated or left out: the value of the request in row 5 was not captured",
+        "de-duplicated or left out, because the value of the request in row 5 was not captured",
     )
 
 

@@ -203,7 +203,7 @@ def test_a_seqno_advanced_inside_an_out_of_order_snapshot_is_what_shows_its_gap(
     (gap,) = tables(talk).gaps
     (snapshot,) = tables(talk).snapshots
     assert gap["rows"] == [snapshot["row"] + 2]
-    assert gap["evidence"].startswith(f"SeqnoAdvanced in row {snapshot['row'] + 2}:")
+    assert gap["evidence"].startswith(f"SeqnoAdvanced in row {snapshot['row'] + 2}, and")
 
 
 def test_between_an_event_without_its_marker_and_one_in_a_marker_that_has_the_gap_nothing_was_lost() -> None:
