@@ -313,9 +313,7 @@ def test_of_a_stream_whole_parts_are_dropped_from_the_front(folder: Path, monkey
         found = [text(batch, index) for batch in pages(store, store.first_row + 1) for index in range(len(batch))]
         assert found == [one.replace(str(path).encode(), str(pipe).encode()) for one in texts[store.first_row :]]
         assert next(iter(store.batches(["row"]))).column("row")[0].as_py() == store.first_row
-        with pytest.raises(
-            NotKeptError, match=rf"row 5 was dropped; rows from {store.first_row:,} on are kept; keep more, or read a file"
-        ):
+        with pytest.raises(NotKeptError, match=rf"row 5 was dropped; rows from {store.first_row:,} on are kept; keep more, or read a file"):
             store.annotate(5)
 
 
