@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median_low
 from typing import Self
 
 import numpy as np
@@ -110,16 +111,17 @@ class RoundTrips(Watcher):
     def findings(self, finished: Finished) -> Iterator[Occurrence]:
         """What stands out by now."""
         servers = {number: link.server for number, link in finished.context.by_number.items()}
-        all_of: dict[tuple[str, int], Rows] = {}
+        medians: dict[tuple[str, int], dict[int, int]] = {}
         for (connection, opcode), trips in self._of.items():
-            key = servers.get(connection, ""), opcode
-            all_of[key] = all_of.get(key, 0) + trips.counts
+            if trips.counts.sum() >= ENOUGH:
+                medians.setdefault((servers.get(connection, ""), opcode), {})[connection] = _median_ns(trips.counts)
         for (connection, opcode), trips in sorted(self._of.items()):
             if connection not in servers or trips.slowest is None or trips.counts.sum() < ENOUGH:
                 continue
             name, own_ns = opcode_name(opcode), _median_ns(trips.counts)
-            others = all_of[servers[connection], opcode] - trips.counts
-            others_ns = _median_ns(others) if others.sum() >= ENOUGH else None
+            # Each connection counts once: a busy one that is slow itself does not make the others quick or slow.
+            others = [ns for other, ns in medians[servers[connection], opcode].items() if other != connection]
+            others_ns = median_low(others) if others else None
             if others_ns is not None and own_ns >= max(SLOW_NS, TIMES_OTHERS * others_ns):
                 usual = duration(others_ns / 1e9)
                 yield Occurrence(

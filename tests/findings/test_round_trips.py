@@ -48,6 +48,11 @@ def test_a_connection_that_is_slower_than_the_others_is_named() -> None:
     assert one.places[0].direction == "s2c"
 
 
+def test_each_connection_that_is_slow_is_named_however_many_answers_it_has() -> None:
+    found_ = found(asking(1, QUICK), asking(2, [0.8] * ENOUGH), asking(3, [0.8] * (5 * ENOUGH)))
+    assert [case.connection for one in found_ for case in one.each] == [2, 3]
+
+
 def test_a_response_that_is_much_slower_than_the_median_is_named() -> None:
     (one,) = found(asking(1, [*QUICK[:10], 2.5, *QUICK[10:]]))
     assert (one.cause, one.message) == ("pause", "a response to get took 2.5 s, where the median is about 513 us")
