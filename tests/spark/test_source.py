@@ -58,5 +58,5 @@ def test_pushing_conditions_down_changes_no_row(session: SparkSession) -> None:
 def test_wrong_options_are_told_in_the_error_of_spark(session: SparkSession) -> None:
     with pytest.raises(Exception, match="option opcode: there is none; did you mean opcodes"):
         session.read.format("dcp").option("opcode", "1").load(TOUR)
-    with pytest.raises(Exception, match=r"nosuch\.pcap: is not there"):
+    with pytest.raises(Exception, match=r"nosuch\.pcap: is missing"):
         session.read.format("dcp").load("nosuch.pcap").collect()
