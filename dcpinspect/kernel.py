@@ -73,6 +73,11 @@ class Kernel(Generic[P, R]):
             raise RuntimeError(msg)
         return compiled(*args, **kwargs)
 
+    def prepare(self) -> None:
+        """Has machine code at hand from the first call on, if there can be any: it is loaded, or made now."""
+        if os.environ.get("DCPINSPECT_KERNELS", "auto") != "interpreted":
+            self._compile()
+
     def _compiled_for(self, size: int) -> Callable[..., R] | None:
         mode = os.environ.get("DCPINSPECT_KERNELS", "auto")
         if mode == "interpreted":

@@ -46,8 +46,6 @@ class PacketBatch:
     there are no options."""
     packet: Column | None = None
     """Number of each packet over the whole reading, rising, where not all follow ``first_packet``."""
-    interface: Column | None = None
-    """Which interface of a live capture each packet came from; None: of a file."""
     frame: Column | None = None
     """Number of each packet within the file, the same for ``first_frame``."""
 

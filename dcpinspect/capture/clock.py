@@ -23,6 +23,11 @@ class CaptureClock:
             self._packet_ns = int(batch.time_ns[-1])
             self._came_ns = time.monotonic_ns()
 
+    @property
+    def last_ns(self) -> int | None:
+        """Capture time of the last packet."""
+        return self._packet_ns
+
     def now_ns(self) -> int | None:
         """Capture time now; None before the first packet."""
         return None if self._packet_ns is None else self._packet_ns + time.monotonic_ns() - self._came_ns

@@ -44,8 +44,16 @@ def expression(ports: Sequence[int]) -> str:
     return " or ".join(parts)
 
 
-def program(ports: Sequence[int], link_type: int) -> list[Instruction] | None:
-    """The expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``; None where there is no libpcap."""
+def everything(snaplen: int) -> list[Instruction]:
+    """Lets pass all packets, and their first bytes."""
+    return [(_RETURN, 0, 0, snaplen)]
+
+
+def program(ports: Sequence[int], link_type: int, snaplen: int = MAX_PACKET) -> list[Instruction] | None:
+    """The expression as instructions for frames of a link type, ``ETHERNET`` or ``RAW_IP``; None where there is no libpcap.
+
+    Packets that pass are cut to ``snaplen`` bytes.
+    """
     from scapy.arch.common import compile_filter, free_filter  # deferred, as all of Scapy
 
     try:
@@ -53,11 +61,11 @@ def program(ports: Sequence[int], link_type: int) -> list[Instruction] | None:
     except ImportError:
         return None
     found = [compiled.bf_insns[index] for index in range(compiled.bf_len)]
-    instructions = [(one.code, one.jt, one.jf, MAX_PACKET if one.code == _RETURN and one.k else one.k) for one in found]
+    instructions = [(one.code, one.jt, one.jf, snaplen if one.code == _RETURN and one.k else one.k) for one in found]
     free_filter(compiled)
     tagged: list[Instruction] = [(_LOAD_HALF, 0, 0, _PROTOCOL)]
     for number in _TAGGED:
-        tagged += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, MAX_PACKET)]
+        tagged += [(_JUMP_EQUAL, 0, 1, number), (_RETURN, 0, 0, snaplen)]
     return tagged + instructions
 
 

@@ -1,84 +1,67 @@
-"""Packets of network interfaces as they come: small batches, soon, in one numbering; and time, when none come."""
+"""Packets of network interfaces as they come: a process of its own records them, and this one reads its files behind it."""
 
 from __future__ import annotations
 
-import math
+import contextlib
+import json
 import os
 import select
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn, Self
 
-import numpy as np
-
-from dcpinspect.capture.batch import Bytes, PacketBatch, pause
+from dcpinspect import errors
+from dcpinspect.capture import rights
+from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import EVERY_S, CaptureClock
-from dcpinspect.capture.interfaces import PacketSource, open_interface
-from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.open import CaptureFile, Problem
-from dcpinspect.capture.packet_socket import ROOM, Frame
+from dcpinspect.capture.pcapng import PcapNg
+from dcpinspect.capture.recorded_files import Limits
+from dcpinspect.capture.recorder import MIB, Wishes
+from dcpinspect.capture.source import Window
+from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
+from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
 
-MIB = 1 << 20
-BUFFER_BYTES = 64 * MIB
-"""What the kernel may hold while messages are printed: 10 s of 50 Mbit/s. It takes memory only while packets wait."""
-GATHER_S = 0.02
-"""How long packets are gathered: a batch costs a millisecond, however few it has, and a line may take 100 ms."""
-BATCH_PACKETS = 10_000
 BATCH_BYTES = 4 * MIB
-
-Keep = Callable[[PacketBatch], PacketBatch]
-"""Leaves out what is not asked for, where the kernel does not."""
+"""Read at once, so that Ctrl-C need not wait long."""
+SPOOL_BYTES = 4096 * MIB
+SPOOL_FILES = 16
+BEHIND_S = (2, 20, 200, 2000)
+"""A reader that lags so many seconds behind the recorder is told so."""
+_HEADER = 12
+_ON_DISK = "/var/tmp"  # noqa: S108 - mkdtemp makes a folder of its own there
+_END_S = 10.0
+"""How long the recorder may take to end once nobody reads."""
 
 
 @dataclass(slots=True)
-class _Pending:
-    """A batch in the making: a buffer and a number for each packet."""
+class Numbers:
+    """What the recorder has counted by now."""
 
-    room: Bytes = field(default_factory=lambda: np.empty(BATCH_BYTES + ROOM, np.uint8))
-    used: int = 0
-    begin: int = 0
-    rows: list[Frame] = field(default_factory=list)
-    interfaces: list[int] = field(default_factory=list)
-    given: int = 0
-    """Bytes of the batches before."""
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.rows) >= BATCH_PACKETS or self.used + ROOM > len(self.room)
-
-    def take(self, source: PacketSource) -> bool:
-        """The next frame of a source; False when none waits there."""
-        frame = source.receive(self.room.data, self.used)
-        if frame is None:
-            return False
-        self.rows.append(frame)
-        self.interfaces.append(source.number)
-        self.used = frame[0] + frame[1]
-        return True
-
-    def batch(self, first_packet: int) -> PacketBatch:
-        """What has been taken, in a buffer of its own."""
-        columns = np.array(self.rows, np.int64).reshape(-1, 5).T
-        offset, captured, wire, time_ns, link_type = (np.ascontiguousarray(column) for column in columns)
-        offset -= self.begin
-        data = self.room[self.begin : self.used]
-        interface = np.array(self.interfaces, np.int64)
-        self.begin, self.rows, self.interfaces = self.used, [], []
-        if self.used + ROOM > len(self.room):
-            self.room, self.used, self.begin = np.empty(BATCH_BYTES + ROOM, np.uint8), 0, 0
-        before, self.given = self.given, self.given + len(data)
-        place = (0, first_packet + 1, first_packet, before)
-        return PacketBatch(data, offset, captured, wire, time_ns, link_type, *place, interface=interface)
+    packets: int = 0
+    """Packets recorded."""
+    bytes: int = 0
+    counts: list[tuple[int, int] | None] = field(default_factory=list)
+    """Of each interface: packets that it had for us, and those of them that the kernel dropped; None where the system does not say."""
+    unrecorded: int = 0
+    """Packets that there was no room for on the disk."""
+    interface_drops: int = 0
+    """Packets that interfaces dropped themselves, of whatever kind."""
 
 
 class LiveCapture:
-    """The packets of interfaces, until ``stop``, ``duration_s`` or the last interface goes. Iterate once; use as a context manager.
+    """The packets of interfaces, until ``stop``, a limit, or the last interface goes. Iterate once; use as a context manager.
 
-    All interfaces are one file of the reading, so that frames count as they do in a file that is written meanwhile.
-    Raises UsageError for an interface that is none, and CaptureError for one that may not or cannot be captured.
+    All interfaces are one file of the reading, so that frames count as they do in the file that is written meanwhile.
+    Raises UsageError for an interface that is none, CaptureError for one that may not or cannot be captured, OutputError.
     """
 
     def __init__(
@@ -86,42 +69,62 @@ class LiveCapture:
         interfaces: Sequence[str],
         ports: Sequence[int] | None,
         *,
-        keep: Keep,
         tell: Callable[[str], None],
-        duration_s: float | None = None,
-        buffer_bytes: int = BUFFER_BYTES,
+        path: str | None = None,
+        wishes: Callable[[Wishes], Wishes] = lambda wishes: wishes,
+        spool_bytes: int = SPOOL_BYTES,
     ) -> None:
-        """``ports``: only packets that may be of these are captured, None: all. ``tell`` takes a line for the person who waits."""
+        """``ports``: only packets that may be of these are captured, None: all. ``tell`` takes a line for the person who waits.
+
+        ``path``: where the packets are recorded; else they are kept in up to ``spool_bytes`` of temporary files until they are read.
+        ``wishes`` may change how it is done.
+        """
         self.files = [CaptureFile(", ".join(interfaces), "live")]
-        self.on_batch: Callable[[PacketBatch], None] = lambda _: None
-        """Sees every batch before the engine does."""
+        self.numbers = Numbers()
+        self.lost = 0
+        """Packets that were recorded, and gone before they were read: the ring, or the spool, was full."""
         self._tell = tell
-        self._keep: Keep = lambda batch: batch
-        self._duration_s = duration_s
-        self._sources: list[PacketSource] = []
-        self._counts: dict[str, tuple[int, int] | None] = {}
-        self._errors: dict[str, OSError] = {}
+        self.is_enough: Callable[[], bool] = lambda: False
+        """Asked after each batch: whether the capture is to end."""
+        self._error: errors.DcpInspectError | None = None
         self._clock = CaptureClock()
-        self.filter = None if ports is None else expression(ports)
-        """What the packets of the capture are, as libpcap has it; None when they are all there were."""
         self._bytes = 0
-        self._taken = 0
+        self._spool = None if path is not None else _spool_folder()
+        self._is_told = dict.fromkeys(("dropped", "lost"), False)
+        self._behind = 0
+        self._is_ended = False
         self._stopped = False
-        self._wake_read, self._wake_write = os.pipe()
+        self.interfaces: list[tuple[str, int]] = []
+        """Name and LINKTYPE_ number of each interface, by the numbers that the packets have."""
+        self.buffer_bytes: int | None = None
+        """The kernel's buffer for packets that wait; None where the system does not say."""
+        kept = Limits(size=max(MIB, spool_bytes // SPOOL_FILES))
+        spool = {} if self._spool is None else {"each": kept, "files": SPOOL_FILES, "is_spool": True}
+        where = (
+            ("temporary files", os.path.join(self._spool, "packets"))
+            if self._spool is not None
+            else (f"--write {escape(path or '')}", path)
+        )
+        wanted = wishes(
+            replace(Wishes(tuple(interfaces), None if ports is None else tuple(ports), where[1] or "", where[0]), **spool)  # type: ignore[arg-type] # as Wishes has them
+        )
+        self._chain = _Chain(self._hear, self._wait, is_spool=self._spool is not None)
+        command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wanted.to_json()]
+        self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
+        assert self._recorder.stdout is not None
+        os.set_blocking(self._recorder.stdout.fileno(), False)
+        self._heard = b""
         try:
-            for number, name in enumerate(dict.fromkeys(interfaces)):
-                opened = open_interface(name, ports, buffer_bytes)
-                opened.source.number = number
-                self._counts[name] = None
-                self._sources.append(opened.source)
-                self._buffer_bytes = opened.buffer_bytes
-                if ports is not None and not opened.is_filtered:
-                    self._keep = keep
+            while not self.interfaces and not self._is_ended:
+                self._wait(1.0)
+                self._hear()
+            if not self.interfaces:
+                self._raise()
+            if wanted.user is not None:
+                rights.become(wanted.user)
         except BaseException:
             self.close()
             raise
-        if self._keep is keep:
-            tell("libpcap is not installed, so dcpinspect filters packets instead of the kernel, which is slower; install libpcap")
 
     @property
     def position(self) -> int:
@@ -134,144 +137,257 @@ class LiveCapture:
 
     @property
     def packets(self) -> int:
-        """Packets delivered so far."""
+        """Packets delivered so far, and those between them that were lost."""
         return self.files[0].packets
 
     @property
     def problems(self) -> list[Problem]:
-        """Interfaces that are gone."""
+        """Interfaces that are gone, and files that ended."""
         return self.files[0].problems
 
     @property
-    def interfaces(self) -> list[tuple[str, int]]:
-        """Name and LINKTYPE_ number of each interface, by the numbers that the packets have."""
-        return [(source.name, source.link_type) for source in self._sources]
-
-    @property
-    def counts(self) -> list[tuple[int, int] | None]:
-        """Packets that each interface had for us, and those of them that the kernel dropped; None where the system does not say."""
-        return list(self._counts.values())
-
-    @property
     def unread(self) -> int:
-        """Packets that still wait in the kernel; as far as the system says."""
-        self._count()
-        return max(0, self.received - (self.dropped or 0) - self._taken) if self.dropped is not None else 0
+        """Packets that were captured and are not read."""
+        self._hear()
+        return max(0, self.numbers.packets - self.packets)
 
     @property
     def received(self) -> int:
         """Packets that the kernel had for us so far, those it dropped among them; as far as the system says."""
-        return sum(one[0] for one in self._counts.values() if one is not None)
+        return sum(one[0] for one in self.numbers.counts if one is not None)
 
     @property
     def dropped(self) -> int | None:
         """Packets that the kernel dropped because nobody took them in time; None where no system says."""
-        known = [one[1] for one in self._counts.values() if one is not None]
+        known = [one[1] for one in self.numbers.counts if one is not None]
         return sum(known) if known else None
 
     def stop(self) -> None:
-        """Ends the iteration once what has come is delivered. May be called from a signal handler or another thread."""
+        """Ends the recording; the iteration ends once what was recorded is delivered. May be called from a signal handler or a thread."""
         self._stopped = True
-        os.write(self._wake_write, b"x")
+        pipe = self._recorder.stdin
+        with contextlib.suppress(OSError, ValueError):
+            if pipe is not None:
+                os.write(pipe.fileno(), b"x")
 
     def __iter__(self) -> Iterator[PacketBatch]:
-        pending = _Pending()
-        end = None if self._duration_s is None else time.monotonic() + self._duration_s
-        told = time.monotonic()
-        is_behind = False
-        while self._sources:
-            if not is_behind:
-                self._wait(min(told + EVERY_S, end if end is not None else told + EVERY_S) - time.monotonic())
-            is_last = self._stopped or (end is not None and time.monotonic() >= end)
-            until_ns = time.time_ns() if is_last else None
-            is_behind = True
-            while is_behind and self._fill(pending, until_ns):
-                is_behind = pending.is_full
-                self._taken += len(pending.rows)
-                batch = self._keep(pending.batch(self.packets))
-                if len(batch):
-                    self.files[0].packets += len(batch)
-                    self._bytes += int(batch.captured.sum())
-                    self._clock.note(batch)
-                    self.on_batch(batch)
-                    yield batch
-                if not is_last and (self._stopped or time.monotonic() >= (end or math.inf) or time.monotonic() - told >= EVERY_S):
-                    break
-            else:
-                is_behind = False
-            if is_last:
+        window = Window(self._chain, BATCH_BYTES)
+        while window.size < _HEADER and not window.at_end:
+            window.advance(0, _HEADER)
+        if window.size < _HEADER:
+            return
+        format_ = PcapNg(window.data[:_HEADER].tobytes())
+        file = self.files[0]
+        due = time.monotonic() + EVERY_S
+        while True:
+            walk = format_.walk(window.data, window.size, final=window.at_end)
+            found = [Problem(file.name, None, what) for _, what in walk.problems]
+            file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
+            if len(walk.offset):
+                data, columns = window.data[: window.size], (walk.offset, walk.captured, walk.wire, walk.time_ns, walk.link_type)
+                place = (0, file.packets + 1, file.packets, window.file_offset)
+                batch = PacketBatch(data, *columns, *place, options=walk.options)
+                file.packets += len(batch)
+                self._bytes += int(batch.captured.sum())
+                self._clock.note(batch)
+                yield batch
+            if self._chain.skipped:
+                self._skip()
+            self._hear()
+            self._say_how_far_behind()
+            if window.at_end:
                 break
-            if time.monotonic() - told >= EVERY_S:
-                told = time.monotonic()
-                self._count()
-                now = self._clock.now_ns()
-                if now is not None and not is_behind:
-                    yield pause(now, file=0, first_frame=self.packets + 1, first_packet=self.packets)
-        self._count()
+            if self.is_enough():
+                self.stop()
+            if window.is_quiet and time.monotonic() >= due and (now := self._clock.now_ns()) is not None:
+                due = time.monotonic() + EVERY_S
+                yield pause(now, file=0, first_frame=file.packets + 1, first_packet=file.packets)
+            window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
+        if self._error is not None:
+            raise self._error
+
+    def _skip(self) -> None:
+        """Packets are gone: they count as frames, and not as read."""
+        count, self._chain.skipped = self._chain.skipped, 0
+        self.lost += count
+        self.files[0].packets += count
+        if not self._is_told["lost"]:
+            self._is_told["lost"] = True
+            what = "the temporary files were full (--spool)" if self._spool is not None else "the ring of files has gone on"
+            self._tell(f"{escape(self.files[0].name)}: {count:,} packets were not read in time: {what}; messages may be missing")
+
+    def _say_how_far_behind(self) -> None:
+        """Once for each step of ``BEHIND_S``."""
+        if self._behind >= len(BEHIND_S) or not self._chain.is_behind:
+            return
+        seconds = time.time() - (self._clock.last_ns or time.time_ns()) / 1e9
+        if seconds < BEHIND_S[self._behind]:
+            return
+        while self._behind < len(BEHIND_S) and seconds >= BEHIND_S[self._behind]:
+            self._behind += 1
+        if not self._stopped:
+            self._tell(
+                f"{escape(self.files[0].name)}: what is shown is {seconds:.0f} s behind, {self.unread:,} packets wait;"
+                " they are recorded, and nothing is lost"
+            )
 
     def _wait(self, seconds: float) -> None:
-        """Until packets have come, and some more may have, or the time is over."""
-        files = [file for source in self._sources if (file := source.fileno()) is not None]
-        if len(files) == len(self._sources) and (seconds <= 0 or not select.select([*files, self._wake_read], [], [], seconds)[0]):
+        """Until the recorder says something, at most so long."""
+        assert self._recorder.stdout is not None
+        select.select([self._recorder.stdout], [], [], seconds)
+
+    def _hear(self) -> None:
+        """What the recorder has said meanwhile."""
+        assert self._recorder.stdout is not None
+        if self._recorder.stdout.closed:
             return
-        if not self._stopped:
-            time.sleep(GATHER_S)
+        while (said := self._recorder.stdout.read(1 << 16)) is not None:
+            if not said:
+                self._hear_the_end()
+                return
+            *lines, self._heard = (self._heard + said).split(b"\n")
+            for line in filter(None, lines):
+                self._take(json.loads(line))
 
-    def _fill(self, pending: _Pending, until_ns: int | None) -> bool:
-        """Takes what waits, interface by interface in turn, at the end only what came before then; False when nothing did."""
-        waiting = list(self._sources)
-        while waiting and not pending.is_full:
-            for source in list(waiting):
-                try:
-                    is_more = pending.take(source)
-                except OSError as error:
-                    is_more = source.name not in self._errors  # it is told before what still waits
-                    self._errors[source.name] = error
-                if is_more and until_ns is not None and pending.rows and pending.rows[-1][3] > until_ns:
-                    is_more = False
-                if not is_more:
-                    waiting.remove(source)
-                    if source.name in self._errors:
-                        self._lose(source, self._errors.pop(source.name))
-                if pending.is_full:
-                    break
-        return bool(pending.rows)
+    def _hear_the_end(self) -> None:
+        if not self._is_ended and not self._chain.is_complete:
+            file = self.files[0]
+            file.problems.append(Problem(file.name, None, "the process that records was killed; the file has what it wrote"))
+        self._is_ended = self._chain.is_complete = True
 
-    def _lose(self, source: PacketSource, error: OSError) -> None:
-        """An interface that is down may come up again; one that is gone ends."""
-        if not source.is_gone:
-            self._tell(f"{escape(source.name)}: the interface is down ({error.strerror}); capturing goes on once it is up again")
-            return
-        self._sources.remove(source)
-        self._counts[source.name] = source.counts() if source.fileno() is not None else None
-        source.close()
-        self.problems.append(Problem(source.name, None, f"the interface is gone ({error.strerror}); start again when it is back"))
-        if self._sources:  # otherwise the end says so at once
-            self._tell(f"{escape(source.name)}: the interface is gone ({error.strerror}); the other interfaces go on")
+    def _take(self, said: dict[str, Any]) -> None:
+        if "file" in said:
+            self._chain.files.append((said["file"], said["before"]))
+        if "interfaces" in said:
+            self.interfaces = [(name, link_type) for name, link_type in said["interfaces"]]
+            self.buffer_bytes = said["buffer"]
+            if not said["is_filtered"]:
+                self._tell("libpcap is not installed, so packets of all ports are recorded, which is more; install libpcap")
+        if "line" in said:
+            self._tell(said["line"])
+        if "problem" in said:
+            self.problems.append(Problem(said["problem"][0], None, said["problem"][1]))
+        if "counts" in said:
+            counts = [None if one is None else (one[0], one[1]) for one in said["counts"]]
+            self.numbers = Numbers(said["packets"], said["bytes"], counts, said["unrecorded"], said["interface_drops"])
+            self._say_what_was_dropped()
+        if "end" in said:
+            self._chain.is_complete = True
+        if "error" in said:
+            self._is_ended = self._chain.is_complete = True
+            self._error = getattr(errors, said["error"])(*said["arguments"])
 
-    def _count(self) -> None:
-        before = self.dropped
-        for source in self._sources:
-            self._counts[source.name] = source.counts()
-        if self.dropped and not before:
-            room = "" if self._buffer_bytes is None else f" of {self._buffer_bytes // MIB} MiB"
+    def _raise(self) -> NoReturn:
+        raise self._error or CaptureError(self.files[0].name, None, "cannot be captured: the process that records has ended")
+
+    def _say_what_was_dropped(self) -> None:
+        if self.dropped and not self._is_told["dropped"]:
+            self._is_told["dropped"] = True
+            room = "" if self.buffer_bytes is None else f" of {self.buffer_bytes // MIB} MiB"
             self._tell(
                 f"{escape(self.files[0].name)}: the kernel's buffer{room} was full and packets were dropped; messages may be missing;"
-                " give --buffer more MiB, or print less"
+                " give --buffer more MiB"
             )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Frees the interfaces."""
-        for source in self._sources:
-            source.close()
-        self._sources.clear()
-        for end in (self._wake_read, self._wake_write):
-            if end >= 0:
-                os.close(end)
-        self._wake_read = self._wake_write = -1
+        """Ends the recording, and frees what is open."""
+        self.stop()
+        if self._recorder.stdin is not None:
+            self._recorder.stdin.close()
+        end = time.monotonic() + _END_S
+        while self._recorder.poll() is None and time.monotonic() < end:
+            self._wait(0.1)
+            self._hear()
+        if self._recorder.poll() is None:
+            self._recorder.kill()
+            self._recorder.wait()
+        if self._recorder.stdout is not None:
+            self._hear()
+            self._recorder.stdout.close()
+        self._chain.close()
+        if self._spool is not None:
+            shutil.rmtree(self._spool, ignore_errors=True)
+
+
+class _Chain:
+    """The files of a recorder, one behind the other, as one stream of bytes that grows."""
+
+    is_stream = True
+    was_stopped = False
+    problem: str | None = None
+
+    def __init__(self, hear: Callable[[], None], wait: Callable[[float], None], *, is_spool: bool) -> None:
+        self.files: deque[tuple[str, int]] = deque()
+        """Path of each file that is to come, and the packets before it."""
+        self.is_complete = False
+        """No more is written."""
+        self.is_behind = False
+        """There is more than was read."""
+        self.skipped = 0
+        """Packets of files that were gone before they were read."""
+        self._hear = hear
+        self._wait = wait
+        self._is_spool = is_spool
+        self._file: BinaryIO | None = None
+        self._path = ""
+        self._skipping_from: int | None = None
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """Bytes now at the start of ``target``: 0 at the end, None when nothing has come for a while, or files were left out."""
+        end = time.monotonic() + EVERY_S
+        while True:
+            was_complete, has_next = self.is_complete, bool(self.files)
+            if self._file is not None and (got := self._file.readinto(target)):  # type: ignore[attr-defined] # a FileIO
+                self.is_behind = got == len(target)
+                return int(got)
+            if has_next:
+                if self._open_next():
+                    return None
+                continue
+            if was_complete:
+                return 0
+            self.is_behind = False
+            left = end - time.monotonic()
+            if left <= 0:
+                return None
+            self._wait(left)
+            self._hear()
+
+    def _open_next(self) -> bool:
+        """Opens the next file that is still there; True when some were not."""
+        self.close()
+        path, before = self.files.popleft()
+        if self._skipping_from is not None:
+            self.skipped += before - self._skipping_from
+            self._skipping_from = None
+        try:
+            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
+        except OSError:
+            self._skipping_from = before
+            return False
+        self._path = path
+        return bool(self.skipped)
+
+    def close(self) -> None:
+        """Frees the file that is read; one that nobody else wants is removed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            if self._is_spool:
+                with contextlib.suppress(OSError):
+                    os.unlink(self._path)
+
+
+def _spool_folder() -> str:
+    """A new folder for temporary files that only this user may read; on a disk rather than in memory. Raises SpoolError."""
+    base = os.environ.get("TMPDIR") or (_ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir())
+    try:
+        return tempfile.mkdtemp(prefix="dcpinspect-", dir=base)
+    except OSError as error:
+        raise errors.SpoolError(Path(base), error) from error

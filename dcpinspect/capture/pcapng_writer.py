@@ -45,19 +45,16 @@ class PcapNgWriter:
     def __init__(self, sink: Sink, notes: Iterable[bytes] = ()) -> None:
         """``notes``: comments on the whole file."""
         self._sink = sink
-        self._interfaces: dict[tuple[int, int, int], int] = {}
+        self._interfaces: dict[tuple[int, int], int] = {}
         self._described = 0
         options = b"".join(_option(COMMENT, note[:MAX_COMMENT]) for note in notes)
         options += _option(_USER_APPLICATION, f"dcpinspect {__version__}".encode())
         self._put(SECTION, struct.pack("<IHHq", _BYTE_ORDER, 1, 0, -1) + options + _END)
 
-    def interface(
-        self, link_type: int, *, name: str | None = None, capture_filter: str | None = None, snaplen: int = MAX_PACKET, number: int = 0
-    ) -> int:
+    def interface(self, link_type: int, *, name: str | None = None, capture_filter: str | None = None, snaplen: int = MAX_PACKET) -> int:
         """Describes the interface that packets of this link type come from, from now on; the number it has in the file.
 
-        ``name`` is the system's (``eth0``), ``capture_filter`` a filter as libpcap takes it, ``number`` the one that its packets have
-        (``PacketBatch.interface``).
+        ``name`` is the system's (``eth0``), ``capture_filter`` a filter as libpcap takes it.
         """
         options = b"" if name is None else _option(_NAME, name.encode(errors="surrogateescape"))
         options += _option(_RESOLUTION, b"\x09")
@@ -65,7 +62,7 @@ class PcapNgWriter:
         self._put(INTERFACE, struct.pack("<HHI", link_type, 0, snaplen) + options + _END)
         described = self._described
         self._described += 1
-        self._interfaces[number, link_type, snaplen] = described
+        self._interfaces[link_type, snaplen] = described
         return described
 
     def write(self, packets: PacketBatch, rows: npt.NDArray[np.int64] | None = None, comments: Mapping[int, str] | None = None) -> None:
@@ -83,7 +80,7 @@ class PcapNgWriter:
         captured = packets.captured[rows]
         header = np.empty((count, _HEADER // 4), "<u4")
         header[:, 0] = ENHANCED_PACKET
-        header[:, 2] = self._numbers(packets.link_type[rows], captured, None if packets.interface is None else packets.interface[rows])
+        header[:, 2] = self._numbers(packets.link_type[rows], captured)
         time_ns = np.maximum(packets.time_ns[rows], 0)
         header[:, 3], header[:, 4] = time_ns >> 32, time_ns & 0xFFFF_FFFF
         header[:, 5], header[:, 6] = captured, packets.wire[rows]
@@ -101,16 +98,11 @@ class PcapNgWriter:
         counts = _option(_RECEIVED, struct.pack("<Q", received)) + _option(_DROPPED, struct.pack("<Q", dropped))
         self._put(STATISTICS, struct.pack("<III", interface, time_ns >> 32, time_ns & 0xFFFF_FFFF) + counts + _END)
 
-    def _numbers(
-        self, link_type: npt.NDArray[np.int64], captured: npt.NDArray[np.int64], interface: npt.NDArray[np.int64] | None
-    ) -> npt.NDArray[np.int64]:
+    def _numbers(self, link_type: npt.NDArray[np.int64], captured: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The interface of each packet. A packet longer than usual has one that announces such: readers refuse it otherwise."""
-        kinds = link_type * 2 + (captured > MAX_PACKET)
-        kinds, inverse = np.unique(kinds if interface is None else interface << 32 | kinds, return_inverse=True)
-        keys = [(kind >> 32, (kind & 0xFFFF_FFFF) // 2, MAX_BLOCK if kind % 2 else MAX_PACKET) for kind in kinds.tolist()]
-        numbers = [
-            self._interfaces[key] if key in self._interfaces else self.interface(key[1], snaplen=key[2], number=key[0]) for key in keys
-        ]
+        kinds, inverse = np.unique(link_type * 2 + (captured > MAX_PACKET), return_inverse=True)
+        keys = [(kind // 2, MAX_BLOCK if kind % 2 else MAX_PACKET) for kind in kinds.tolist()]
+        numbers = [self._interfaces[key] if key in self._interfaces else self.interface(key[0], snaplen=key[1]) for key in keys]
         return np.array(numbers, dtype=np.int64)[inverse]
 
     def _put(self, kind: int, body: bytes) -> None:

@@ -1,67 +1,405 @@
-"""Packets to a pcapng file while they are captured: what is in it can be read at any moment."""
+"""The process that records: it takes packets from the kernel and writes them to files, and does nothing else.
+
+Whoever decodes and prints reads the files behind it, in another process, as slowly as they like. So nothing they do loses a packet.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import select
+import signal
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections import deque
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.pcapng_writer import PcapNgWriter
-from dcpinspect.errors import OutputError
+import numpy as np
+
+from dcpinspect.capture import rights
+from dcpinspect.capture.interfaces import PacketSource, interface_drops, open_interface
+from dcpinspect.capture.kernel_filter import expression
+from dcpinspect.capture.packet_socket import RETIRE_MS
+from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
+from dcpinspect.capture.ring import MOST_GROWN, write_packets
+from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.errors import CaptureError, DcpInspectError, OutputError, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.kernel import Octets
+
+MIB = 1 << 20
+OUT_BYTES = 4 * MIB
+"""Bytes that are written at once."""
+AT_ONCE = 16
+"""Writes for one interface before it is another one's turn."""
+STATUS_S = 0.5
+"""How often the reader hears how many packets there are, and the interfaces are looked at."""
+SILENCE_S = 0.05
+"""After the end: so long after the last packet no more comes. The kernel hands over what it has within ``RETIRE_MS`` and a tick."""
+LONGEST_END_S = 5.0
+"""Packets that are still handed over so long after the end are left."""
+ASK_S = 0.01
+"""How often a source that one cannot wait for is asked."""
+AGAIN_S = 1.0
+"""How often a full disk, or an interface that is gone, is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What is to be recorded, and where."""
+
+    interfaces: tuple[str, ...]
+    ports: tuple[int, ...] | None
+    """Only packets that may be of these; None: all."""
+    path: str
+    """The file, or the name that those of a ring are made of."""
+    name: str
+    """What an error calls it, as in ``--write x``."""
+    buffer_bytes: int = 64 * MIB
+    snaplen: int = MAX_PACKET
+    is_promiscuous: bool = True
+    each: Limits = field(default_factory=Limits)
+    """How much one file of a ring holds."""
+    files: int | None = None
+    """How many files of a ring stay."""
+    stop: Limits = field(default_factory=Limits)
+    """When the capture ends."""
+    is_spool: bool = False
+    """The files are there for the reader only: the oldest make room for new ones."""
+    pauses_when_full: bool = False
+    """A full disk does not end the capture: packets are counted and left out until there is room."""
+    waits: bool = False
+    """An interface that is gone is waited for."""
+    user: str | None = None
+    """Who the process becomes once the interfaces are open."""
+
+    def to_json(self) -> str:
+        """For the command line of the process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of(cls, text: str) -> Wishes:
+        """What ``to_json`` gave."""
+        found = json.loads(text)
+        found["each"], found["stop"] = Limits(**found["each"]), Limits(**found["stop"])
+        found["interfaces"] = tuple(found["interfaces"])
+        found["ports"] = None if found["ports"] is None else tuple(found["ports"])
+        return cls(**found)
+
+
+class _Told:
+    """Lines of JSON for the reader. A reader that takes none does not stop the recording."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting: deque[bytes] = deque()
+        os.set_blocking(descriptor, False)
+
+    def tell(self, **what: Any) -> None:
+        """One line."""
+        self._waiting.append(json.dumps(what).encode() + b"\n")
+        self.flush()
+
+    def state(self, **what: Any) -> None:
+        """A line that the next one makes needless, so it is left out while others wait."""
+        self.flush()
+        if not self._waiting:
+            self.tell(**what)
+
+    def wake(self) -> None:
+        """There is more in the file."""
+        if not self._waiting:
+            with suppress(OSError):
+                os.write(self._descriptor, b"\n")
+
+    def flush(self) -> None:
+        """Hand over what waits, as far as it is taken."""
+        with suppress(OSError):
+            while self._waiting:
+                done = os.write(self._descriptor, self._waiting[0])
+                self._waiting[0] = self._waiting[0][done:]
+                if not self._waiting[0]:
+                    self._waiting.popleft()
+
+    def end(self) -> None:
+        """Hand over all that waits, however long the reader takes."""
+        os.set_blocking(self._descriptor, True)
+        self.flush()
 
 
 class Recorder:
-    """Writes batch by batch, each at once. What the disk did not take whole is taken back, so that the file stays readable.
+    """Interfaces that are being recorded."""
 
-    Raises OutputError.
-    """
+    def __init__(self, wishes: Wishes, told: _Told) -> None:
+        """Raises UsageError, CaptureError, OutputError."""
+        self._wishes = wishes
+        self._told = told
+        self._out: Octets = np.empty(OUT_BYTES, np.uint8)
+        self._sources: list[PacketSource] = []
+        self._gone: dict[str, int] = {}
+        self._counts: list[tuple[int, int] | None] = []
+        self._before: list[tuple[int, int]] = []
+        """Counts of an interface before it was opened again."""
+        self._unrecorded = 0
+        self._is_full = False
+        self._is_over = False
+        self._ending: float | None = None
+        self._moved = 0.0
+        rooms, self._is_filtered = [], True
+        for number, name in enumerate(dict.fromkeys(wishes.interfaces)):
+            opened = self._open(name, number)
+            rooms.append(opened.buffer_bytes)
+            self._is_filtered &= opened.is_filtered
+            self._before.append((0, 0))
+            self._counts.append(None)
+        self._names = [source.name for source in self._sources]
+        self._interface_drops = interface_drops(self._names)
+        if wishes.user is not None:
+            rights.become(wishes.user)
+        snaplen = wishes.snaplen if wishes.snaplen == MAX_PACKET else wishes.snaplen + MOST_GROWN
+        self._files = RecordedFiles(
+            wishes.path,
+            [(source.name, source.link_type) for source in self._sources],
+            name=wishes.name,
+            capture_filter=expression(wishes.ports) if wishes.ports is not None and self._is_filtered else None,
+            snaplen=snaplen,
+            each=wishes.each,
+            files=wishes.files,
+            on_file=lambda path, before: told.tell(file=path, before=before),
+        )
+        told.tell(
+            interfaces=[(source.name, source.link_type) for source in self._sources],
+            buffer=min((room for room in rooms if room is not None), default=None),
+            is_filtered=self._is_filtered or wishes.ports is None,
+        )
+        self._began = time.monotonic()
 
-    def __init__(self, path: str, interfaces: Iterable[tuple[str, int]], *, capture_filter: str | None) -> None:
-        """``interfaces``: name and link type of each, by the numbers that packets have."""
-        self._path = path
-        self._size = 0
+    def _open(self, name: str, number: int) -> Any:
+        wishes = self._wishes
+        opened = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
+        opened.source.number = number
+        self._sources.append(opened.source)
+        return opened
+
+    def run(self) -> None:
+        """Until the reader says so, or has gone, or a limit is reached, or the last interface is gone. Raises OutputError."""
+        poller = select.poll()
+        poller.register(0, select.POLLIN)
+        for source in self._sources:
+            if source.fileno() is not None:
+                poller.register(source.fileno() or 0, select.POLLIN)
+        due = again = self._began + STATUS_S
+        while True:
+            ready = dict(poller.poll(self._patience(due) * 1000))
+            if ready.get(0):
+                os.read(0, 1)
+                poller.unregister(0)
+                self._begin_to_end()
+            for source in list(self._sources):
+                if ready.get(source.fileno() or -1, 0) & select.POLLERR or source.fileno() is None:
+                    self._look_at(source, poller)
+            now = time.monotonic()
+            if self._round():
+                now = time.monotonic()
+                self._moved = now
+                self._told.wake()
+            if now >= due or not self._sources:
+                due = now + STATUS_S
+                self._say()
+                if now >= again and self._gone and self._ending is None:
+                    again = now + AGAIN_S
+                    self._reopen(poller)
+            if self._files.is_over and not self._files.is_empty:
+                self._next_file()
+            if self._wishes.stop.seconds is not None and now - self._began >= self._wishes.stop.seconds:
+                self._begin_to_end()
+            if self._is_at_end(now):
+                return
+
+    def _patience(self, due: float) -> float:
+        """Seconds to wait at most for packets."""
+        wait = min(STATUS_S, max(0.0, due - time.monotonic()))
+        if self._wishes.stop.seconds is not None:
+            wait = min(wait, max(0.0, self._began + self._wishes.stop.seconds - time.monotonic()))
+        if any(source.fileno() is None for source in self._sources):
+            wait = min(wait, ASK_S)
+        return min(wait, RETIRE_MS / 1000) if self._ending is not None or self._is_full else wait
+
+    def _begin_to_end(self) -> None:
+        if self._ending is None:
+            self._ending = self._moved = time.monotonic()
+            for source in self._sources:
+                source.end()
+
+    def _is_at_end(self, now: float) -> bool:
+        if self._is_over:
+            return True
+        if not self._sources:
+            return not self._gone or self._ending is not None
+        if self._ending is None:
+            return False
+        return now - self._moved >= SILENCE_S or now - self._ending > LONGEST_END_S
+
+    def _round(self) -> int:
+        """Takes what waits and writes it, source by source in turn; how many packets these were."""
+        total = 0
+        for source in self._sources:
+            for _ in range(AT_ONCE):
+                packets = self._move(source)
+                total += packets
+                if not source.has_more or self._is_over:
+                    break
+        return total
+
+    def _move(self, source: PacketSource) -> int:
+        """Writes what waits at a source, as far as the file may take it; if it may take nothing, the next file begins."""
+        files, stop = self._files, self._wishes.stop
+        size, packets = files.room
+        left_size = EVERYTHING if stop.size is None else stop.size - files.size
+        left = EVERYTHING if stop.packets is None else stop.packets - files.packets
+        taken, count = source.take(self._out[: min(len(self._out), max(0, size), max(0, left_size))], min(packets, left))
+        if count:
+            self._put(self._out.data[:taken], count)
+        elif source.has_more and (left <= 0 or left_size < min(size, len(self._out))):
+            self._is_over = True
+        elif source.has_more and files.is_empty:
+            taken, count = source.take(self._out, 1)  # one packet that is larger than the file may be
+            self._put(self._out.data[:taken], count)
+        elif source.has_more:
+            self._next_file()
+        if stop.packets is not None and files.packets >= stop.packets:
+            self._is_over = True
+        return count
+
+    def _next_file(self) -> None:
         try:
-            self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - closed by close()
-        except OSError as error:
-            raise OutputError(f"--write {escape(path)}: cannot be written to ({error.strerror})") from error
-        try:
-            self._writer = PcapNgWriter(self)
-            for number, (name, link_type) in enumerate(interfaces):
-                self._writer.interface(link_type, name=name, capture_filter=capture_filter, number=number)
-        except BaseException:
-            self._file.close()
-            raise
-        self._size = self._file.tell()
+            self._files.next(self._count())
+        except NoRoom as error:
+            self._no_room(error, 0)
 
-    def batch(self, packets: PacketBatch) -> None:
-        """These packets come next."""
-        self._writer.write(packets)
-        self._size = self._file.tell()
-
-    def write(self, data: bytes | memoryview, /) -> int:
-        """What the writer wants of a file."""
-        view = memoryview(data)
-        done = 0
+    def _put(self, blocks: memoryview, packets: int) -> None:
         try:
-            while done < len(view):
-                done += self._file.write(view[done:])
-        except OSError as error:
-            with suppress(OSError):  # a device has no size
-                os.ftruncate(self._file.fileno(), self._size)
-                self._file.seek(self._size)  # what is still written belongs here, and not behind a hole
-            raise OutputError(f"--write {escape(self._path)}: {error.strerror}; it has the packets before that") from error
-        return done
+            self._files.put(blocks, packets)
+        except NoRoom as error:
+            if self._wishes.is_spool and self._files.drop_oldest():
+                self._put(blocks, packets)
+                return
+            self._no_room(error, packets)
+        else:
+            if self._is_full:
+                self._is_full = False
+                self._told.tell(
+                    line=f"{self._wishes.name}: there is room again; recording goes on ({self._unrecorded:,} packets are missing)"
+                )
 
-    def close(self, counts: Sequence[tuple[int, int] | None]) -> None:
-        """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
+    def _no_room(self, error: NoRoom, packets: int) -> None:
+        if not (self._wishes.pauses_when_full or self._wishes.is_spool):
+            raise error
+        self._unrecorded += packets
+        if not self._is_full:
+            self._is_full = True
+            self._told.tell(line=f"{error}; packets are counted and left out until there is room")
+
+    def _look_at(self, source: PacketSource, poller: select.poll) -> None:
+        """An interface that is down may come up again; one that is gone ends, or is waited for."""
+        error = source.error()
+        if error is None:
+            return
+        name, why = escape(source.name), error.strerror
+        if not source.is_gone:
+            self._told.tell(line=f"{name}: the interface is down ({why}); capturing goes on once it is up again")
+            return
+        end = time.monotonic() + SILENCE_S
+        while time.monotonic() < end:  # what still waits
+            if self._move(source):
+                end = time.monotonic() + SILENCE_S
+            time.sleep(RETIRE_MS / 1000)
+        if source.fileno() is not None:
+            poller.unregister(source.fileno() or 0)
+        self._counts[source.number] = self._counted(source)
+        self._before[source.number] = self._counts[source.number] or (0, 0)
+        self._sources.remove(source)
+        source.close()
+        if self._wishes.waits:
+            self._gone[source.name] = source.number
+            self._told.tell(line=f"{name}: the interface is gone ({why}); capturing goes on once it is back")
+            return
+        self._told.tell(problem=[source.name, f"the interface is gone ({why}); start again when it is back, or wait for it with --wait"])
+        if self._sources:  # otherwise the end says so at once
+            self._told.tell(line=f"{name}: the interface is gone ({why}); the other interfaces go on")
+
+    def _reopen(self, poller: select.poll) -> None:
+        for name, number in list(self._gone.items()):
+            try:
+                opened = self._open(name, number)
+            except DcpInspectError:
+                continue
+            del self._gone[name]
+            source = opened.source
+            if source.fileno() is not None:
+                poller.register(source.fileno() or 0, select.POLLIN)
+            self._told.tell(line=f"{escape(name)}: the interface is back; capturing goes on")
+
+    def _counted(self, source: PacketSource) -> tuple[int, int] | None:
+        found = source.counts()
+        if found is None:
+            return None
+        received, dropped = self._before[source.number]
+        return received + found[0], dropped + found[1]
+
+    def _count(self) -> list[tuple[int, int] | None]:
+        for source in self._sources:
+            self._counts[source.number] = self._counted(source)
+        return self._counts
+
+    def _say(self) -> None:
+        """How much there is by now."""
+        self._told.state(**self._numbers())
+
+    def _numbers(self) -> dict[str, Any]:
+        drops = interface_drops(self._names)
+        return {
+            "counts": list(self._count()),
+            "packets": self._files.packets,
+            "bytes": self._files.size,
+            "unrecorded": self._unrecorded,
+            "interface_drops": sum(max(0, drops.get(name, before) - before) for name, before in self._interface_drops.items()),
+        }
+
+    def end(self) -> None:
+        """Ends the file. Raises OutputError."""
         try:
-            for interface, known in enumerate(counts):
-                if known is not None:
-                    self._writer.statistics(interface, received=known[0], dropped=known[1], time_ns=time.time_ns())
-                    self._size = self._file.tell()
+            self._files.end(self._count())
+        except NoRoom:
+            if not self._is_full:
+                raise
         finally:
-            self._file.close()
+            self._told.tell(**self._numbers(), end=True)
+            for source in self._sources:
+                source.close()
+
+
+def main() -> int:
+    """Records what the command line says, in JSON, until standard input has something or ends; what happens is told on standard output."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the reader is told of them, and says when to end
+    told = _Told(1)
+    try:
+        write_packets.prepare()
+        recorder = Recorder(Wishes.of(sys.argv[1]), told)
+        try:
+            recorder.run()
+        finally:
+            recorder.end()
+    except CaptureError as error:
+        told.tell(error="CaptureError", arguments=[error.path, error.offset, error.what, error.next_step])
+    except (OutputError, UsageError) as error:
+        told.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
+    told.end()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

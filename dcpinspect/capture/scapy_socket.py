@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
+import numpy as np
+
 from dcpinspect.capture.kernel_filter import ETHERNET
-from dcpinspect.capture.packet_socket import Frame
+from dcpinspect.capture.packet_socket import MOST
 from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.kernel import Octets
 
 
 class ScapySocket:
     """One of them, open. It cannot be waited for together with others, so it is asked again and again."""
 
-    def __init__(self, sock: Any, name: str) -> None:
-        """``Any``: Scapy's sockets have no common type that says what they have."""
+    def __init__(self, sock: Any, name: str, snaplen: int = MAX_PACKET) -> None:
+        """``Any``: Scapy's sockets have no common type that says what they have. ``snaplen``: bytes of a frame that are taken."""
         self.name = name
         self.link_type = _link_type(sock)
         self.number = 0
         self.is_gone = True
         """After an error no more comes: nothing says whether the interface will be back."""
         self._socket = sock
+        self._snaplen = snaplen
+        self._error: OSError | None = None
+        self._left: bytes | None = None
+        """A block that there was no room for."""
 
     def fileno(self) -> None:
         """None: nothing that one can wait for."""
 
-    def receive(self, room: memoryview, at: int) -> Frame | None:
-        """As ``PacketSocket.receive``."""
-        if not type(self._socket).select([self._socket], 0):
+    def take(self, out: Octets, most: int = MOST) -> tuple[int, int]:
+        """As ``PacketSocket.take``: a call for each packet, so it loses packets that come fast."""
+        at = packets = 0
+        while (block := self._next()) is not None:
+            if packets >= most or at + len(block) > len(out):
+                self._left = block
+                break
+            out[at : at + len(block)] = np.frombuffer(block, np.uint8)
+            at += len(block)
+            packets += 1
+        return at, packets
+
+    @property
+    def has_more(self) -> bool:
+        """``take`` had no room for all."""
+        return self._left is not None
+
+    def _next(self) -> bytes | None:
+        if self._left is not None:
+            block, self._left = self._left, None
+            return block
+        try:
+            if not type(self._socket).select([self._socket], 0):
+                return None
+            _, data, seconds = self._socket.recv_raw(MAX_PACKET)
+        except OSError as error:
+            self._error = error
             return None
-        _, data, seconds = self._socket.recv_raw(MAX_PACKET)
         if not data:
             return None
-        size = min(len(data), MAX_PACKET)
-        room[at : at + size] = data[:size]
-        return at, size, len(data), int(seconds * 1_000_000_000), self.link_type
+        size = min(len(data), self._snaplen)
+        time_ns = max(int(seconds * 1_000_000_000), 0)
+        padding = bytes(-size % 4)
+        length = 32 + size + len(padding)
+        head = struct.pack("<7I", 6, length, self.number, time_ns >> 32, time_ns & 0xFFFF_FFFF, size, len(data))
+        return b"".join((head, data[:size], padding, struct.pack("<I", length)))
+
+    def error(self) -> OSError | None:
+        """Why no more comes; None: nothing is wrong."""
+        error, self._error = self._error, None
+        return error
+
+    def end(self) -> None:
+        """Nothing: it goes on until it is closed."""
 
     def counts(self) -> tuple[int, int] | None:
         """What libpcap says; None elsewhere."""

@@ -118,7 +118,7 @@ class Source:
         """Whether it ended because somebody wanted so, maybe inside a record."""
         return self._growing is not None and self._growing.stopped
 
-    def readinto(self, target: memoryview) -> int | None:
+    def readinto(self, target: memoryview, /) -> int | None:
         """Bytes now at the start of ``target``: 0 at the end, None when what is followed has nothing now.
 
         A stream gives what it has, a file fills the target.
@@ -182,10 +182,17 @@ def _read_up_to(raw: Raw, size: int) -> bytes:
     return bytes(got[:at])
 
 
+class Stream(Protocol):
+    """What a window is over."""
+
+    def readinto(self, target: memoryview, /) -> int | None:
+        """As ``Source.readinto``."""
+
+
 class Window:
     """The part of a source that is in memory: ``data[:size]``, which begins at ``file_offset``."""
 
-    def __init__(self, source: Source, batch_bytes: int) -> None:
+    def __init__(self, source: Stream, batch_bytes: int) -> None:
         self.source = source
         self.file_offset = 0
         self.at_end = False

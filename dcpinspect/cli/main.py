@@ -283,9 +283,9 @@ TSHARK = {
     "-c": "-n N stops after N messages",
     "-T": "--format says how to write them, and --columns name,vbucket,by_seqno picks columns",
     "-e": "--columns name,vbucket,by_seqno picks columns; 'dcpinspect read --columns' lists them",
-    "-D": "'dcpinspect live --list-interfaces' lists the interfaces",
+    "-D": "'dcpinspect live -D' lists the interfaces",
     "-z": "'dcpinspect stats', 'io' and 'connections' count",
-    "-a": "'dcpinspect live --duration S' ends by itself",
+    "-a": "'dcpinspect live -a duration:S' ends by itself",
 }
 """What options of tshark are called here."""
 

@@ -9,7 +9,7 @@ import inspect
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -164,7 +164,10 @@ Columns = Annotated[
 ]
 
 
-def shared(function: Callable[..., int], *, without: Sequence[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
+T = TypeVar("T")
+
+
+def shared(function: Callable[..., Any], *, without: Sequence[str] = ()) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Make a command have the options of ``function``, besides its own; it takes them as ``**choices``, to be passed on.
 
     typer reads options from signatures. Parameters of ``function`` without a default are no options. ``without``: not these.
@@ -179,6 +182,11 @@ def shared(function: Callable[..., int], *, without: Sequence[str] = ()) -> Call
         return command
 
     return decorate
+
+
+def taken(function: Callable[..., T], choices: dict[str, Any]) -> T:
+    """Calls ``function``, whose options a command has by ``shared``, with those of the ``choices``, and takes them out."""
+    return function(**{name: choices.pop(name) for name in inspect.signature(function).parameters})
 
 
 def is_typed(context: typer.Context, parameter: str) -> bool:

@@ -6,7 +6,7 @@ dissector that is slower and knows more (unusual.py), which finds another class 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -69,15 +69,6 @@ class HeaderParser:
         headers = self.columns(batch)
         self.count(headers.classes, 1)
         return headers
-
-    def kept(self, batch: PacketBatch) -> PacketBatch:
-        """The packets of ``batch`` that may be of the ports, numbered as if the others had not been; nothing is counted."""
-        classes = np.empty(len(batch), np.uint8)
-        self._parse(batch, classes, np.zeros_like(self.other_ports))
-        rows = np.flatnonzero((classes != NOT_TCP) & (classes != OTHER_PORT))
-        names = ("offset", "captured", "wire", "time_ns", "link_type", *(("interface",) if batch.interface is not None else ()))
-        columns = {name: getattr(batch, name)[rows] for name in names}
-        return replace(batch, **columns)
 
     def count(self, classes: Bytes, sign: int) -> None:
         """Counts packets of these classes, or takes their count back."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import re
-import select
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import pytest
 
-from dcpinspect.capture.interfaces import ANY, interfaces, open_interface
-from dcpinspect.capture.packet_socket import COOKED, ROOM
+from dcpinspect.capture.interfaces import ANY, interface_drops, interfaces, open_interface
+from dcpinspect.capture.packet_socket import COOKED, PacketSocket
 from dcpinspect.errors import CaptureError, UsageError
 from tests import builders
 from tests.builders import Segment
+from tests.capture.test_packet_socket import received, waiting
 from tests.peers.network import NEEDS_ROOT, inside, ip, tapped
 
 pytestmark = NEEDS_ROOT
@@ -82,14 +82,10 @@ def test_only_what_comes_after_opening_and_passes_the_filter_is_received(wire: t
         source = open_interface("eth0", (11_210,), 1 << 20).source
     os.write(fd, other)
     os.write(fd, wanted)
-    descriptor = source.fileno()
-    assert descriptor is not None
-    assert select.select([descriptor], [], [], 10)[0]
-    room = memoryview(bytearray(ROOM))
-    frame = source.receive(room, 0)
-    assert frame is not None
-    assert bytes(room[frame[0] : frame[0] + frame[1]]) == wanted
-    assert source.receive(room, 0) is None
+    assert isinstance(source, PacketSocket)
+    ((frame, *_),) = received(source, 1)
+    assert frame == wanted
+    assert waiting(source) == []
     assert source.counts() == (1, 0)
     source.close()
 
@@ -104,6 +100,24 @@ def test_without_the_right_to_capture_a_line_says_how_to_get_it(name: str) -> No
     program = re.escape(os.path.realpath(sys.executable))
     says = rf"{name}: may not be captured \({os.strerror(errno.EPERM)}\); run it with sudo, or allow its interpreter to once and for all: "
     assert re.search(rf"CaptureError: {says}sudo setcap cap_net_raw,cap_net_admin\+ep {program}$", done.stderr.strip())
+
+
+def test_packets_are_cut_to_the_length_asked_for(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    sent = builders.frame(Segment(True, 1, 2, payload=bytes(1000)))
+    for ports in (None, (11_210,)):
+        with inside(namespace):
+            source = open_interface("eth0", ports, 1 << 20, snaplen=100).source
+        os.write(fd, sent)
+        assert isinstance(source, PacketSocket)
+        ((frame, wire_length, *_),) = received(source, 1)
+        assert (frame, wire_length) == (sent[:100], len(sent))
+        source.close()
+
+
+def test_what_interfaces_drop_is_asked_of_the_system(wire: tuple[str, int]) -> None:
+    with inside(wire[0]):
+        assert interface_drops(["eth0", ANY, "nope"]) == {"eth0": 0, ANY: 0}
 
 
 def test_without_libpcap_nothing_is_filtered(wire: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:

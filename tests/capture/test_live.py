@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
+import stat
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.live import BATCH_BYTES, MIB, LiveCapture
+from dcpinspect.capture.live import BATCH_BYTES, LiveCapture
+from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.packet_socket import COOKED
-from dcpinspect.errors import UsageError
+from dcpinspect.capture.recorded_files import Limits
+from dcpinspect.capture.recorder import MIB
+from dcpinspect.errors import OutputError, UsageError
 from dcpinspect.reading import Reading
 from dcpinspect.store.store import Store
-from dcpinspect.transport.headers import HeaderParser
 from tests import builders
 from tests.builders import Segment
-from tests.peers.network import NEEDS_ROOT, inside, ip, tapped
+from tests.peers.network import NEEDS_ROOT, Plug, inside, ip, tapped
 
 pytestmark = NEEDS_ROOT
 
 Told = list[str]
+GONE = "the interface is gone (Network is down); start again when it is back, or wait for it with --wait"
 
 
 def segment(number: int, *, port: int = 11_210, size: int = 10) -> bytes:
@@ -37,12 +47,24 @@ def wire() -> Iterator[tuple[str, int]]:
 
 
 def opened(
-    namespace: str, *names: str, told: Told | None = None, ports: tuple[int, ...] | None = (11_210,), **options: float | None
+    namespace: str,
+    *names: str,
+    told: Told | None = None,
+    ports: tuple[int, ...] | None = (11_210,),
+    path: Path | None = None,
+    spool_bytes: int = 1 << 30,
+    **wishes: Any,
 ) -> LiveCapture:
-    keep = HeaderParser(ports or (1,)).kept
-    tell = (told if told is not None else []).append
+    """``wishes``: fields of ``Wishes``."""
     with inside(namespace):
-        return LiveCapture(names or ("eth0",), ports, keep=keep, tell=tell, **options)  # type: ignore[arg-type] # numbers as it takes them
+        return LiveCapture(
+            names or ("eth0",),
+            ports,
+            tell=(told if told is not None else []).append,
+            path=None if path is None else str(path),
+            wishes=lambda one: replace(one, **wishes),
+            spool_bytes=spool_bytes,
+        )
 
 
 def packets(batch: PacketBatch) -> list[bytes]:
@@ -59,11 +81,12 @@ def collected(capture: LiveCapture, count: int) -> list[PacketBatch]:
     return found
 
 
-def arrived(capture: LiveCapture, count: int) -> None:
-    """Returns once so many packets wait in the kernel, which takes them from the wire when it has time."""
+def recorded(capture: LiveCapture, count: int) -> None:
+    """Returns once so many packets are recorded."""
     end = time.monotonic() + 20
     while capture.unread < count:
         assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_what_comes_is_delivered_in_order_and_numbered(wire: tuple[str, int]) -> None:
@@ -135,7 +158,7 @@ def test_packets_come_in_small_batches_soon(wire: tuple[str, int]) -> None:
 
 def test_time_passes_without_packets(wire: tuple[str, int]) -> None:
     namespace, fd = wire
-    with opened(namespace, duration_s=0.5) as capture:
+    with opened(namespace, stop=Limits(seconds=0.5)) as capture:
         os.write(fd, segment(1))
         found = list(capture)
     times = [batch.clock_ns for batch in found if not len(batch)]
@@ -147,7 +170,7 @@ def test_time_passes_without_packets(wire: tuple[str, int]) -> None:
 
 
 def test_before_the_first_packet_there_is_no_time(wire: tuple[str, int]) -> None:
-    with opened(wire[0], duration_s=0.3) as capture:
+    with opened(wire[0], stop=Limits(seconds=0.3)) as capture:
         assert list(capture) == []
         assert (capture.packets, capture.received, capture.dropped) == (0, 0, 0)
 
@@ -187,6 +210,29 @@ def test_an_interface_that_is_down_for_a_while_goes_on(wire: tuple[str, int]) ->
     assert told == ["eth0: the interface is down (Network is down); capturing goes on once it is up again"]
 
 
+def test_an_interface_that_is_removed_is_waited_for_if_asked_for(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    with opened(namespace, told=told, waits=True) as capture:
+        os.write(fd, segment(1))
+        recorded(capture, 1)
+        ip("-n", namespace, "link", "delete", "eth0")
+        again = Plug(namespace, "02:00:00:00:00:02").tap()
+
+        def back() -> None:
+            while len(told) < 2:
+                time.sleep(0.01)
+            os.write(again, segment(2))
+
+        threading.Thread(target=back).start()
+        found = collected(capture, 2)
+        os.close(again)
+        assert [packet for batch in found for packet in packets(batch)] == [segment(1), segment(2)]
+        assert (capture.received, capture.dropped, capture.problems) == (2, 0, [])
+    gone = "eth0: the interface is gone (Network is down); capturing goes on once it is back"
+    assert told == [gone, "eth0: the interface is back; capturing goes on"]
+
+
 def test_an_interface_that_is_removed_ends_it_or_leaves_the_others(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     told: Told = []
@@ -202,21 +248,19 @@ def test_an_interface_that_is_removed_ends_it_or_leaves_the_others(wire: tuple[s
         ip("-n", namespace, "link", "delete", "eth1")
         assert list(capture) == []
         (problem,) = capture.problems
-        assert (problem.file, problem.what) == ("eth1", "the interface is gone (Network is down); start again when it is back")
+        assert (problem.file, problem.what) == ("eth1", GONE)
 
 
-@pytest.mark.parametrize("duration_s", [None, 0.0])
-def test_what_waits_in_the_kernel_is_delivered_at_the_end(wire: tuple[str, int], duration_s: float | None) -> None:
+def test_what_was_captured_before_the_end_is_delivered(wire: tuple[str, int]) -> None:
     namespace, fd = wire
-    with opened(namespace, duration_s=duration_s) as capture:
-        for number in range(2000):
-            os.write(fd, segment(number, size=8000))
-        arrived(capture, 2000)
-        if duration_s is None:
-            capture.stop()
+    sent = [segment(number, size=8000) for number in range(2000)]
+    with opened(namespace) as capture:
+        for frame in sent:
+            os.write(fd, frame)
+        capture.stop()
         found = [batch for batch in capture if len(batch)]
         assert len(found) > 2
-        assert [packet for batch in found for packet in packets(batch)] == [segment(number, size=8000) for number in range(2000)]
+        assert [packet for batch in found for packet in packets(batch)] == sent
         assert (capture.received, capture.dropped, capture.unread) == (2000, 0, 0)
 
 
@@ -225,7 +269,6 @@ def test_what_comes_after_the_end_is_not_waited_for(wire: tuple[str, int]) -> No
     with opened(namespace) as capture:
         for number in range(1200):
             os.write(fd, segment(number, size=8000))
-        arrived(capture, 1200)
         capture.stop()
         for batch in capture:
             for _ in range(len(batch)):
@@ -236,37 +279,219 @@ def test_what_comes_after_the_end_is_not_waited_for(wire: tuple[str, int]) -> No
 def test_drops_are_told_once_and_counted(wire: tuple[str, int]) -> None:
     namespace, fd = wire
     told: Told = []
-    with opened(namespace, told=told, buffer_bytes=MIB) as capture:
-        for number in range(1000):
+    with opened(namespace, told=told, buffer_bytes=4 * MIB) as capture:
+        capture._recorder.send_signal(signal.SIGSTOP)
+        for number in range(3000):
             os.write(fd, segment(number, size=8000))
-        list(zip(capture, range(5), strict=False))
-        time.sleep(0.15)
+        capture._recorder.send_signal(signal.SIGCONT)
         capture.stop()
         list(capture)
         assert capture.dropped
-        assert capture.packets + capture.dropped == capture.received == 1000
-    full = "eth0: the kernel's buffer of 1 MiB was full and packets were dropped"
-    assert told == [f"{full}; messages may be missing; give --buffer more MiB, or print less"]
+        assert capture.packets + capture.dropped == capture.received == 3000
+    assert told == ["eth0: the kernel's buffer of 4 MiB was full and packets were dropped; messages may be missing; give --buffer more MiB"]
+
+
+def test_a_reader_that_is_slow_loses_nothing_and_is_told(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    sent = [segment(number, size=8000) for number in range(3000)]
+    with opened(namespace, told=told, buffer_bytes=4 * MIB) as capture:
+
+        def write() -> None:
+            for frame in sent:
+                os.write(fd, frame)
+                time.sleep(0.0003)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        batches = iter(capture)
+        found = [next(batches)]
+        time.sleep(2.5)
+        writer.join()
+        capture.stop()
+        found += list(batches)
+        assert [packet for batch in found for packet in packets(batch)] == sent
+        assert (capture.dropped, capture.lost) == (0, 0)
+
+
+def test_what_the_spool_had_no_room_for_is_counted_and_told(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    told: Told = []
+    sent = [segment(number, size=8000) for number in range(4000)]
+    with opened(namespace, told=told, spool_bytes=16 * MIB) as capture:
+        batches = iter(capture)
+        os.write(fd, sent[0])
+        found = [next(batches)]
+        for frame in sent[1:]:
+            os.write(fd, frame)
+            time.sleep(0.0001)
+        capture.stop()
+        found += [batch for batch in batches if len(batch)]
+        assert capture.lost > 1000
+        assert sum(map(len, found)) + capture.lost == capture.packets == capture.numbers.packets == 4000
+        assert packets(found[-1])[-1] == sent[-1]
+        numbers = [number for batch in found for number in batch.frames.tolist()]
+        assert [packet for batch in found for packet in packets(batch)] == [sent[number - 1] for number in numbers]
+    assert told == [
+        f"eth0: {capture.lost:,} packets were not read in time: the temporary files were full (--spool); messages may be missing"
+    ]
+
+
+def test_temporary_files_are_private_and_gone_at_the_end(wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    namespace, fd = wire
+    with opened(namespace) as capture:
+        os.write(fd, segment(1))
+        recorded(capture, 1)
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert len(list(folder.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("is_portable", [False, True])
+def test_limits_are_kept_to_the_packet(is_portable: bool, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``is_portable``: through Scapy's own socket, as on systems without rings."""
+    if is_portable:
+        (tmp_path / "sitecustomize.py").write_text("import dcpinspect.capture.packet_socket as one\none.HAS_RINGS = False\n")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    namespace, fd = wire
+    path = tmp_path / "x.pcapng"
+    with opened(namespace, path=path, each=Limits(packets=7), stop=Limits(packets=30), files=3) as capture:
+        for number in range(50):
+            os.write(fd, segment(number))
+        found = [packet for batch in capture for packet in packets(batch)]
+        assert found == [segment(number) for number in range(capture.lost, 30)]
+        assert capture.lost in (0, 7, 14)
+    names = sorted(one.name for one in tmp_path.glob("*.pcapng"))
+    assert [name[:7] for name in names] == ["x_00003", "x_00004", "x_00005"]
+    assert all(re.fullmatch(r"x_0000\d_20\d{12}\.pcapng", name) for name in names)
+    sizes = []
+    for name in names:
+        with open_capture(tmp_path / name) as file:
+            sizes.append(sum(map(len, file)))
+            assert file.problems == []
+            assert [one.name for one in file.files[0].counts] == ([] if is_portable else ["eth0"])
+    assert sizes == [7, 7, 2]
+
+
+def test_a_file_of_a_ring_is_as_long_as_asked_for(wire: tuple[str, int], tmp_path: Path) -> None:
+    namespace, fd = wire
+    with opened(namespace, path=tmp_path / "x", each=Limits(size=20_000), stop=Limits(size=100_000)) as capture:
+        for number in range(50):
+            os.write(fd, segment(number, size=4000))
+        found = [packet for batch in capture for packet in packets(batch)]
+    sizes = [one.stat().st_size for one in sorted(tmp_path.iterdir())]
+    assert all(15_000 < size < 20_200 for size in sizes[:-1])
+    assert 90_000 < sum(sizes) < 101_000
+    assert found == [segment(number, size=4000) for number in range(len(found))]
+    assert len(found) > 20
+
+
+def test_a_file_of_a_ring_ends_when_its_time_is_over(wire: tuple[str, int], tmp_path: Path) -> None:
+    namespace, fd = wire
+    with opened(namespace, path=tmp_path / "x", each=Limits(seconds=0.2), stop=Limits(seconds=2)) as capture:
+        batches = iter(capture)
+        for number in range(3):
+            os.write(fd, segment(number))
+            while not len(next(batches)):
+                pass
+            time.sleep(0.6)
+        list(batches)
+    assert len(list(tmp_path.iterdir())) in (3, 4)
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+def test_a_full_disk_ends_or_pauses_the_recording(pauses: bool, wire: tuple[str, int], tmp_path: Path) -> None:
+    namespace, fd = wire
+    told: Told = []
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], check=True)
+    try:
+        (tmp_path / "other").write_bytes(bytes(500_000))
+        path = tmp_path / "x.pcapng"
+        with opened(namespace, path=path, told=told, pauses_when_full=pauses) as capture:
+            for number in range(200):
+                os.write(fd, segment(number, size=8000))
+                time.sleep(0.001)
+            batches = iter(capture)
+            found = []
+            if pauses:
+                while not told:
+                    found.append(next(batches))
+                (tmp_path / "other").unlink()
+                os.write(fd, segment(777))
+                while capture.packets < capture.numbers.packets or len(told) < 2:
+                    found.append(next(batches))
+                capture.stop()
+                found += list(batches)
+            else:
+                with pytest.raises(OutputError, match=r"x\.pcapng: No space left on device; it has the packets before that$"):
+                    found += iter(batches)
+        delivered = [packet for batch in found for packet in packets(batch)]
+        with open_capture(path) as file:
+            assert [packet for batch in file for packet in packets(batch)] == delivered
+            assert file.problems == []
+        assert len(delivered) > 20
+        if pauses:
+            assert delivered[-1] == segment(777)
+            assert capture.numbers.unrecorded + len(delivered) == 201 == capture.received
+            assert told[0].endswith("it has the packets before that; packets are counted and left out until there is room")
+            assert told[1] == (
+                f"--write {path}: there is room again; recording goes on ({capture.numbers.unrecorded:,} packets are missing)"
+            )
+        else:
+            assert delivered == [segment(number, size=8000) for number in range(len(delivered))]
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_recorder_that_is_killed_leaves_what_it_wrote(wire: tuple[str, int], tmp_path: Path) -> None:
+    namespace, fd = wire
+    path = tmp_path / "x.pcapng"
+    with opened(namespace, path=path) as capture:
+        os.write(fd, segment(1))
+        recorded(capture, 1)
+        capture._recorder.kill()
+        assert [packet for batch in capture for packet in packets(batch)] == [segment(1)]
+        assert [problem.what for problem in capture.problems] == ["the process that records was killed; the file has what it wrote"]
+    with open_capture(path) as file:
+        assert sum(map(len, file)) == 1
+
+
+def test_a_recorder_ends_with_the_process_that_wanted_it(wire: tuple[str, int], tmp_path: Path) -> None:
+    code = f"""
+import os
+from dcpinspect.capture.live import LiveCapture
+capture = LiveCapture(["eth0"], None, tell=print, path={str(tmp_path / "x")!r})
+print(capture._recorder.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    with inside(wire[0]):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    recorder = Path("/proc") / done.stdout.strip()
+    end = time.monotonic() + 10
+    while recorder.exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    with open_capture(tmp_path / "x") as file:
+        assert list(file) == []
+        assert (file.problems, file.files[0].counts[0].name) == ([], "eth0")
 
 
 @pytest.mark.parametrize("ports", [(11_210,), None])
-def test_without_libpcap_what_is_not_asked_for_is_left_out_here(
-    ports: tuple[int, ...] | None, wire: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+def test_without_libpcap_packets_of_all_ports_are_recorded(
+    ports: tuple[int, ...] | None, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "scapy.libs.winpcapy", None)
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['scapy.libs.winpcapy'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     namespace, fd = wire
     told: Told = []
     sent = [segment(number, port=11_210 if number % 3 else 80) for number in range(30)]
-    with opened(namespace, told=told, ports=ports, duration_s=0.5) as capture:
+    with opened(namespace, told=told, ports=ports) as capture:
         for frame in sent:
             os.write(fd, frame)
-        found = [batch for batch in capture if len(batch)]
-        assert [packet for batch in found for packet in packets(batch)] == [
-            frame for number, frame in enumerate(sent) if number % 3 or ports is None
-        ]
-        if ports is not None:
-            assert capture.packets == 20
-            assert [batch.first_frame for batch in found] == [1, *[1 + len(batch) for batch in found[:-1]]]
+        found = collected(capture, 30)
+        assert [packet for batch in found for packet in packets(batch)] == sent
     assert [line.partition(",")[0] for line in told] == (["libpcap is not installed"] if ports is not None else [])
 
 

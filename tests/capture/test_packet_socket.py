@@ -6,13 +6,16 @@ import os
 import select
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from dcpinspect.capture.kernel_filter import ETHERNET, RAW_IP, program
-from dcpinspect.capture.packet_socket import COOKED, ROOM, Frame, PacketSocket, cooked_socket
+from dcpinspect.capture.packet_socket import BLOCK_BYTES, COOKED, MOST, PacketSocket, cooked_socket
+from dcpinspect.capture.ring import write_packets
 from tests import builders
 from tests.builders import Segment
 from tests.peers.network import NEEDS_ROOT, inside, ip, namespaces, tapped
@@ -35,7 +38,7 @@ def raw_socket(interface: str) -> socket.socket:
 
 
 @contextmanager
-def opened(namespace: str, interface: str | None = "eth0", *, cooked: bool = False) -> Iterator[PacketSocket]:
+def opened(namespace: str, interface: str | None = "eth0", *, cooked: bool = False, size: int = 8 << 20) -> Iterator[PacketSocket]:
     """A socket that receives only what is of port 11210, where neighbours would talk otherwise."""
     with inside(namespace):
         sock = cooked_socket(interface) if cooked else raw_socket(interface or "")
@@ -43,18 +46,46 @@ def opened(namespace: str, interface: str | None = "eth0", *, cooked: bool = Fal
         instructions = program([11_210], ETHERNET if source.link_type == ETHERNET else RAW_IP)
         assert instructions is not None
         source.set_filter(instructions)
-        source.forget()
-    with sock:
+        assert source.start(size) == size
+    try:
         yield source
+    finally:
+        source.close()
 
 
-def next_frame(source: PacketSocket) -> tuple[bytes, Frame]:
-    room = bytearray(ROOM + 100)
-    assert select.select([source.fileno()], [], [], 10)[0]
-    frame = source.receive(memoryview(room), 100)
-    assert frame is not None
-    assert frame[0] >= 100
-    return bytes(room[frame[0] : frame[0] + frame[1]]), frame
+Frame = tuple[bytes, int, int, int]
+"""Its bytes, its length on the wire, capture time in nanoseconds, the interface's number."""
+
+
+def blocks(data: bytes) -> list[Frame]:
+    """The packets of enhanced packet blocks."""
+    found = []
+    while data:
+        kind, length, interface, high, low, captured, wire = struct.unpack_from("<7I", data)
+        assert (kind, struct.unpack_from("<I", data, length - 4)) == (6, (length,))
+        assert length == 32 + captured + -captured % 4
+        assert not any(data[28 + captured : length - 4])
+        found.append((data[28 : 28 + captured], wire, high << 32 | low, interface))
+        data = data[length:]
+    return found
+
+
+def waiting(source: PacketSocket, *, most: int = MOST, room: int = 1 << 22) -> list[Frame]:
+    """What waits now."""
+    out = np.full(room, 0xEE, np.uint8)
+    size, packets = source.take(out, most)
+    found = blocks(out[:size].tobytes())
+    assert len(found) == packets
+    return found
+
+
+def received(source: PacketSocket, count: int) -> list[Frame]:
+    """The next frames."""
+    found: list[Frame] = []
+    while len(found) < count:
+        assert select.select([source.fileno()], [], [], 10)[0]
+        found += waiting(source)
+    return found
 
 
 @pytest.mark.parametrize("vlans", [(), (5,), (0xE005,), (5, 6)])
@@ -63,10 +94,11 @@ def test_a_frame_comes_as_it_was_with_its_vlan_tags(vlans: tuple[int, ...], wire
     with opened(namespace) as source:
         sent = builders.frame(SEGMENT, vlans=vlans)
         os.write(fd, sent)
-        data, (_, captured, whole, time_ns, link_type) = next_frame(source)
-        assert (data, captured, whole, link_type) == (sent, len(sent), len(sent), ETHERNET)
+        ((data, whole, time_ns, interface),) = received(source, 1)
+        assert (data.hex(), whole, interface) == (sent.hex(), len(sent), 0)
         assert time_ns > builders.START_NS
-        assert source.receive(memoryview(bytearray(ROOM)), 0) is None
+        assert waiting(source) == []
+        assert not source.has_more
 
 
 @pytest.mark.parametrize("interface", ["eth0", None])
@@ -76,17 +108,16 @@ def test_a_cooked_socket_says_where_the_packet_came_from(vlans: tuple[int, ...],
     sent = builders.frame(SEGMENT, vlans=vlans)
     with opened(namespace, interface, cooked=True) as source, inside(namespace):
         os.write(fd, sent)
-        data, (_, captured, whole, _, link_type) = next_frame(source)
+        ((data, whole, _, _),) = received(source, 1)
         index = socket.if_nametoindex("eth0")
     header = struct.pack(">HHIHBB8s", 0x8100 if vlans else 0x0800, 0, index, 1, 0, 6, bytes.fromhex("020000000001"))
-    assert (link_type, captured, whole) == (COOKED, len(data), len(data))
+    assert (source.link_type, whole) == (COOKED, len(data))
     assert data.hex() == (header + sent[14:]).hex()
 
 
 def test_frames_longer_than_scapy_would_take_come_whole_and_once() -> None:
     """A loopback interface shows packets when they go and when they come."""
-    with namespaces("lo") as (namespace,), opened(namespace, "lo") as source:
-        source.set_buffer(1 << 26)
+    with namespaces("lo") as (namespace,), opened(namespace, "lo", size=1 << 26) as source:
         with inside(namespace):
             server = socket.create_server(("127.0.0.1", 11_210))
             client = socket.create_connection(("127.0.0.1", 11_210))
@@ -94,47 +125,91 @@ def test_frames_longer_than_scapy_would_take_come_whole_and_once() -> None:
         with server, client, peer:
             for _ in range(20):
                 client.sendall(bytes(200_000))
-                received = 0
-                while received < 200_000:
-                    received += len(peer.recv(1 << 20))
-        frames = []
-        room = memoryview(bytearray(ROOM))
-        while (frame := source.receive(room, 0)) is not None:
-            frames.append(frame)
-        assert max(frame[1] for frame in frames) > 65_535
-        assert all(frame[1] == frame[2] for frame in frames)
-        payload = sum(frame[1] for frame in frames) - 66 * len(frames)
+                taken = 0
+                while taken < 200_000:
+                    taken += len(peer.recv(1 << 20))
+        frames: list[Frame] = []
+        while sum(len(frame[0]) - 66 for frame in frames) < 4_000_000:
+            frames += received(source, 1)
+        assert max(len(frame[0]) for frame in frames) > 65_535
+        assert all(len(frame[0]) == frame[1] for frame in frames)
+        payload = sum(len(frame[0]) - 66 for frame in frames)
         assert 4_000_000 <= payload < 4_000_100  # and the handshake's options
         assert source.counts()[1] == 0
 
 
+def test_as_many_are_taken_as_are_asked_for_and_have_room(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    sent = [builders.frame(Segment(True, number, 2, payload=bytes(1000))) for number in range(1, 21)]
+    with opened(namespace) as source:
+        for frame in sent:
+            os.write(fd, frame)
+        assert select.select([source.fileno()], [], [], 10)[0]
+        found = waiting(source, most=3)
+        assert (len(found), source.has_more) == (3, True)
+        assert waiting(source, most=0) == []
+        assert waiting(source, room=500) == []
+        assert source.has_more
+        found += waiting(source, room=5000)
+        assert 3 < len(found) < 8
+        while len(found) < len(sent):
+            found += received(source, 1)
+        assert [frame[0] for frame in found] == sent
+
+
+def test_both_forms_write_the_same(wire: tuple[str, int]) -> None:
+    """Of blocks of a real ring, whatever is in their packets."""
+    namespace, fd = wire
+    with opened(namespace, None, cooked=True) as source, opened(namespace) as ether:
+        for number in range(1, 40):
+            os.write(fd, builders.frame(Segment(True, number, 2, payload=bytes(number * 7)), vlans=[(), (5,), (5, 6)][number % 3]))
+        for one in (source, ether):
+            assert select.select([one.fileno()], [], [], 10)[0]
+            block = one._memory[:BLOCK_BYTES].copy()
+            count, first = struct.unpack_from("2I", block.data, 12)
+            results = []
+            for form in (write_packets.compiled, write_packets.interpreted):
+                out, state = np.zeros(1 << 20, np.uint8), np.array([first, count, 0, 0, 0])
+                form(block, one.is_cooked, 3, MOST, out, 0, state)
+                results.append((out.tobytes(), state.tolist()))
+            assert results[0] == results[1]
+            assert results[0][1][1:2] == [0]
+
+
 def test_drops_are_counted(wire: tuple[str, int]) -> None:
     namespace, fd = wire
-    with opened(namespace) as source:
-        source.set_buffer(20_000)
+    with opened(namespace, size=4 << 20) as source:
         sent = builders.frame(Segment(True, 1, 2, payload=bytes(8000)))
-        for _ in range(50):
+        for _ in range(1000):
             os.write(fd, sent)
-        received = 0
-        room = memoryview(bytearray(ROOM))
-        while source.receive(room, 0) is not None:
-            received += 1
         total, dropped = source.counts()
-        assert (total, received + dropped) == (50, 50)
-        assert 0 < received < 50
+        assert total == 1000
+        assert 0 < dropped < 1000
+        assert len(received(source, total - dropped)) == total - dropped
         os.write(fd, sent)
-        next_frame(source)
-        assert source.counts() == (51, dropped)
+        received(source, 1)
+        assert source.counts() == (1001, dropped)
 
 
-def test_a_buffer_may_be_larger_than_others_get(wire: tuple[str, int]) -> None:
-    with opened(wire[0]) as source:
-        assert source.set_buffer(64 << 20) == 64 << 20
+def test_what_comes_after_the_end_is_not_received(wire: tuple[str, int]) -> None:
+    namespace, fd = wire
+    with opened(namespace) as source:
+        os.write(fd, builders.frame(SEGMENT))
+        source.end()
+        os.write(fd, builders.frame(SEGMENT))
+        assert len(received(source, 1)) == 1
+        time.sleep(0.1)
+        assert waiting(source) == []
+        assert source.counts() == (1, 0)
 
 
-def test_an_interface_that_is_gone_is_an_error(wire: tuple[str, int]) -> None:
+def test_an_interface_that_is_down_or_gone_is_an_error(wire: tuple[str, int]) -> None:
     namespace, _ = wire
     with opened(namespace) as source:
+        assert source.error() is None
         ip("-n", namespace, "link", "set", "eth0", "down")
-        with pytest.raises(OSError, match="Network is down"):
-            source.receive(memoryview(bytearray(ROOM)), 0)
+        error = source.error()
+        assert error is not None
+        assert (str(error), source.is_gone) == ("[Errno 100] Network is down", False)
+        ip("-n", namespace, "link", "delete", "eth0")
+        assert source.is_gone

@@ -252,16 +252,17 @@ def test_a_burst_is_decoded_whole(namespace: str) -> None:
 
 def test_what_is_not_decoded_was_counted_as_dropped(namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "x.ndjson"
-    with live(namespace, "-i", "lo", "-o", str(path), "--no-fields", "--buffer", "1") as running:
+    with live(namespace, "-i", "lo", "-o", str(path), "--no-fields", "--buffer", "4") as running:
+        recorder = int(Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text())
 
         def wake() -> None:
-            running.process.send_signal(signal.SIGCONT)
+            os.kill(recorder, signal.SIGCONT)
             assert running.process.stderr is not None
             running.told.append(running.process.stderr.readline())
 
-        running.process.send_signal(signal.SIGSTOP)
-        messages = flood(namespace, 8000, 1000, before_last=wake)
-        assert "the kernel's buffer of 1 MiB was full and packets were dropped" in running.told[-1]
+        os.kill(recorder, signal.SIGSTOP)
+        messages = flood(namespace, 20_000, 1000, before_last=wake)
+        assert "the kernel's buffer of 4 MiB was full and packets were dropped" in running.told[-1]
         assert running.end() == []
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     captured, dropped, count = summary(running)
@@ -328,7 +329,7 @@ def test_an_interface_that_is_removed_ends_with_what_there_was() -> None:
             os.write(fd, builders.frame(segment))
         ip("-n", name, "link", "delete", "eth0")
         assert (len(running.rest()), running.process.returncode) == (5, 3)
-    what = "the interface is gone (Network is down); start again when it is back; all that is readable was read"
+    what = "the interface is gone (Network is down); start again when it is back, or wait for it with --wait; all that is readable was read"
     assert f"dcpinspect: eth0: {what}" in running.told
 
 
@@ -395,20 +396,50 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert fails(capsys) == "-i: name an interface, or any for all of them; --list-interfaces lists them"
+    assert fails(capsys) == "-i: name an interface, or any for all of them; -D lists them"
     assert fails(capsys, "-i", "nope").startswith("-i nope: there is no such interface; there are ")
     assert fails(capsys, "-i", "lo", "-w", "-") == "--write -: standard output already has the messages; name a file"
     assert fails(capsys, "-i", "lo", "-w", "x", "-o", "x") == "--write and --output name the same file"
     assert fails(capsys, "-i", "lo", "-w", "x", "--redact").startswith("--write: packets have what --redact replaces")
     assert fails(capsys, "-i", "lo", "--opcode", "nope").startswith("--opcode nope: ")
+    assert (
+        fails(capsys, "-i", "lo", "-w", "/dev/null")
+        == "--write /dev/null: is not a file; packets are read back from where they are recorded"
+    )
+    assert fails(capsys, "-i", "lo", "-b", "filesize:1") == "-b: is for the files of -w; name one, as in -w night.pcapng"
+    assert fails(capsys, "-i", "lo", "-w", "x", "-b", "files:3") == "-b files: say when a new file begins, as in -b filesize:100MB"
+    known = "write filesize:N, duration:N, packets:N or files:N"
+    assert fails(capsys, "-i", "lo", "-w", "x", "-b", "filesise:3") == f"-b filesise:3: {known}; did you mean filesize or files?"
+    assert fails(capsys, "-i", "lo", "-w", "x", "-b", "3") == f"-b 3: {known}"
+    assert fails(capsys, "-i", "lo", "-a", "filesize:x") == "-a filesize:x: write a size such as 100MB, 2GiB, or a number of kB"
+    assert fails(capsys, "-i", "lo", "-a", "packets:0") == "-a packets:0: write a whole number, 1 or more"
+    assert fails(capsys, "-i", "lo", "-a", "duration:-1") == "-a duration:-1: write a number of seconds"
+    assert fails(capsys, "-i", "lo", "--spool", "1MB") == "--spool 1MB: write 16MiB or more"
+    assert fails(capsys, "-i", "lo", "--user", "no\x1bbody") == "--user no\\x1bbody: there is no such user"
     missing = tmp_path / "none" / "x"
     assert fails(capsys, "-i", "lo", "-w", str(missing)) == f"--write {missing}: cannot be written to (No such file or directory)"
-    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("--buffer 0: write a whole number from 1 to 2047")
+    assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("--buffer 0: write a whole number from 4 to 2047")
 
 
-def test_interfaces_are_listed(namespace: str) -> None:
-    done = subprocess.run(
-        ["ip", "netns", "exec", namespace, *PROGRAM, "live", "--list-interfaces"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[0].split() == ["lo", "127.0.0.1,", "::1"]
+def test_interfaces_are_listed_with_what_comes_there(namespace: str) -> None:
+    command = ["ip", "netns", "exec", namespace, *PROGRAM, "live", "-D"]
+    ip("-n", namespace, "tuntap", "add", "eth7", "mode", "tap")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            told(STORIES["rollback"](), namespace)
+        assert process.stdout is not None
+        first, *rest = process.stdout.read().splitlines()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    assert re.fullmatch(r"lo    127\.0\.0\.1, ::1  [\d,]+ packets of the ports in 1 s", first)
+    assert [line.split()[0] for line in rest] == ["eth7", "any"]
+    assert rest[0].split() == ["eth7", "down"]
+
+
+@pytest.mark.requires("setpriv")
+def test_without_the_right_to_capture_interfaces_are_listed_all_the_same() -> None:
+    drop = "-net_raw,-net_admin"
+    command = ["setpriv", f"--bounding-set={drop}", f"--inh-caps={drop}", *PROGRAM, "live", "-D"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1].split() == ["any", "all", "of", "them"]
+    assert done.stderr == "dcpinspect: whether there is traffic on the ports can be seen with the right to capture; run it with sudo\n"

@@ -87,8 +87,8 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["pipeline"], "a command is missing; see 'dcpinspect pipeline --help'"),
         (["pipeline", "chec"], "there is no command chec; did you mean check? see 'dcpinspect pipeline --help'"),
         (["read", "--follow=3", "a.pcap"], "--follow takes no value; see 'dcpinspect --help'"),
-        (["live", "--buffer", "9999"], "--buffer 9999: write a whole number from 1 to 2047; see 'dcpinspect live --help'"),
-        (["live", "--buffer", "9 is not 8"], "--buffer 9 is not 8: write a whole number from 1 to 2047; see 'dcpinspect live --help'"),
+        (["live", "--buffer", "9999"], "--buffer 9999: write a whole number from 4 to 2047; see 'dcpinspect live --help'"),
+        (["live", "--buffer", "9 is not 8"], "--buffer 9 is not 8: write a whole number from 4 to 2047; see 'dcpinspect live --help'"),
         (["live", "--duration", "x"], "--duration x: write a number, 0 or more; see 'dcpinspect live --help'"),
         (["follow", "a.pcap", "0"], "CONNECTION 0: write a whole number, 1 or more; see 'dcpinspect follow --help'"),
         (["read", "--limit", "\x1b[2J", "a.pcap"], r"--limit \x1b[2J: write a whole number, 0 or more; see 'dcpinspect read --help'"),
@@ -280,7 +280,7 @@ def test_a_directory_is_read_as_its_captures(tmp_path: Path, capsys: pytest.Capt
         (["read", "x.pcap", "-c", "5"], "-n N"),
         (["read", "x.pcap", "-T", "fields", "-e", "key"], "--columns"),
         (["read", "x.pcap", "-e", "key"], "--columns"),
-        (["-D"], "live --list-interfaces"),
+        (["-D"], "live -D"),
     ],
 )
 def test_options_of_tshark_are_answered_with_ours(arguments: list[str], ours: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -163,14 +163,3 @@ def test_interpreted_and_compiled_agree_on_any_bytes(parts: list[tuple[int, byte
         np.zeros((count, h.COLUMNS), np.int64),
         np.zeros(65_536, np.int64),
     )
-
-
-def test_only_packets_that_may_be_of_the_ports_are_kept_and_none_is_counted() -> None:
-    ours, other = IP() / TCP(dport=11_210), IP() / TCP(dport=80)
-    packets = [other, ours, IP() / UDP(dport=53), IP() / UDP(dport=4789) / VXLAN() / Ether() / other, IP(flags="MF", proto=6), ARP(), ours]
-    batch = batch_of(*(bytes(Ether() / packet) for packet in packets))
-    parser = h.HeaderParser((11_210,))
-    kept = parser.kept(batch)
-    assert kept.offset.tolist() == batch.offset[[1, 3, 4, 6]].tolist()
-    assert {len(getattr(kept, name)) for name in ("captured", "wire", "time_ns", "link_type")} == {4}
-    assert (int(parser.counts.sum()), int(parser.other_ports.sum())) == (0, 0)

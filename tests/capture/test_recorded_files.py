@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import resource
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.open import open_capture
-from dcpinspect.capture.recorder import Recorder
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import Capture, open_capture
+from dcpinspect.capture.pcapng_writer import PcapNgWriter
+from dcpinspect.capture.recorded_files import NoRoom, RecordedFiles
 from dcpinspect.errors import OutputError
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "snapshots.pcap"
@@ -21,25 +25,44 @@ def count(path: Path) -> int:
     return found
 
 
+def opened(path: Path | str, *, interfaces: Sequence[tuple[str, int]] = (("eth0", 1),), capture_filter: str | None = None) -> RecordedFiles:
+    return RecordedFiles(str(path), interfaces, name=f"--write {path}", capture_filter=capture_filter)
+
+
+def blocks(batch: PacketBatch) -> memoryview:
+    """Packets as the files writes them."""
+    sink = BytesIO()
+    writer = PcapNgWriter(sink)
+    writer.interface(1)
+    start = sink.tell()
+    writer.write(batch)
+    return sink.getbuffer()[start:]
+
+
+def put_next(files: RecordedFiles, capture: Capture) -> None:
+    batch = next(capture)
+    files.put(blocks(batch), len(batch))
+
+
 def test_what_is_written_can_be_read_at_any_moment(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    recorder = Recorder(str(path), [("eth0", 1)], capture_filter="port 11210")
+    files = opened(path, capture_filter="port 11210")
     assert count(path) == 0
     with open_capture(SAMPLE, batch_bytes=2000) as capture:
         written = 0
         for batch in capture:
-            recorder.batch(batch)
+            files.put(blocks(batch), len(batch))
             written += len(batch)
             assert count(path) == written
-    recorder.close([(written + 7, 7)])
+    files.end([(written + 7, 7)])
     assert count(path) == written
 
 
 @pytest.mark.requires("tshark")
 def test_the_file_says_where_it_comes_from_and_what_was_dropped(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    recorder = Recorder(str(path), [("eth0", 1), ("any", 276)], capture_filter="port 11210")
-    recorder.close([(107, 7), None])
+    files = opened(path, interfaces=[("eth0", 1), ("any", 276)], capture_filter="port 11210")
+    files.end([(107, 7), None])
     report = subprocess.run(["capinfos", "-I", str(path)], capture_output=True, text=True, check=True).stdout
     assert (report.count("Name = eth0"), report.count("Name = any")) == (1, 1)
     assert report.count("Filter string = port 11210") == 2
@@ -49,45 +72,45 @@ def test_the_file_says_where_it_comes_from_and_what_was_dropped(tmp_path: Path) 
 def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:
     sizes = []
     for counts in (None, (0, 0)):
-        recorder = Recorder(str(tmp_path / "x"), [("eth0", 1)], capture_filter=None)
-        recorder.close([counts])
+        files = opened(tmp_path / "x")
+        files.end([counts])
         sizes.append((tmp_path / "x").stat().st_size)
     assert sizes[0] < sizes[1]
 
 
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$"):
-        Recorder(str(tmp_path / "none" / "x"), [("eth0", 1)], capture_filter=None)
+        opened(tmp_path / "none" / "x")
     with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device; it has the packets before that$"):
-        Recorder("/dev/full", [("eth0", 1)], capture_filter=None)
+        opened("/dev/full")
 
 
 def recorded(path: Path) -> int:
     """Packets of the sample that there was room for."""
-    recorder = Recorder(str(path), [("eth0", 1)], capture_filter=None)
+    files = opened(path)
     written = 0
     with open_capture(SAMPLE, batch_bytes=2000) as capture, suppress(OutputError):
         for batch in capture:
-            recorder.batch(batch)
+            files.put(blocks(batch), len(batch))
             written += len(batch)
     with suppress(OutputError):
-        recorder.close([(written, 0)])
+        files.end([(written, 0)])
     return written
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    recorder = Recorder(str(tmp_path / "x"), [("eth0", 1)], capture_filter=None)
+    files = opened(tmp_path / "x")
     resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
     try:
         with (
             open_capture(SAMPLE) as capture,
-            pytest.raises(OutputError, match=r"^--write .*/x: File too large; it has the packets before that$"),
+            pytest.raises(NoRoom, match=r"^--write .*/x: File too large; it has the packets before that$"),
         ):
-            recorder.batch(next(capture))
+            put_next(files, capture)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    recorder.close([None])
+    files.end([None])
 
 
 @pytest.mark.parametrize("size", range(10_000, 10_200, 11))
@@ -105,18 +128,18 @@ def test_a_full_disk_leaves_a_file_of_whole_packets(size: int, tmp_path: Path) -
 def test_counts_stand_behind_the_packets_once_there_is_room_again(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    recorder = Recorder(str(path), [("eth0", 1)], capture_filter=None)
+    files = opened(path)
     with open_capture(SAMPLE, batch_bytes=2000) as capture:
-        recorder.batch(next(capture))
+        put_next(files, capture)
         size = path.stat().st_size
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, before[1]))
         try:
             with pytest.raises(OutputError):
-                recorder.batch(next(capture))
+                put_next(files, capture)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.stat().st_size == size
-    recorder.close([(7, 0)])
+    files.end([(7, 0)])
     with open_capture(str(path)) as written:
         list(written)
         assert written.problems == []

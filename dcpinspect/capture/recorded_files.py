@@ -1,0 +1,199 @@
+"""The pcapng files of a live capture: one, or a ring of them, of which each is complete once the next one has begun."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from dcpinspect.capture.pcapng_writer import PcapNgWriter
+from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.errors import OutputError
+from dcpinspect.escape import escape
+
+EVERYTHING = 1 << 62
+"""As many bytes, or packets, as there are."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What the system answers where there is no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a file, or a capture, may hold; None: there is no limit."""
+
+    size: int | None = None
+    """Bytes."""
+    seconds: float | None = None
+    packets: int | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is one."""
+        return (self.size, self.seconds, self.packets) != (None, None, None)
+
+
+class NoRoom(OutputError):  # noqa: N818  a state of the disk, which may pass
+    """The disk took no more. The file has the packets before."""
+
+
+class RecordedFiles:
+    """Where packets are written, block by block; what the disk did not take whole is taken back, so that files stay readable.
+
+    Raises OutputError, and NoRoom where the disk is full.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        interfaces: Sequence[tuple[str, int]],
+        *,
+        name: str,
+        capture_filter: str | None = None,
+        snaplen: int = MAX_PACKET,
+        each: Limits | None = None,
+        files: int | None = None,
+        on_file: Callable[[str, int], None] = lambda *_: None,
+    ) -> None:
+        """``interfaces``: name and link type of each, by the numbers that packets have. ``name``: what errors call it, as in ``--write x``.
+
+        With limits for ``each`` file there are several, named by number and time, of which the newest ``files`` stay.
+        ``on_file``: told of each file, and of the packets before it.
+        """
+        self.size = 0
+        """Bytes of all files so far."""
+        self.packets = 0
+        """Packets of all files so far."""
+        self._path = path
+        self._interfaces = interfaces
+        self._name = name
+        self._filter = capture_filter
+        self._snaplen = snaplen
+        self._each = each or Limits()
+        self._files = files
+        self._on_file = on_file
+        self._kept: deque[str] = deque()
+        self._number = 0
+        self._file: BinaryIO
+        self._good = 0
+        self._before = (0, 0)
+        self._begin()
+
+    @property
+    def is_ring(self) -> bool:
+        """There are several."""
+        return self._each.is_set
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Bytes and packets that the file may still take; it takes the first packet, however long."""
+        size, packets = self._each.size, self._each.packets
+        return (
+            EVERYTHING if size is None else max(0, size - self._good),
+            EVERYTHING if packets is None else packets - (self.packets - self._before[1]),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """The file has no packet yet."""
+        return self.packets == self._before[1]
+
+    @property
+    def is_over(self) -> bool:
+        """The time of the file is over."""
+        return self._each.seconds is not None and time.monotonic() - self._begun >= self._each.seconds
+
+    def put(self, blocks: memoryview, packets: int) -> None:
+        """These blocks of so many packets come next. Raises OutputError."""
+        self._write(blocks)
+        self.packets += packets
+        self._mark()
+
+    def next(self, counts: Sequence[tuple[int, int] | None]) -> None:
+        """The next file begins; the one before ends with (received, dropped) of each interface. Raises OutputError."""
+        self.end(counts)
+        self._begin()
+
+    def end(self, counts: Sequence[tuple[int, int] | None]) -> None:
+        """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
+        try:
+            for interface, known in enumerate(counts):
+                if known is not None:
+                    self._writer.statistics(interface, received=known[0], dropped=known[1], time_ns=time.time_ns())
+                    self._mark()
+        finally:
+            self._file.close()
+
+    def drop_oldest(self) -> bool:
+        """Removes the oldest file to make room, but not the one that is written; False: there is no other."""
+        if len(self._kept) < 2:
+            return False
+        self._drop()
+        return True
+
+    def _drop(self) -> None:
+        with suppress(OSError):  # somebody has taken it
+            os.unlink(self._kept.popleft())
+
+    def _begin(self) -> None:
+        path = self._next_path()
+        if self._files is not None and len(self._kept) >= self._files:
+            self._drop()
+        try:
+            self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - closed by end()
+        except OSError as error:
+            raise OutputError(f"{self._name}: cannot be written to ({error.strerror})") from error
+        self._begun = time.monotonic()
+        self._kept.append(path)
+        self._good = 0
+        self._before = (self.size, self.packets)
+        try:
+            self._writer = PcapNgWriter(self)
+            for name, link_type in self._interfaces:
+                self._writer.interface(link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen)
+        except BaseException:
+            self._file.close()
+            raise
+        self._mark()
+        self._on_file(path, self.packets)
+
+    def _next_path(self) -> str:
+        if not self.is_ring:
+            return self._path
+        self._number += 1
+        stem, dot, suffix = os.path.basename(self._path).rpartition(".")
+        stem, suffix = (stem, dot + suffix) if stem else (suffix, "")
+        moment = time.strftime("%Y%m%d%H%M%S")
+        return os.path.join(os.path.dirname(self._path), f"{stem}_{self._number:05}_{moment}{suffix}")
+
+    def _mark(self) -> None:
+        good = self._file.tell()
+        self.size += good - self._good
+        self._good = good
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """What the writer of headers wants of a file."""
+        self._write(memoryview(data))
+        return len(data)
+
+    def _write(self, view: memoryview) -> None:
+        done = 0
+        try:
+            while done < len(view):
+                done += self._file.write(view[done:])
+        except OSError as error:
+            with suppress(OSError):  # a device has no size
+                os.ftruncate(self._file.fileno(), self._good)
+                self._file.seek(self._good)  # what is still written belongs here, and not behind a hole
+            kind = NoRoom if error.errno in FULL else OutputError
+            raise kind(f"{self._name}: {error.strerror}; it has the packets before that") from error
+
+
+def ring_name(path: str) -> str:
+    """What a path is called in errors."""
+    return f"--write {escape(path)}"

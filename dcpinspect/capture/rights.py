@@ -1,0 +1,47 @@
+"""The rights of a process: what it does not need any more, it gives up."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from contextlib import suppress
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+_VERSION_3 = 0x20080522
+_KEPT = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 7
+"""CAP_CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, SETGID, SETUID: root goes on reading and writing files, and may become another."""
+
+
+def stop_being_able_to_capture() -> None:
+    """Gives up the rights of this process over the network and the system (capabilities(7)). Programs that root starts have them again."""
+    if sys.platform != "linux":
+        return
+    with suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None, use_errno=True)
+        head = ctypes.create_string_buffer(struct.pack("Ii", _VERSION_3, 0))
+        sets = ctypes.create_string_buffer(24)
+        if libc.capget(head, sets):
+            return
+        words = list(struct.unpack("6I", sets.raw[:24]))
+        kept = [word & _KEPT if place < 3 else 0 for place, word in enumerate(words)]
+        libc.capset(head, ctypes.create_string_buffer(struct.pack("6I", *kept)))
+
+
+def become(user: str) -> None:
+    """This process goes on as another user, with the groups of that user. Raises UsageError."""
+    import pwd
+
+    try:
+        found = pwd.getpwnam(user)
+    except KeyError:
+        raise UsageError(f"--user {escape(user)}: there is no such user") from None
+    try:
+        os.initgroups(user, found.pw_gid)
+        os.setgid(found.pw_gid)
+        os.setuid(found.pw_uid)
+    except OSError as error:
+        raise UsageError(f"--user {escape(user)}: only root can become another user ({error.strerror})") from error

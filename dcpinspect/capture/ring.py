@@ -1,0 +1,152 @@
+"""Packets out of the ring that the kernel fills (TPACKET_V3), straight into blocks of a pcapng file."""
+
+from __future__ import annotations
+
+from dcpinspect.capture.walk import MAX_PACKET
+from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet
+
+COOKED_BYTES = 20
+"""Bytes of a LINKTYPE_LINUX_SLL2 header."""
+TAG_BYTES = 4
+EPB_BYTES = 32
+"""Bytes of an enhanced packet block beside the packet and what it is padded with."""
+MOST_GROWN = COOKED_BYTES + TAG_BYTES + EPB_BYTES + 3
+"""Bytes that a packet may need beside its own."""
+
+OFFSET, LEFT, WRITTEN, PACKETS, LAST_NS = range(5)
+"""What ``write_packets`` keeps: where the next packet of the block begins, how many are left there; and what the last call did: bytes and
+packets written, and the time of its last packet."""
+
+_ADDRESS = 48
+"""Where the socket address of a packet stands, behind its ``tpacket3_hdr``."""
+_VLAN_VALID, _VLAN_TPID_VALID = 1 << 4, 1 << 6
+_VLAN = 0x8100
+_OUTGOING, _LOOPBACK = 4, 772
+
+
+@inline
+def le16(data: Octets, at: int) -> int:
+    """Little-endian 16 bits."""
+    return octet(data, at + 1) << 8 | octet(data, at)
+
+
+@inline
+def le32(data: Octets, at: int) -> int:
+    """Little-endian 32 bits, as a signed number: of unsigned and signed ones together machine code makes fractions."""
+    return le16(data, at + 2) << 16 | le16(data, at)
+
+
+@inline
+def be16(data: Octets, at: int) -> int:
+    """Big-endian 16 bits."""
+    return octet(data, at) << 8 | octet(data, at + 1)
+
+
+@inline
+def put32(out: Octets, at: int, value: int) -> None:
+    """Little-endian 32 bits."""
+    out[at] = value & 0xFF
+    out[at + 1] = (value >> 8) & 0xFF
+    out[at + 2] = (value >> 16) & 0xFF
+    out[at + 3] = (value >> 24) & 0xFF
+
+
+@inline
+def put16(out: Octets, at: int, value: int) -> None:
+    """Big-endian 16 bits."""
+    out[at] = (value >> 8) & 0xFF
+    out[at + 1] = value & 0xFF
+
+
+@inline
+def hidden_tag(block: Octets, at: int, size: int, protocol: int) -> bool:
+    """Whether a VLAN tag is before the IP header: a second one, which newer kernels leave there and do not mention."""
+    version = 4 if protocol == 0x0800 else 6 if protocol == 0x86DD else 0
+    if version == 0 or size <= 4 or be16(block, at + 2) != protocol:
+        return False
+    return octet(block, at + 4) >> 4 == version and octet(block, at) >> 4 != version
+
+
+@kernel("void(octets, boolean, int64, int64, uint8[::1], int64, int64[::1])")
+def write_packets(block: Octets, is_cooked: bool, interface: int, most: int, out: Octets, at: int, state: Ints) -> None:
+    """Writes packets of a block of the ring to ``out`` from ``at`` on, each as an enhanced packet block of an ``interface``.
+
+    At most so many, and as many as there is room for. One step a packet.
+
+    Frames get back the VLAN tag that the kernel has taken out, and where the socket is cooked the header that says where they came from.
+    """
+    offset = state[OFFSET]
+    left = state[LEFT]
+    start = at
+    packets = 0
+    while left > 0 and packets < most:
+        size = min(le32(block, offset + 12), MAX_PACKET - COOKED_BYTES - TAG_BYTES)
+        if at + size + MOST_GROWN > len(out):
+            break
+        wire = max(le32(block, offset + 16), size)
+        status = le32(block, offset + 20)
+        body = offset + le16(block, offset + 24)
+        address = offset + _ADDRESS
+        has_tag = (status & _VLAN_VALID) != 0
+        tag = _VLAN
+        if has_tag and (status & _VLAN_TPID_VALID) != 0:
+            tag = le16(block, offset + 36)
+        tci = le32(block, offset + 32)
+        kind = octet(block, address + 10)
+        hardware = le16(block, address + 8)
+        seconds = le32(block, offset + 4)
+        time_ns = seconds * 1_000_000_000 + le32(block, offset + 8)
+        if not (is_cooked and kind == _OUTGOING and hardware == _LOOPBACK):  # that comes back at once
+            to = at + 28
+            grown = 0
+            if is_cooked:
+                protocol = be16(block, address + 2)
+                if hidden_tag(block, body, size, protocol):
+                    protocol = _VLAN
+                if has_tag:
+                    put16(out, to + COOKED_BYTES, tci)
+                    put16(out, to + COOKED_BYTES + 2, protocol)
+                    protocol = tag
+                    grown = TAG_BYTES
+                put16(out, to, protocol)
+                put16(out, to + 2, 0)
+                for i in range(4):
+                    out[to + 4 + i] = block[address + 7 - i]
+                put16(out, to + 8, hardware)
+                out[to + 10] = kind
+                out[to + 11] = min(octet(block, address + 11), 8)
+                for i in range(8):
+                    out[to + 12 + i] = block[address + 12 + i]
+                grown += COOKED_BYTES
+                copy(out, to + grown, block, body, size)
+            elif has_tag and size >= 14:
+                grown = TAG_BYTES
+                copy(out, to, block, body, 12)
+                put16(out, to + 12, tag)
+                put16(out, to + 14, tci)
+                copy(out, to + 16, block, body + 12, size - 12)
+            else:
+                copy(out, to, block, body, size)
+            captured = size + grown
+            whole = to + captured
+            while (whole - at) & 3:
+                out[whole] = 0
+                whole += 1
+            length = whole + 4 - at
+            put32(out, at, 6)
+            put32(out, at + 4, length)
+            put32(out, at + 8, interface)
+            put32(out, at + 12, time_ns >> 32)
+            put32(out, at + 16, time_ns & 0xFFFF_FFFF)
+            put32(out, at + 20, captured)
+            put32(out, at + 24, wire + grown)
+            put32(out, whole, length)
+            at += length
+            packets += 1
+            state[LAST_NS] = time_ns
+        offset += le32(block, offset)
+        left -= 1
+    state[OFFSET] = offset
+    state[LEFT] = left
+    state[WRITTEN] = at - start
+    state[PACKETS] = packets

@@ -1,0 +1,312 @@
+"""The options of commands that capture, and interfaces as their ``Source``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts
+from dcpinspect.cli.report import report
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from dcpinspect.capture.live import LiveCapture
+    from dcpinspect.capture.recorded_files import Limits
+    from dcpinspect.capture.recorder import Wishes
+    from dcpinspect.engine import Keeper
+    from dcpinspect.reading import Reading
+
+MIB = 1 << 20
+_UNITS = {"": 1000, "KB": 1000, "MB": 1000**2, "GB": 1000**3, "TB": 1000**4, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+"""Bytes of a size's unit; a bare number is kB, as dumpcap has it."""
+_LEAST_SPOOL = 16 * MIB
+_CAPTURE = "The capture"
+
+
+class FullDisk(StrEnum):
+    """What a full disk does to a recording."""
+
+    END = "end"
+    PAUSE = "pause"
+
+
+def capturing(
+    interface: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--interface",
+            "-i",
+            metavar="NAME",
+            help="Capture on this interface. any means all. May be repeated.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option("--write", "-w", metavar="FILE", help="Also write the packets to this pcapng file.", rich_help_panel=_CAPTURE),
+    ] = None,
+    duration: Annotated[
+        float | None,
+        typer.Option("--duration", metavar="SECONDS", min=0, help="Stop after this time, instead of at Ctrl-C.", rich_help_panel=_CAPTURE),
+    ] = None,
+    ring: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ring-buffer",
+            "-b",
+            metavar="WHAT:N",
+            help="For -w, begin a new file after duration:SECONDS, filesize:SIZE or packets:N. files:N keeps the newest N files. May be"
+            " repeated.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = None,
+    autostop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--autostop",
+            "-a",
+            metavar="WHAT:N",
+            help="Stop after duration:SECONDS, filesize:SIZE, packets:N or messages:N. May be repeated.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = None,
+    buffer: Annotated[
+        int,
+        typer.Option(
+            "--buffer",
+            "-B",
+            metavar="MIB",
+            min=4,
+            max=2047,
+            help="Kernel memory for packets that wait to be recorded.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = 64,
+    spool: Annotated[
+        str,
+        typer.Option(
+            "--spool",
+            metavar="SIZE",
+            help="Without -w, how much of the packets that wait to be decoded is kept in temporary files.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = "4GiB",
+    snaplen: Annotated[
+        int,
+        typer.Option(
+            "--snaplen", "-s", metavar="BYTES", min=0, help="Bytes of a packet to capture. 0 means all.", rich_help_panel=_CAPTURE
+        ),
+    ] = 0,
+    promiscuous: Annotated[
+        bool,
+        typer.Option(
+            "--promiscuous/--no-promiscuous", " /-p", help="Also capture what is not sent to this machine.", rich_help_panel=_CAPTURE
+        ),
+    ] = True,
+    full_disk: Annotated[
+        FullDisk,
+        typer.Option(
+            "--full-disk",
+            help="When the disk of -w is full, end, or pause: count packets and leave them out until there is room.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = FullDisk.END,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.", rich_help_panel=_CAPTURE)
+    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="NAME", help="Become this user once the interfaces are open.", rich_help_panel=_CAPTURE),
+    ] = None,
+) -> Interfaces:
+    """The interfaces that these options name. Raises UsageError."""
+    if not interface:
+        raise UsageError("-i: name an interface, or any for all of them; -D lists them")
+    if write == "-":
+        raise UsageError("--write -: standard output already has the messages; name a file")
+    if write is not None and os.path.exists(write) and not os.path.isfile(write):
+        raise UsageError(f"--write {escape(write)}: is not a file; packets are read back from where they are recorded")
+
+    each, files = _limits("-b", ring, ("filesize", "duration", "packets", "files"))
+    if ring and write is None:
+        raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
+    if files is not None and not each.is_set:
+        raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
+    stop, messages = _limits("-a", autostop, ("filesize", "duration", "packets", "messages"))
+    if duration is not None:
+        stop = replace(stop, seconds=duration if stop.seconds is None else min(stop.seconds, duration))
+    spool_bytes = _size("--spool", spool)
+    if spool_bytes < _LEAST_SPOOL:
+        raise UsageError(f"--spool {escape(spool)}: write 16MiB or more")
+    return Interfaces(
+        interface,
+        write,
+        _How(each, files, stop, buffer * MIB, snaplen, promiscuous, full_disk is FullDisk.PAUSE, wait, user),
+        spool_bytes=spool_bytes,
+        messages=messages,
+    )
+
+
+def _limits(option: str, texts: Sequence[str] | None, known: Sequence[str]) -> tuple[Limits, int | None]:
+    """The limits that texts such as ``filesize:100MB`` say, and the one of another kind. Raises UsageError."""
+    from dcpinspect.capture.recorded_files import Limits
+    from dcpinspect.suggest import did_you_mean
+
+    size = packets = other = None
+    seconds = None
+    for text in texts or ():
+        what, colon, number = text.partition(":")
+        place = f"{option} {escape(text)}"
+        if what not in known or not colon:
+            names = ", ".join(f"{one}:N" for one in known[:-1]) + f" or {known[-1]}:N"
+            raise UsageError(f"{place}: write {names}{did_you_mean(what, known)}")
+        if what == "filesize":
+            size = _size(place, number)
+        elif what == "duration":
+            seconds = _seconds(place, number)
+        elif what == "packets":
+            packets = _count(place, number)
+        else:
+            other = _count(place, number)
+    return Limits(size, seconds, packets), other
+
+
+def _size(place: str, text: str) -> int:
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE)
+    size = 0
+    if found is not None:
+        unit = (found[2] or "").upper()
+        size = int(float(found[1]) * _UNITS[unit if unit == "" or unit.endswith("B") else f"{unit}B"])
+    if not size:
+        raise UsageError(f"{place}: write a size such as 100MB, 2GiB, or a number of kB")
+    return size
+
+
+def _seconds(place: str, text: str) -> float:
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text) or not float(text):
+        raise UsageError(f"{place}: write a number of seconds")
+    return float(text)
+
+
+def _count(place: str, text: str) -> int:
+    if not re.fullmatch(r"\d{1,15}", text) or not int(text):
+        raise UsageError(f"{place}: write a whole number, 1 or more")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """How the recorder works."""
+
+    each: Limits
+    files: int | None
+    stop: Limits
+    buffer_bytes: int
+    snaplen: int
+    is_promiscuous: bool
+    pauses_when_full: bool
+    waits: bool
+    user: str | None
+
+    def __call__(self, wishes: Wishes) -> Wishes:
+        """The wishes, with these among them."""
+        wishes = replace(
+            wishes,
+            stop=self.stop,
+            buffer_bytes=self.buffer_bytes,
+            snaplen=self.snaplen or wishes.snaplen,
+            is_promiscuous=self.is_promiscuous,
+            pauses_when_full=self.pauses_when_full,
+            waits=self.waits,
+            user=self.user,
+        )
+        return wishes if wishes.is_spool else replace(wishes, each=self.each, files=self.files)
+
+
+class Interfaces:
+    """Interfaces, as ``Source``."""
+
+    pauses = True
+
+    def __init__(self, names: Sequence[str], record: str | None, how: _How, *, spool_bytes: int, messages: int | None) -> None:
+        self.captures: Sequence[str] = () if record is None else (record,)
+        self._names = names
+        self._record = record
+        self._how = how
+        self._spool_bytes = spool_bytes
+        self._messages = messages
+        self._capture: LiveCapture
+
+    def capture(self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]) -> LiveCapture:
+        """The interfaces, opened. ``tell`` takes a line for the user. This process loses the right to open more."""
+        from dcpinspect.capture import rights
+        from dcpinspect.capture.live import LiveCapture
+
+        self._capture = LiveCapture(
+            self._names,
+            None if find_ports else all_ports(extra_ports),
+            tell=tell,
+            path=self._record,
+            wishes=self._how,
+            spool_bytes=self._spool_bytes,
+        )
+        rights.stop_being_able_to_capture()
+        return self._capture
+
+    @contextmanager
+    def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
+        """Until Ctrl-C, a limit, or the end of the interfaces."""
+        from dcpinspect.reading import Reading
+
+        capture = self.capture(extra_ports, find_ports=find_ports, tell=complain)
+        with (
+            Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
+            interrupts.stopping(capture.stop),
+        ):
+            if self._messages is not None:
+                most = self._messages
+                capture.is_enough = lambda: reading.messages >= most
+            where = ", ".join(map(escape, self._names))
+            ports = "all ports" if find_ports else f"ports {', '.join(map(str, all_ports(extra_ports)))}"
+            complain(f"{where}: capturing {ports}; Ctrl-C stops it")
+            try:
+                yield reading
+            except KeyboardInterrupt:
+                complain(f"{self.captured()}, {capture.unread:,} left unread")
+                raise
+
+    def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
+        """What was captured and what was not, then as for files."""
+        complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
+        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+
+    def captured(self) -> str:
+        """How many packets came, and how many did not."""
+        capture = self._capture
+        dropped = capture.dropped
+        numbers = capture.numbers
+        said = ["the system does not say how many were dropped" if dropped is None else f"{dropped:,} dropped by the kernel"]
+        for count, what in (
+            (numbers.interface_drops, "dropped by the interface"),
+            (numbers.unrecorded, "not recorded (full disk)"),
+            (capture.lost, "not read in time"),
+        ):
+            if count:
+                said.append(f"{count:,} {what}")
+        return f"{escape(capture.files[0].name)}: {max(numbers.packets, capture.packets):,} packets captured, {', '.join(said)}"
+
+
+def all_ports(extra: Sequence[int]) -> list[int]:
+    """Those that are looked at, and more."""
+    from dcpinspect.transport.connections import DEFAULT_PORTS
+
+    return sorted({*DEFAULT_PORTS, *extra})
