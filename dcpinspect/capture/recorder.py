@@ -385,6 +385,8 @@ def main() -> int:
     """Records what the command line says, in JSON, until standard input has something or ends; what happens is told on standard output."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the reader is told of them, and says when to end
+    with suppress(OSError):
+        os.nice(-10)  # before those who decode, where that is allowed: they can wait
     told = _Told(1)
     try:
         write_packets.prepare()

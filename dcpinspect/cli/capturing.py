@@ -281,7 +281,8 @@ class Interfaces:
             try:
                 yield reading
             except KeyboardInterrupt:
-                complain(f"{self.captured()}, {capture.unread:,} left unread")
+                left = capture.unread
+                complain(f"{self.captured()}, {left:,} left unread")
                 raise
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:

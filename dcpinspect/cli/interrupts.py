@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +19,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+STUCK_S = 2.0
+"""Seconds that standard output may take for one write once the program is to end."""
 AGAIN = 0.01
 """Seconds after which an interrupt that met an import is tried again."""
 _IMPORTS = "<frozen importlib._bootstrap>"
@@ -100,20 +103,35 @@ def deferred() -> Iterator[None]:
 def stopping(stop: Callable[[], None]) -> Iterator[None]:
     """The first Ctrl-C, SIGTERM or SIGHUP calls ``stop``: what is live ends as if its input had. The second Ctrl-C ends what is stuck.
 
+    So does the first one where standard output takes nothing for ``STUCK_S``.
+
     A signal that was ignored when the program started stays ignored: so a shell protects what it runs in the background from Ctrl-C, and
     ``nohup`` from SIGHUP.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    was_asked = False
+    was_asked = is_stuck = False
+    ended = threading.Event()
 
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal was_asked
-        if was_asked and number == signal.SIGINT:
+        if is_stuck or (was_asked and number == signal.SIGINT):
             signal.default_int_handler(number, frame)
-        was_asked = True
+        if not was_asked:
+            was_asked = True
+            threading.Thread(target=give_up, args=(number,), daemon=True).start()
         stop()
+
+    def give_up(number: int) -> None:
+        nonlocal is_stuck
+        asked = time.monotonic()
+        while not ended.wait(0.1):
+            since = _writing.since
+            if since is not None and time.monotonic() - max(since, asked) > STUCK_S:
+                is_stuck = True
+                os.kill(os.getpid(), number)
+                return
 
     before = {number: handler for number in _ENDING if (handler := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in before:
@@ -121,8 +139,28 @@ def stopping(stop: Callable[[], None]) -> Iterator[None]:
     try:
         yield
     finally:
+        ended.set()
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+
+
+class _Writing:
+    """Since when one waits for standard output to take something."""
+
+    since: float | None = None
+
+
+_writing = _Writing()
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Standard output is written to, which may take as long as its reader likes."""
+    _writing.since = time.monotonic()
+    try:
+        yield
+    finally:
+        _writing.since = None
 
 
 def check() -> None:

@@ -108,7 +108,7 @@ class StandardOutput(Output):
 
     def flush(self) -> None:
         """Let a reader of standard output have what there is."""
-        with _named():
+        with _named(), interrupts.writing():
             sys.stdout.buffer.flush()
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from dcpinspect.cli import interrupts
 from dcpinspect.escape import one_line, to_ascii
 
 INTERRUPTED = "interrupted; this result covers what was read until then"
@@ -54,8 +55,9 @@ def put(text: str | bytes) -> None:
     if isinstance(text, str):
         text = (to_ascii(text) if wants_ascii() else text).encode()
     rest = memoryview(text)
-    while len(rest):  # PYTHONUNBUFFERED makes it a raw file, which a signal may interrupt halfway
-        rest = rest[sys.stdout.buffer.write(rest) :]
+    with interrupts.writing():
+        while len(rest):  # PYTHONUNBUFFERED makes it a raw file, which a signal may interrupt halfway
+            rest = rest[sys.stdout.buffer.write(rest) :]
 
 
 def safe_lines(text: bytes) -> bytes:

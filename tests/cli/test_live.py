@@ -283,6 +283,21 @@ def test_what_is_not_decoded_was_counted_as_dropped(namespace: str, tmp_path: Pa
     assert decoded + skipped + missing == sum(map(len, messages))
 
 
+def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path)) as running:
+        messages = flood(namespace, 20_000, 100)
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(30) == 130
+        assert running.process.stderr is not None
+        (line,) = running.process.stderr.read().splitlines()
+    found = re.fullmatch(r"dcpinspect: lo: ([\d,]+) packets captured, 0 dropped by the kernel, ([\d,]+) left unread", line)
+    assert found is not None
+    assert read_rows(path) == len(messages) + 1
+    with open_capture(path) as capture:
+        assert sum(map(len, capture)) == int(found[1].replace(",", ""))
+
+
 def test_vlans_and_fragments_are_read_as_in_files() -> None:
     from scapy.layers.inet import IP
     from scapy.layers.inet import fragment as split
