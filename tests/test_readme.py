@@ -44,7 +44,7 @@ def inline_commands(document: str) -> list[str]:
     return [command.replace("\\|", "|") for command in quoted if "sample_captures/" in command or command.endswith(NEEDS_NO_CAPTURE)]
 
 
-NEEDS_NO_CAPTURE = ("--columns", "--list-interfaces")
+NEEDS_NO_CAPTURE = ("--columns", "live -D")
 PAGES_OF_COMMANDS = ("docs/capture-guide.md", "docs/from-tshark.md", "docs/symptoms.md")
 COMMANDS = sorted(
     {command for document in DOCUMENTS for command in fenced_commands(document)}

@@ -213,8 +213,8 @@ class LiveCapture:
         self.files[0].packets += count
         if not self._is_told["lost"]:
             self._is_told["lost"] = True
-            what = "the temporary files were full (--spool)" if self._spool is not None else "the ring of files has gone on"
-            self._tell(f"{escape(self.files[0].name)}: {count:,} packets were not read in time: {what}; messages may be missing")
+            why = "the temporary files were full (--spool)" if self._spool is not None else "the ring of files has gone on"
+            self._tell(f"{escape(self.files[0].name)}: {why}, so {count:,} packets were not read; messages may be missing")
 
     def _say_how_far_behind(self) -> None:
         """Once for each step of ``BEHIND_S``."""

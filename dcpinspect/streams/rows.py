@@ -217,7 +217,7 @@ class Stream(Struct[T]):
     finished: Place[T] = nested(Place, "The end.")
     latest: Place[T] = nested(Place, "The latest message.")
     at: Place[T] = nested(Place, "The message that gave ``position``.")
-    answer: T = number("What the answer was: A_NONE and those after it.")
+    answer: T = number("What the answer was: A_UNKNOWN and those after it.")
     status: T = number("Status of the answer, -1 for none.", reset=-1)
     rollback: T = number("Seqno to roll back to, biased, or UNREAD_SEQNO.")
     log: T = number("Failover log of the answer.", reset=-1, of="logs")
