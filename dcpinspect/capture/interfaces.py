@@ -37,6 +37,14 @@ class PacketSource(Protocol):
     """Which interface of the capture it is, from 0."""
 
     @property
+    def silence_s(self) -> float:
+        """After the end, so long after the last packet no more comes."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing can come any more."""
+
+    @property
     def is_gone(self) -> bool:
         """After an error: whether the interface will not come back."""
 

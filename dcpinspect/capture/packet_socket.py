@@ -40,6 +40,11 @@ _ALL_PROTOCOLS = 3
 class PacketSocket:
     """A packet socket that is bound to an interface, or to none: then it receives from all."""
 
+    silence_s = 0.05
+    """After the end, so long after the last packet no more comes: the kernel hands over what it has within ``RETIRE_MS`` and a tick."""
+    is_empty = False
+    """Nothing can come any more."""
+
     def __init__(self, sock: socket.socket, name: str, *, is_cooked: bool = False, close: Callable[[], None] | None = None) -> None:
         """``is_cooked``: of type SOCK_DGRAM, without link-layer headers. ``close``: closes it, where that is more than closing."""
         self.name = name

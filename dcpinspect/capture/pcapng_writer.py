@@ -77,19 +77,7 @@ class PcapNgWriter:
         count = len(rows)
         if not count:
             return
-        captured = packets.captured[rows]
-        header = np.empty((count, _HEADER // 4), "<u4")
-        header[:, 0] = ENHANCED_PACKET
-        header[:, 2] = self._numbers(packets.link_type[rows], captured)
-        time_ns = np.maximum(packets.time_ns[rows], 0)
-        header[:, 3], header[:, 4] = time_ns >> 32, time_ns & 0xFFFF_FFFF
-        header[:, 5], header[:, 6] = captured, packets.wire[rows]
-        options, ends = _comments(packets, rows, comments or {})
-        sizes = _HEADER + captured + -captured % 4 + np.diff(ends, prepend=0) + 4
-        header[:, 1] = sizes
-        out = np.zeros(int(sizes.sum()), np.uint8)  # what a packet is padded with is zero
-        octets = header.view(np.uint8).reshape(-1)
-        write_blocks(count, octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
+        out, _ = packet_blocks(packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments)
         self._sink.write(out.data)
 
     def statistics(self, interface: int, *, received: int, dropped: int, time_ns: int) -> None:
@@ -108,6 +96,30 @@ class PcapNgWriter:
     def _put(self, kind: int, body: bytes) -> None:
         size = struct.pack("<I", len(body) + 12)
         self._sink.write(struct.pack("<I", kind) + size + body + size)
+
+
+def packet_blocks(
+    packets: PacketBatch, rows: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], comments: Mapping[int, str] | None = None
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The packets at ``rows`` as enhanced packet blocks, and the bytes of each block; ``numbers``: the interface of each.
+
+    ``comments`` are as for ``PcapNgWriter.write``.
+    """
+    count = len(rows)
+    captured = packets.captured[rows]
+    header = np.empty((count, _HEADER // 4), "<u4")
+    header[:, 0] = ENHANCED_PACKET
+    header[:, 2] = numbers
+    time_ns = np.maximum(packets.time_ns[rows], 0)
+    header[:, 3], header[:, 4] = time_ns >> 32, time_ns & 0xFFFF_FFFF
+    header[:, 5], header[:, 6] = captured, packets.wire[rows]
+    options, ends = _comments(packets, rows, comments or {})
+    sizes = _HEADER + captured + -captured % 4 + np.diff(ends, prepend=0) + 4
+    header[:, 1] = sizes
+    out = np.zeros(int(sizes.sum()), np.uint8)  # what a packet is padded with is zero
+    octets = header.view(np.uint8).reshape(-1)
+    write_blocks(count, octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
+    return out, sizes
 
 
 def _option(code: int, value: bytes) -> bytes:

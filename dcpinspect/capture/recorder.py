@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.capture import rights
-from dcpinspect.capture.interfaces import PacketSource, interface_drops, open_interface
+from dcpinspect.capture.interfaces import Opened, PacketSource, interface_drops, open_interface
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import RETIRE_MS
 from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
@@ -36,8 +36,6 @@ AT_ONCE = 16
 """Writes for one interface before it is another one's turn."""
 STATUS_S = 0.5
 """How often the reader hears how many packets there are, and the interfaces are looked at."""
-SILENCE_S = 0.05
-"""After the end: so long after the last packet no more comes. The kernel hands over what it has within ``RETIRE_MS`` and a tick."""
 LONGEST_END_S = 5.0
 """Packets that are still handed over so long after the end are left."""
 ASK_S = 0.01
@@ -72,6 +70,10 @@ class Wishes:
     """A full disk does not end the capture: packets are counted and left out until there is room."""
     waits: bool = False
     """An interface that is gone is waited for."""
+    ssh: str | None = None
+    """The interfaces are those of another machine: the arguments of ssh, with the host."""
+    tcpdump: str = "tcpdump"
+    """How tcpdump is called there."""
     user: str | None = None
     """Who the process becomes once the interfaces are open."""
 
@@ -155,7 +157,7 @@ class Recorder:
             self._before.append((0, 0))
             self._counts.append(None)
         self._names = [source.name for source in self._sources]
-        self._interface_drops = interface_drops(self._names)
+        self._interface_drops = interface_drops(self._names) if wishes.ssh is None else {}
         if wishes.user is not None:
             rights.become(wishes.user)
         snaplen = wishes.snaplen if wishes.snaplen == MAX_PACKET else wishes.snaplen + MOST_GROWN
@@ -176,8 +178,17 @@ class Recorder:
         )
         self._began = time.monotonic()
 
-    def _open(self, name: str, number: int) -> Any:
+    def _open(self, name: str, number: int) -> Opened:
         wishes = self._wishes
+        if wishes.ssh is not None:
+            from dcpinspect.capture.ssh import RemoteInterface  # deferred: few need it
+
+            remote = RemoteInterface(
+                wishes.ssh, wishes.tcpdump, name, wishes.ports, buffer_bytes=wishes.buffer_bytes, snaplen=wishes.snaplen
+            )
+            remote.number = number
+            self._sources.append(remote)
+            return Opened(remote, is_filtered=True, buffer_bytes=None)
         opened = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
         opened.source.number = number
         self._sources.append(opened.source)
@@ -198,7 +209,7 @@ class Recorder:
                 poller.unregister(0)
                 self._begin_to_end()
             for source in list(self._sources):
-                if ready.get(source.fileno() or -1, 0) & select.POLLERR or source.fileno() is None:
+                if ready.get(source.fileno() or -1, 0) & (select.POLLERR | select.POLLHUP) or source.fileno() is None:
                     self._look_at(source, poller)
             now = time.monotonic()
             if self._round():
@@ -240,7 +251,7 @@ class Recorder:
             return not self._gone or self._ending is not None
         if self._ending is None:
             return False
-        return now - self._moved >= SILENCE_S or now - self._ending > LONGEST_END_S
+        return now - self._moved >= max(source.silence_s for source in self._sources) or now - self._ending > LONGEST_END_S
 
     def _round(self) -> int:
         """Takes what waits and writes it, source by source in turn; how many packets these were."""
@@ -311,10 +322,10 @@ class Recorder:
         if not source.is_gone:
             self._told.tell(line=f"{name}: the interface is down ({why}); capturing goes on once it is up again")
             return
-        end = time.monotonic() + SILENCE_S
-        while time.monotonic() < end:  # what still waits
+        end = time.monotonic() + source.silence_s
+        while time.monotonic() < end and not source.is_empty:  # what still waits
             if self._move(source):
-                end = time.monotonic() + SILENCE_S
+                end = time.monotonic() + source.silence_s
             time.sleep(RETIRE_MS / 1000)
         if source.fileno() is not None:
             poller.unregister(source.fileno() or 0)
@@ -322,6 +333,8 @@ class Recorder:
         self._before[source.number] = self._counts[source.number] or (0, 0)
         self._sources.remove(source)
         source.close()
+        if self._ending is not None:
+            return
         if self._wishes.waits:
             self._gone[source.name] = source.number
             self._told.tell(line=f"{name}: the interface is gone ({why}); capturing goes on once it is back")

@@ -16,6 +16,9 @@ from dcpinspect.kernel import Octets
 class ScapySocket:
     """One of them, open. It cannot be waited for together with others, so it is asked again and again."""
 
+    silence_s = 0.05
+    is_empty = False
+
     def __init__(self, sock: Any, name: str, snaplen: int = MAX_PACKET) -> None:
         """``Any``: Scapy's sockets have no common type that says what they have. ``snaplen``: bytes of a frame that are taken."""
         self.name = name

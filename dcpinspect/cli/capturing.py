@@ -123,6 +123,19 @@ def capturing(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for an interface that goes away until it is back.", rich_help_panel=_CAPTURE)
     ] = False,
+    ssh: Annotated[
+        str | None,
+        typer.Option(
+            "--ssh",
+            metavar="HOST",
+            help="Capture on this host, with tcpdump through ssh. Options of ssh may stand before it, as in '-p 2222 me@host'.",
+            rich_help_panel=_CAPTURE,
+        ),
+    ] = None,
+    tcpdump: Annotated[
+        str,
+        typer.Option("--tcpdump", metavar="COMMAND", help="How --ssh starts tcpdump, as in 'sudo tcpdump'.", rich_help_panel=_CAPTURE),
+    ] = "tcpdump",
     user: Annotated[
         str | None,
         typer.Option("--user", metavar="NAME", help="Become this user once the interfaces are open.", rich_help_panel=_CAPTURE),
@@ -144,13 +157,17 @@ def capturing(
     stop, messages = _limits("-a", autostop, ("filesize", "duration", "packets", "messages"))
     if duration is not None:
         stop = replace(stop, seconds=duration if stop.seconds is None else min(stop.seconds, duration))
+    if ssh is not None and not ssh.strip():
+        raise UsageError("--ssh: is empty; name a host")
+    if tcpdump != "tcpdump" and ssh is None:
+        raise UsageError("--tcpdump: is for --ssh; name a host")
     spool_bytes = _size("--spool", spool)
     if spool_bytes < _LEAST_SPOOL:
         raise UsageError(f"--spool {escape(spool)}: write 16MiB or more")
     return Interfaces(
         interface,
         write,
-        _How(each, files, stop, buffer * MIB, snaplen, promiscuous, full_disk is FullDisk.PAUSE, wait, user),
+        _How(each, files, stop, buffer * MIB, snaplen, promiscuous, full_disk is FullDisk.PAUSE, wait, ssh, tcpdump, user),
         spool_bytes=spool_bytes,
         messages=messages,
     )
@@ -215,6 +232,8 @@ class _How:
     is_promiscuous: bool
     pauses_when_full: bool
     waits: bool
+    ssh: str | None
+    tcpdump: str
     user: str | None
 
     def __call__(self, wishes: Wishes) -> Wishes:
@@ -227,6 +246,8 @@ class _How:
             is_promiscuous=self.is_promiscuous,
             pauses_when_full=self.pauses_when_full,
             waits=self.waits,
+            ssh=self.ssh,
+            tcpdump=self.tcpdump,
             user=self.user,
         )
         return wishes if wishes.is_spool else replace(wishes, each=self.each, files=self.files)

@@ -332,9 +332,8 @@ def test_what_the_spool_had_no_room_for_is_counted_and_told(wire: tuple[str, int
         assert packets(found[-1])[-1] == sent[-1]
         numbers = [number for batch in found for number in batch.frames.tolist()]
         assert [packet for batch in found for packet in packets(batch)] == [sent[number - 1] for number in numbers]
-    assert told == [
-        f"eth0: {capture.lost:,} packets were not read in time: the temporary files were full (--spool); messages may be missing"
-    ]
+    why = "the temporary files were full (--spool)"
+    assert told == [f"eth0: {why}, so {capture.lost:,} packets were not read; messages may be missing"]
 
 
 def test_temporary_files_are_private_and_gone_at_the_end(wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
