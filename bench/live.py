@@ -176,10 +176,10 @@ def numbers(mode: str, said: str) -> tuple[int, int, int | None]:
         found = re.search(r"Packets received/dropped on interface '\S+': (\d+)/(\d+)", said)
         assert found, said
         return int(found[1]), int(found[2]), None
-    found = re.search(r"(\d+) packets captured (\d+) dropped by the kernel(?:; (\d+) messages)?", said)
+    found = re.search(r"(\d+) packets captured (?:(\d+) dropped by the kernel|the system does not say[^;]*)(?:; (\d+) messages)?", said)
     assert found, said
     lost = re.search(r"(\d+) not read in time", said)
-    return int(found[1]), int(found[2]) + int(lost[1] if lost else 0), None if found[3] is None else int(found[3])
+    return int(found[1]), int(found[2] or 0) + int(lost[1] if lost else 0), None if found[3] is None else int(found[3])
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from dcpinspect.capture import rights
 from dcpinspect.capture.batch import PacketBatch, pause
 from dcpinspect.capture.clock import EVERY_S, CaptureClock
 from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.packing import Packer
 from dcpinspect.capture.pcapng import PcapNg
 from dcpinspect.capture.recorded_files import Limits
 from dcpinspect.capture.recorder import MIB, Wishes
@@ -73,11 +74,12 @@ class LiveCapture:
         path: str | None = None,
         wishes: Callable[[Wishes], Wishes] = lambda wishes: wishes,
         spool_bytes: int = SPOOL_BYTES,
+        packing: str | None = None,
     ) -> None:
         """``ports``: only packets that may be of these are captured, None: all. ``tell`` takes a line for the person who waits.
 
         ``path``: where the packets are recorded; else they are kept in up to ``spool_bytes`` of temporary files until they are read.
-        ``wishes`` may change how it is done.
+        ``wishes`` may change how it is done. ``packing``: how the files of a ring are compressed once they were read, as in ``zstd``.
         """
         self.files = [CaptureFile(", ".join(interfaces), "live")]
         self.numbers = Numbers()
@@ -108,7 +110,8 @@ class LiveCapture:
         wanted = wishes(
             replace(Wishes(tuple(interfaces), None if ports is None else tuple(ports), where[1] or "", where[0]), **spool)  # type: ignore[arg-type] # as Wishes has them
         )
-        self._chain = _Chain(self._hear, self._wait, is_spool=self._spool is not None)
+        self._chain = _Chain(self._hear, self._wait, self._done_with)
+        self._packer = None if packing is None else Packer(packing)
         command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wanted.to_json()]
         self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
         assert self._recorder.stdout is not None
@@ -277,6 +280,14 @@ class LiveCapture:
             self._is_ended = self._chain.is_complete = True
             self._error = getattr(errors, said["error"])(*said["arguments"])
 
+    def _done_with(self, path: str) -> None:
+        """This file was read to its end, or is left behind."""
+        if self._spool is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        elif self._packer is not None:
+            self._packer.put(path)
+
     def _raise(self) -> NoReturn:
         raise self._error or CaptureError(self.files[0].name, None, "cannot be captured: the process that records has ended")
 
@@ -311,6 +322,8 @@ class LiveCapture:
             self._hear()
             self._recorder.stdout.close()
         self._chain.close()
+        if self._packer is not None:
+            self._packer.end()
         if self._spool is not None:
             shutil.rmtree(self._spool, ignore_errors=True)
 
@@ -322,7 +335,7 @@ class _Chain:
     was_stopped = False
     problem: str | None = None
 
-    def __init__(self, hear: Callable[[], None], wait: Callable[[float], None], *, is_spool: bool) -> None:
+    def __init__(self, hear: Callable[[], None], wait: Callable[[float], None], done_with: Callable[[str], None]) -> None:
         self.files: deque[tuple[str, int]] = deque()
         """Path of each file that is to come, and the packets before it."""
         self.is_complete = False
@@ -333,7 +346,7 @@ class _Chain:
         """Packets of files that were gone before they were read."""
         self._hear = hear
         self._wait = wait
-        self._is_spool = is_spool
+        self._done_with = done_with
         self._file: BinaryIO | None = None
         self._path = ""
         self._skipping_from: int | None = None
@@ -375,13 +388,11 @@ class _Chain:
         return bool(self.skipped)
 
     def close(self) -> None:
-        """Frees the file that is read; one that nobody else wants is removed."""
+        """Frees the file that is read."""
         if self._file is not None:
             self._file.close()
             self._file = None
-            if self._is_spool:
-                with contextlib.suppress(OSError):
-                    os.unlink(self._path)
+            self._done_with(self._path)
 
 
 def _spool_folder() -> str:

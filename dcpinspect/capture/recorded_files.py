@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from dcpinspect.capture.packing import remove
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import OutputError
@@ -137,8 +138,7 @@ class RecordedFiles:
         return True
 
     def _drop(self) -> None:
-        with suppress(OSError):  # somebody has taken it
-            os.unlink(self._kept.popleft())
+        remove(self._kept.popleft())
 
     def _begin(self) -> None:
         path = self._next_path()

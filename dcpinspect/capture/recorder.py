@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import time
@@ -147,6 +148,7 @@ class Recorder:
         self._unrecorded = 0
         self._is_full = False
         self._is_over = False
+        self._again = 0.0
         self._ending: float | None = None
         self._moved = 0.0
         rooms, self._is_filtered = [], True
@@ -291,6 +293,9 @@ class Recorder:
             self._no_room(error, 0)
 
     def _put(self, blocks: memoryview, packets: int) -> None:
+        if self._is_full and not self._has_room():
+            self._unrecorded += packets
+            return
         try:
             self._files.put(blocks, packets)
         except NoRoom as error:
@@ -304,6 +309,14 @@ class Recorder:
                 self._told.tell(
                     line=f"{self._wishes.name}: there is room again; recording goes on ({self._unrecorded:,} packets are missing)"
                 )
+
+    def _has_room(self) -> bool:
+        """Asked once a second: whether a full disk has room for more than the next few packets, which small ones may have anyway."""
+        now = time.monotonic()
+        if now < self._again:
+            return False
+        self._again = now + AGAIN_S
+        return shutil.disk_usage(os.path.dirname(self._wishes.path) or ".").free >= OUT_BYTES
 
     def _no_room(self, error: NoRoom, packets: int) -> None:
         if not (self._wishes.pauses_when_full or self._wishes.is_spool):

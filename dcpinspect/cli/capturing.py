@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -68,6 +68,10 @@ def capturing(
             " repeated.",
             rich_help_panel=_CAPTURE,
         ),
+    ] = None,
+    compress: Annotated[
+        Literal["gzip", "zstd"] | None,
+        typer.Option("--compress", help="Compress the files of -b, each once it is complete and was read.", rich_help_panel=_CAPTURE),
     ] = None,
     autostop: Annotated[
         list[str] | None,
@@ -152,6 +156,8 @@ def capturing(
     each, files = _limits("-b", ring, ("filesize", "duration", "packets", "files"))
     if ring and write is None:
         raise UsageError("-b: is for the files of -w; name one, as in -w night.pcapng")
+    if compress is not None and not each.is_set:
+        raise UsageError("--compress: is for the files of -b; say when a new one begins, as in -b filesize:100MB")
     if files is not None and not each.is_set:
         raise UsageError("-b files: say when a new file begins, as in -b filesize:100MB")
     stop, messages = _limits("-a", autostop, ("filesize", "duration", "packets", "messages"))
@@ -170,6 +176,7 @@ def capturing(
         _How(each, files, stop, buffer * MIB, snaplen, promiscuous, full_disk is FullDisk.PAUSE, wait, ssh, tcpdump, user),
         spool_bytes=spool_bytes,
         messages=messages,
+        packing=compress,
     )
 
 
@@ -258,13 +265,16 @@ class Interfaces:
 
     pauses = True
 
-    def __init__(self, names: Sequence[str], record: str | None, how: _How, *, spool_bytes: int, messages: int | None) -> None:
+    def __init__(
+        self, names: Sequence[str], record: str | None, how: _How, *, spool_bytes: int, messages: int | None, packing: str | None
+    ) -> None:
         self.captures: Sequence[str] = () if record is None else (record,)
         self._names = names
         self._record = record
         self._how = how
         self._spool_bytes = spool_bytes
         self._messages = messages
+        self._packing = packing
         self._capture: LiveCapture
 
     def capture(self, extra_ports: Sequence[int], *, find_ports: bool, tell: Callable[[str], None]) -> LiveCapture:
@@ -279,6 +289,7 @@ class Interfaces:
             path=self._record,
             wishes=self._how,
             spool_bytes=self._spool_bytes,
+            packing=self._packing,
         )
         rights.stop_being_able_to_capture()
         return self._capture

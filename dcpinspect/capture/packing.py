@@ -1,0 +1,68 @@
+"""Finished files of a ring, compressed by a thread behind whoever read them last."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+
+SUFFIX = {"gzip": ".gz", "zstd": ".zst"}
+_PART = ".part"
+_CHUNK = 1 << 20
+
+
+class Packer:
+    """Replaces files by compressed ones of the same name and another suffix, one after the other. A file that it cannot pack stays."""
+
+    def __init__(self, kind: str) -> None:
+        """``kind``: a key of ``SUFFIX``."""
+        self._kind = kind
+        self._waiting: SimpleQueue[str | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, daemon=True)
+        self._thread.start()
+
+    def put(self, path: str) -> None:
+        """This file is complete, and read."""
+        self._waiting.put(path)
+
+    def end(self) -> None:
+        """Returns once all are packed."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (path := self._waiting.get()) is not None:
+            packed = path + SUFFIX[self._kind]
+            try:
+                self._pack(path, packed + _PART)
+                os.replace(packed + _PART, packed)
+                os.unlink(path)
+            except FileNotFoundError:  # the ring has gone on
+                with contextlib.suppress(OSError):
+                    os.unlink(packed)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(packed + _PART)
+
+    def _pack(self, path: str, target: str) -> None:
+        with open(path, "rb") as source, Path(target).open("wb") as file:
+            shutil.copymode(path, target)
+            if self._kind == "gzip":
+                import gzip  # deferred, as zstandard: few ask for it
+
+                with gzip.GzipFile("", "wb", 6, file) as sink:
+                    shutil.copyfileobj(source, sink, _CHUNK)
+            else:
+                import zstandard
+
+                zstandard.ZstdCompressor().copy_stream(source, file)
+
+
+def remove(path: str) -> None:
+    """Removes a file of a ring, packed or not, if it is there."""
+    for suffix in ("", *SUFFIX.values()):
+        with contextlib.suppress(OSError):
+            os.unlink(path + suffix)
