@@ -17,6 +17,7 @@ from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
 OTHER = "other"
@@ -47,6 +48,8 @@ class DirectionCoverage:
     """Of messages that never ended."""
     not_decodable: int
     """Of another protocol."""
+    tls: int
+    """Of TLS and no plain text: headers, tags, handshakes, records that were not opened. 0 where nothing was decrypted."""
     missing: int
     """In holes; part of no sum."""
     cut: int
@@ -89,18 +92,19 @@ AccountOf = Callable[[int, int], FramingAccount]
 """Connection and direction, as those of chunks are numbered, to the account of its framing."""
 
 
-def coverage(transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence) -> Coverage:
+def coverage(transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence, tls: TlsStage) -> Coverage:
     """Of a reading, as far as it has come."""
     packets = dict(zip(CLASS_NAMES, transport.headers.counts.tolist(), strict=True))
-    return Coverage(packets, _Directions(transport, endpoints, account_of, evidence))
+    return Coverage(packets, _Directions(transport, endpoints, account_of, evidence, tls))
 
 
 class _Directions(Sequence[DirectionCoverage]):
-    def __init__(self, transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence) -> None:
+    def __init__(self, transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence, tls: TlsStage) -> None:
         self._transport = transport
         self._endpoints = endpoints
         self._account_of = account_of
         self._evidence = evidence
+        self._tls = tls
 
     def __len__(self) -> int:
         return 2 * len(self._endpoints.client)
@@ -135,6 +139,7 @@ class _Directions(Sequence[DirectionCoverage]):
             decoded=0 if is_other else framing.messages,
             skipped=skipped,
             unfinished=0 if is_other else framing.unfinished,
+            tls=self._tls.overhead(connection, seen_as),
             not_decodable=account.unique if is_other else sum(foreign.values()),
             missing=account.missing,
             cut=account.cut,

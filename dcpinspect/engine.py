@@ -32,6 +32,8 @@ from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.stage import TlsStage
 
 _AT_END = np.iinfo(np.int64).max
 """Release of what only the end of the input released: after every packet."""
@@ -71,12 +73,16 @@ class Engine:
         find_ports: bool = False,
         keeper: Keeper | None = None,
         is_part: bool = False,
+        keys: KeyLog | None = None,
     ) -> None:
         """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol.
 
         ``is_part``: the packets are those of some connections of a larger reading, by whose packets rows are numbered then.
+        ``keys``: secrets of TLS connections.
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
+        self.tls = TlsStage(keys if keys is not None else KeyLog())
+        """What is known of TLS connections."""
         self._keeper = keeper
         self._ports = ports
         self._evidence = Evidence()
@@ -137,7 +143,7 @@ class Engine:
     @property
     def coverage(self) -> Coverage:
         """What became of the packets and bytes so far; the sums hold once the reading has finished."""
-        return coverage(self.transport, self._endpoints, self._account, self._evidence)
+        return coverage(self.transport, self._endpoints, self._account, self._evidence, self.tls)
 
     def is_told(self, connection: int, direction: int, end: int) -> bool:
         """Whether no message that comes has any of the bytes before stream offset ``end`` of those fed; directions are those of chunks."""
@@ -186,7 +192,8 @@ class Engine:
         return found
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk]) -> Iterable[StreamChunk]:
-        """The same chunks; without a keeper there is but one at a time."""
+        """The chunks that framing sees; without a keeper there is but one at a time."""
+        chunks = self.tls.plain(chunks)
         if self._keeper is not None:
             chunks = list(chunks)
             if packets is not None or chunks:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.records import Records
+    from dcpinspect.transport.tls.keylog import KeyLog
 
     LookedAt = tuple[MessageBatch, MessageBatch, Sequence[Candidates]]
     """A batch, the same as rules see it, and what is wrong with its messages by themselves."""
@@ -86,16 +87,18 @@ class Reading:
         track: bool = False,
         keeper: Keeper | None = None,
         is_part: bool = False,
+        keys: KeyLog | None = None,
     ) -> None:
         """``capture``: names of files, or packets, which are closed with the reading. ``track``: ``tables`` are wanted.
 
         ``find_ports``: connections of other ports, too, that prove to carry the protocol. ``keeper``: who wants to come back to the
         bytes of messages. ``is_part``: the packets are those of some connections of a larger reading, which compares their streams.
+        ``keys``: secrets of TLS connections.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
         ports = (*DEFAULT_PORTS, *extra_ports)
         names = [file.name for file in self.capture.files]
-        self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part)
+        self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys)
         self.first_time_ns: int | None = None
         """Capture time of the first packet, once one was read."""
         self.last_time_ns: int | None = None
@@ -104,7 +107,7 @@ class Reading:
         """Packets so far of which the capture has less than was sent."""
         self.messages = 0
         """Messages delivered so far."""
-        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports}
+        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": keys}
         """Those by which another reading finds the same connections."""
         self._is_part = is_part
         self._is_repeatable = self.capture.size is not None and not is_part

@@ -1,0 +1,120 @@
+"""What a TLS handshake says in the open: hellos, as far as reading needs them (RFC 8446, 4; RFC 5246, 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+CLIENT_HELLO, SERVER_HELLO, NEW_SESSION_TICKET, FINISHED, KEY_UPDATE = 1, 2, 4, 20, 24
+MOST_BYTES = 1 << 18
+"""A handshake message longer than this is none."""
+_RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""The random of a HelloRetryRequest."""
+_SERVER_NAME, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 22, 43
+
+
+@dataclass(slots=True)
+class Hello:
+    """A ClientHello or ServerHello."""
+
+    random: bytes
+    version: int
+    """Of a ServerHello the version chosen."""
+    suites: tuple[int, ...]
+    """Of a ServerHello the one chosen."""
+    extensions: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def is_retry(self) -> bool:
+        """It asks for another ClientHello."""
+        return self.random == _RETRY
+
+    @property
+    def encrypts_then_macs(self) -> bool:
+        """CBC records have their MAC outside (RFC 7366)."""
+        return _ENCRYPT_THEN_MAC in self.extensions
+
+    @property
+    def server_name(self) -> str | None:
+        """The host that a client asks for."""
+        data = self.extensions.get(_SERVER_NAME, b"")
+        if len(data) < 5 or data[2]:
+            return None
+        size = int.from_bytes(data[3:5], "big")
+        return data[5 : 5 + size].decode("ascii", "replace") if len(data) >= 5 + size else None
+
+
+def hello_of(kind: int, body: bytes) -> Hello | None:
+    """A hello of its body; None where it is damaged."""
+    try:
+        return _hello(kind, _Bytes(body))
+    except IndexError:
+        return None
+
+
+def _hello(kind: int, body: _Bytes) -> Hello:
+    version = body.number(2)
+    random = body.take(32)
+    body.take(body.number(1))
+    if kind == CLIENT_HELLO:
+        listed = _Bytes(body.take(body.number(2)))
+        suites = tuple(listed.number(2) for _ in range(len(listed.data) // 2))
+        body.take(body.number(1))
+    else:
+        suites = (body.number(2),)
+        body.take(1)
+    hello = Hello(random, version, suites)
+    if body.left:
+        extensions = _Bytes(body.take(min(body.number(2), body.left)))
+        while extensions.left >= 4:
+            number = extensions.number(2)
+            hello.extensions[number] = extensions.take(extensions.number(2))
+    chosen = hello.extensions.get(_SUPPORTED_VERSIONS, b"")
+    if kind == SERVER_HELLO and len(chosen) == 2:
+        hello.version = int.from_bytes(chosen, "big")
+    return hello
+
+
+class _Bytes:
+    """Bytes taken one behind the other. Raises IndexError where there are not so many."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.data) - self._at
+
+    def take(self, size: int) -> bytes:
+        if size > self.left:
+            raise IndexError
+        self._at += size
+        return self.data[self._at - size : self._at]
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+
+class HandshakeReader:
+    """The handshake messages of one direction, which records cut anywhere."""
+
+    def __init__(self) -> None:
+        self._data = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Kind and body of each message that is complete now."""
+        self._data += data
+        while len(self._data) >= 4:
+            size = 4 + int.from_bytes(self._data[1:4], "big")
+            if size > MOST_BYTES:
+                self._data = b""
+                return
+            if len(self._data) < size:
+                return
+            kind, body, self._data = self._data[0], self._data[4:size], self._data[size:]
+            yield kind, body
+
+    def lose(self) -> None:
+        """Bytes are missing here."""
+        self._data = b""

@@ -1,0 +1,132 @@
+"""Secrets of TLS connections, as programs write them to a key log (the NSS key log format, draft-ietf-tls-keylogfile).
+
+They are secrets: nothing here prints one, keeps one in a message, or writes one down.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from dcpinspect.errors import CaptureError
+
+MASTER = "CLIENT_RANDOM"
+"""Label of the master secret of TLS 1.2."""
+EARLY = "CLIENT_EARLY_TRAFFIC_SECRET"
+HANDSHAKE = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET")
+TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
+"""By direction, ``C2S`` and ``S2C``, as the one before."""
+_LABELS = {MASTER, EARLY, *HANDSHAKE, *TRAFFIC}
+_LINE = re.compile(rb"([A-Z0-9_]{1,64}) ([0-9A-Fa-f]{64}) ([0-9A-Fa-f]{64,192})")
+_OTHER = re.compile(rb"[A-Za-z0-9_]{1,64} [0-9A-Fa-f]+ [0-9A-Fa-f]+")
+MOST_CONNECTIONS = 500_000
+"""Connections whose secrets are kept: the newest ones."""
+MOST_TOLD = 10
+AGAIN_S = 0.1
+"""How often a key log is looked at for what was written meanwhile."""
+_READ = 1 << 24
+_LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A line of a key log that is none."""
+
+    path: str
+    line: int
+
+
+class KeyLog:
+    """The secrets of key logs, by the client random of their connection. Files are read again when a secret is asked for that is not there.
+
+    Raises CaptureError for a file that cannot be read.
+    """
+
+    def __init__(self, paths: Sequence[str] = ()) -> None:
+        self.damage: list[Damage] = []
+        """Lines that could not be read: the first ones."""
+        self.dropped = 0
+        """Connections whose secrets were left out, being more than are kept."""
+        self._secrets: dict[bytes, dict[str, bytes]] = {}
+        self._files: list[_Followed] = []
+        self._looked = 0.0
+        for path in paths:
+            try:
+                self._files.append(_Followed(path, Path(path).open("rb", buffering=0)))  # noqa: SIM115 - as long as the process
+            except OSError as error:
+                raise CaptureError(path, None, f"the key log cannot be opened ({error.strerror})", "check the name") from error
+        self._look()
+
+    def __bool__(self) -> bool:
+        """Whether there may be a secret."""
+        return bool(self._secrets or self._files)
+
+    def of(self, client_random: bytes) -> Mapping[str, bytes]:
+        """The secrets of a connection, by label; empty where none is known by now."""
+        if client_random not in self._secrets and time.monotonic() - self._looked >= AGAIN_S:
+            self._look()
+        return self._secrets.get(client_random, {})
+
+    def all_of(self, label: str) -> list[bytes]:
+        """Every secret of a label, the newest first."""
+        if time.monotonic() - self._looked >= AGAIN_S:
+            self._look()
+        return [found[label] for found in reversed(self._secrets.values()) if label in found]
+
+    def each(self) -> Iterator[Mapping[str, bytes]]:
+        """The secrets of every connection."""
+        return iter(self._secrets.values())
+
+    def add(self, text: bytes) -> None:
+        """Lines of a secrets block of a pcapng file."""
+        for line in text.splitlines():
+            self._take(line)
+
+    def _look(self) -> None:
+        for file in self._files:
+            for number, line in file.lines():
+                if not self._take(line) and len(self.damage) < MOST_TOLD:
+                    self.damage.append(Damage(file.path, number))
+        self._looked = time.monotonic()
+
+    def _take(self, line: bytes) -> bool:
+        """Whether it is a line of a key log, of any label."""
+        line = line.strip()
+        found = _LINE.fullmatch(line)
+        if found is None:
+            return not line or line.startswith(b"#") or bool(_OTHER.fullmatch(line))
+        label = found[1].decode()
+        if label in _LABELS and len(found[3]) % 2 == 0:
+            client_random = bytes.fromhex(found[2].decode())
+            if client_random not in self._secrets and len(self._secrets) >= MOST_CONNECTIONS:
+                del self._secrets[next(iter(self._secrets))]
+                self.dropped += 1
+            self._secrets.setdefault(client_random, {})[label] = bytes.fromhex(found[3].decode())
+        return True
+
+
+class _Followed:
+    """A file that may still be written."""
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        self.path = path
+        self._file = file
+        self._rest = b""
+        self._line = 0
+
+    def lines(self) -> list[tuple[int, bytes]]:
+        """The lines that are complete by now, with their numbers; at the end of the file also one that has no end but is one."""
+        found = []
+        while data := self._file.read(_READ):
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._line += 1
+                found.append((self._line, line))
+            self._rest = self._rest[:_LONGEST]
+        if _LINE.fullmatch(self._rest.strip()):
+            found.append((self._line + 1, self._rest))
+        return found

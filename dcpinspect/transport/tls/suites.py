@@ -1,0 +1,237 @@
+"""How records of TLS are protected: cipher suites, the keys that secrets give, and opening a record (RFC 5246, 8446, 5288, 7905, 7366)."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, Protocol
+
+TLS12, TLS13 = 0x0303, 0x0304
+
+Kind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A cipher suite that can be read."""
+
+    name: str
+    version: int
+    kind: Kind
+    key_bytes: int
+    hash: str
+    """Of the key derivation."""
+    mac: str = ""
+    """Hash of the MAC, for CBC."""
+
+    @property
+    def overhead(self) -> int:
+        """Bytes that a record has beside its plain text and its header; for CBC the least."""
+        if self.version == TLS13:
+            return _tag(self.kind) + 1
+        if self.kind == "cbc":
+            return 16 + _HASH_BYTES[self.mac] + 1
+        return _tag(self.kind) + (0 if self.kind == "chacha" else 8)
+
+
+_HASH_BYTES = {"sha1": 20, "sha256": 32, "sha384": 48}
+
+
+def _tag(kind: Kind) -> int:
+    return 8 if kind == "ccm8" else 16
+
+
+def _suites() -> dict[int, Suite]:
+    found = {
+        0x1301: Suite("TLS_AES_128_GCM_SHA256", TLS13, "gcm", 16, "sha256"),
+        0x1302: Suite("TLS_AES_256_GCM_SHA384", TLS13, "gcm", 32, "sha384"),
+        0x1303: Suite("TLS_CHACHA20_POLY1305_SHA256", TLS13, "chacha", 32, "sha256"),
+        0x1304: Suite("TLS_AES_128_CCM_SHA256", TLS13, "ccm", 16, "sha256"),
+        0x1305: Suite("TLS_AES_128_CCM_8_SHA256", TLS13, "ccm8", 16, "sha256"),
+    }
+    for name, number in (
+        ("RSA", 0x009C), ("DHE_RSA", 0x009E), ("ECDHE_ECDSA", 0xC02B), ("ECDHE_RSA", 0xC02F),
+    ):  # fmt: skip
+        found[number] = Suite(f"TLS_{name}_WITH_AES_128_GCM_SHA256", TLS12, "gcm", 16, "sha256")
+        found[number + 1] = Suite(f"TLS_{name}_WITH_AES_256_GCM_SHA384", TLS12, "gcm", 32, "sha384")
+    for name, number in (("ECDHE_RSA", 0xCCA8), ("ECDHE_ECDSA", 0xCCA9), ("DHE_RSA", 0xCCAA)):
+        found[number] = Suite(f"TLS_{name}_WITH_CHACHA20_POLY1305_SHA256", TLS12, "chacha", 32, "sha256")
+    for name, small, large, small2, large2 in (
+        ("RSA", 0x002F, 0x0035, 0x003C, 0x003D),
+        ("DHE_RSA", 0x0033, 0x0039, 0x0067, 0x006B),
+        ("ECDHE_ECDSA", 0xC009, 0xC00A, 0xC023, 0xC024),
+        ("ECDHE_RSA", 0xC013, 0xC014, 0xC027, 0xC028),
+    ):
+        found[small] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA", TLS12, "cbc", 16, "sha256", "sha1")
+        found[large] = Suite(f"TLS_{name}_WITH_AES_256_CBC_SHA", TLS12, "cbc", 32, "sha256", "sha1")
+        found[small2] = Suite(f"TLS_{name}_WITH_AES_128_CBC_SHA256", TLS12, "cbc", 16, "sha256", "sha256")
+        last = "sha384" if name.startswith("EC") else "sha256"
+        found[large2] = Suite(f"TLS_{name}_WITH_AES_256_CBC_{last.upper()}", TLS12, "cbc", 32, last, last)
+    return found
+
+
+SUITES = _suites()
+"""By number; those that are not here cannot be read."""
+
+Opened = tuple[int, bytes]
+"""Content type of a record, and its plain text."""
+
+
+class Protection(Protocol):
+    """The keys of one direction, until they change."""
+
+    def open(self, sequence: int, record: bytes) -> Opened | None:
+        """A whole record with its header; None where it is not the one of that number under these keys."""
+
+
+class Tls13:
+    """Records of TLS 1.3 under one traffic secret."""
+
+    def __init__(self, secret: bytes, suite: Suite) -> None:
+        self.secret = secret
+        self.suite = suite
+        self._open = _aead(suite, expand_label(secret, "key", suite.key_bytes, suite.hash))
+        self._iv = int.from_bytes(expand_label(secret, "iv", 12, suite.hash), "big")
+
+    def open(self, sequence: int, record: bytes) -> Opened | None:
+        """As ``Protection.open``."""
+        try:
+            plain = self._open((self._iv ^ sequence).to_bytes(12, "big"), record[5:], record[:5])
+        except _failures():
+            return None
+        last = plain[-1:]
+        if last == b"\0":
+            plain = plain.rstrip(b"\0")
+            last = plain[-1:]
+        return (last[0], plain[:-1]) if last else (0, b"")
+
+    def next(self) -> Tls13:
+        """The keys after a KeyUpdate."""
+        size = _HASH_BYTES[self.suite.hash]
+        return Tls13(expand_label(self.secret, "traffic upd", size, self.suite.hash), self.suite)
+
+
+class Aead12:
+    """Records of TLS 1.2 with GCM, CCM or ChaCha20-Poly1305."""
+
+    def __init__(self, key: bytes, iv: bytes, suite: Suite) -> None:
+        self.suite = suite
+        self._open = _aead(suite, key)
+        self._iv = iv
+        self._iv_number = int.from_bytes(iv, "big")
+
+    def open(self, sequence: int, record: bytes) -> Opened | None:
+        """As ``Protection.open``."""
+        explicit = 0 if self.suite.kind == "chacha" else 8
+        size = len(record) - 5 - explicit - _tag(self.suite.kind)
+        if size < 0:
+            return None
+        nonce = self._iv + record[5:13] if explicit else (self._iv_number ^ sequence).to_bytes(12, "big")
+        about = sequence.to_bytes(8, "big") + record[:3] + size.to_bytes(2, "big")
+        try:
+            return record[0], self._open(nonce, record[5 + explicit :], about)
+        except _failures():
+            return None
+
+
+class Cbc12:
+    """Records of TLS 1.2 with AES-CBC and an HMAC, which stands before or behind the encryption."""
+
+    def __init__(self, key: bytes, mac_key: bytes, suite: Suite, *, encrypts_then_macs: bool) -> None:
+        self.suite = suite
+        self._key = key
+        self._mac_key = mac_key
+        self._is_outside = encrypts_then_macs
+        self._mac_bytes = _HASH_BYTES[suite.mac]
+
+    def open(self, sequence: int, record: bytes) -> Opened | None:
+        """As ``Protection.open``."""
+        head = sequence.to_bytes(8, "big") + record[:3]
+        body, mac = record[5:], b""
+        if self._is_outside:
+            body, mac = body[: -self._mac_bytes], body[-self._mac_bytes :]
+            if not hmac.compare_digest(self._mac(head + len(body).to_bytes(2, "big") + body), mac):
+                return None
+        if len(body) < 32 or len(body) % 16:
+            return None
+        plain = self._decrypt(body[:16], body[16:])
+        padding = plain[-1] + 1
+        if padding > len(plain) or plain[-padding:] != bytes([padding - 1]) * padding:
+            return None
+        plain = plain[:-padding]
+        if not self._is_outside:
+            if len(plain) < self._mac_bytes:
+                return None
+            plain, mac = plain[: -self._mac_bytes], plain[-self._mac_bytes :]
+            if not hmac.compare_digest(self._mac(head + len(plain).to_bytes(2, "big") + plain), mac):
+                return None
+        return record[0], plain
+
+    def _mac(self, data: bytes) -> bytes:
+        return hmac.digest(self._mac_key, data, self.suite.mac)
+
+    def _decrypt(self, iv: bytes, body: bytes) -> bytes:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        decryptor = Cipher(algorithms.AES(self._key), modes.CBC(iv)).decryptor()
+        return decryptor.update(body) + decryptor.finalize()
+
+
+def tls12_keys(
+    master: bytes, client_random: bytes, server_random: bytes, suite: Suite, *, encrypts_then_macs: bool
+) -> tuple[Protection, Protection]:
+    """The keys of both directions, ``C2S`` and ``S2C`` (RFC 5246, 6.3)."""
+    mac = _HASH_BYTES[suite.mac] if suite.kind == "cbc" else 0
+    iv = 0 if suite.kind == "cbc" else 12 if suite.kind == "chacha" else 4
+    block = prf(master, b"key expansion" + server_random + client_random, 2 * (mac + suite.key_bytes + iv), suite.hash)
+    parts, at = [], 0
+    for size in (mac, mac, suite.key_bytes, suite.key_bytes, iv, iv):
+        parts.append(block[at : at + size])
+        at += size
+
+    def side(number: int) -> Protection:
+        if suite.kind == "cbc":
+            return Cbc12(parts[2 + number], parts[number], suite, encrypts_then_macs=encrypts_then_macs)
+        return Aead12(parts[2 + number], parts[4 + number], suite)
+
+    return side(0), side(1)
+
+
+def prf(secret: bytes, seed: bytes, size: int, name: str) -> bytes:
+    """The pseudo-random function of TLS 1.2 (RFC 5246, 5)."""
+    found, a = b"", seed
+    while len(found) < size:
+        a = hmac.digest(secret, a, name)
+        found += hmac.digest(secret, a + seed, name)
+    return found[:size]
+
+
+def expand_label(secret: bytes, label: str, size: int, name: str) -> bytes:
+    """HKDF-Expand-Label with no context (RFC 8446, 7.1)."""
+    full = b"tls13 " + label.encode()
+    info = size.to_bytes(2, "big") + bytes([len(full)]) + full + b"\0"
+    found, block, number = b"", b"", 1
+    while len(found) < size:
+        block = hmac.digest(secret, block + info + bytes([number]), name)
+        found, number = found + block, number + 1
+    return found[:size]
+
+
+def _aead(suite: Suite, key: bytes) -> Callable[[bytes, bytes, bytes], bytes]:
+    from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305  # deferred: only TLS needs it
+
+    if suite.kind == "gcm":
+        return AESGCM(key).decrypt
+    if suite.kind == "chacha":
+        return ChaCha20Poly1305(key).decrypt
+    return AESCCM(key, _tag(suite.kind)).decrypt
+
+
+@cache
+def _failures() -> tuple[type[Exception], ...]:
+    """What opening raises where it is another record, or none."""
+    from cryptography.exceptions import InvalidTag
+
+    return (InvalidTag, ValueError)
