@@ -32,7 +32,7 @@ from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.keylog import KeyLog, chosen
 from dcpinspect.transport.tls.stage import TlsStage
 
 _AT_END = np.iinfo(np.int64).max
@@ -78,10 +78,11 @@ class Engine:
         """``find_ports``: look at connections of all other ports too, and believe those that prove to carry the protocol.
 
         ``is_part``: the packets are those of some connections of a larger reading, by whose packets rows are numbered then.
-        ``keys``: secrets of TLS connections.
+        ``keys``: secrets of TLS connections; None: those of the key logs that the command line names.
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
-        self.tls = TlsStage(keys if keys is not None else KeyLog())
+        self.keys = keys or chosen()
+        self.tls = TlsStage(self.keys)
         """What is known of TLS connections."""
         self._keeper = keeper
         self._ports = ports
@@ -131,7 +132,7 @@ class Engine:
 
     def frame_rest(self) -> Frames:
         """The first half of ``finish``."""
-        return self._found(self._framed(self._kept(None, self.transport.finish())), is_last=True)
+        return self._found(self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True)
 
     def decode(self, found: Frames) -> MessageBatch | None:
         """The second half of each; once for all that was found, in order."""
@@ -191,9 +192,9 @@ class Engine:
             )
         return found
 
-    def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk]) -> Iterable[StreamChunk]:
+    def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
         """The chunks that framing sees; without a keeper there is but one at a time."""
-        chunks = self.tls.plain(chunks)
+        chunks = self.tls.plain(chunks, is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
             if packets is not None or chunks:

@@ -238,7 +238,12 @@ class Reading:
                     yield batch, looked_at, self.checker.look(looked_at) if self.checker is not None else ()
 
     def _framed(self) -> Generator[Frames, None, None]:
+        taken: dict[int, int] = {}  # blocks of secrets, by file
         for packets in self.capture:
+            for number, file in enumerate(self.capture.files):
+                for text in file.secrets[taken.get(number, 0) :]:
+                    self.engine.keys.add(text)
+                taken[number] = len(file.secrets)
             if len(packets):
                 latest = int(packets.time_ns.max())
                 self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns

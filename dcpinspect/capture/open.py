@@ -51,6 +51,8 @@ class CaptureFile:
     """What the capture itself says of its interfaces, by now."""
     notes: Sequence[bytes] = ()
     """Comments on the capture as a whole, by now."""
+    secrets: Sequence[bytes] = field(default=(), repr=False)
+    """Lines of TLS key logs in the capture, by now."""
 
 
 class Capture:
@@ -156,7 +158,7 @@ class Capture:
             reader = self._reader(file.name)
             file.format = reader.format.name
             file.storage = reader.source.storage
-            file.counts, file.notes = reader.format.counts, reader.format.notes
+            file.counts, file.notes, file.secrets = reader.format.counts, reader.format.notes, reader.format.secrets
             for walk, window in reader:
                 self.position = before + reader.source.position
                 found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]

@@ -29,6 +29,7 @@ class Pcap:
     name = "pcap"
     counts: Sequence[InterfaceCounts] = ()
     notes: Sequence[bytes] = ()
+    secrets: Sequence[bytes] = ()
 
     def __init__(self, header: bytes) -> None:
         magic = int.from_bytes(header[:4], "big")

@@ -19,6 +19,8 @@ OLD_PACKET = 2
 SIMPLE_PACKET = 3
 STATISTICS = 5
 ENHANCED_PACKET = 6
+SECRETS = 10
+"""Decryption secrets; those of TLS are lines of a key log."""
 _BYTE_ORDER = 0x1A2B3C4D
 _KNOWN = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, SECTION, 0xBAD, 0x40000BAD)
 """Block types that a search after garbage believes."""
@@ -28,6 +30,9 @@ MOST_COUNTED = 1000
 """Interfaces of which counts are remembered."""
 MOST_NOTES = 100
 """Comments on sections that are remembered."""
+MOST_SECRETS = 1 << 26
+"""Bytes of secrets that are remembered."""
+_TLS_KEY_LOG = 0x544C534B
 COMMENT = 1
 """Option of any block."""
 _RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
@@ -64,6 +69,7 @@ class PcapNg:
         self.interfaces: list[Interface] = []
         self.counts: list[InterfaceCounts] = []
         self.notes: list[bytes] = []
+        self.secrets: list[bytes] = []
         self._counted: dict[int, int] = {}  # by interface of this section: its place among the counts
         self._limit = MAX_PACKET
         self._last_ns = 0
@@ -184,6 +190,10 @@ class PcapNg:
                 self._count(data[at : at + length].tobytes(), order)
                 state[0] += length
                 return DONE
+            if kind == SECRETS:
+                self._keep_secrets(data[at : at + length].tobytes(), order)
+                state[0] += length
+                return DONE
             if length < 20:
                 return BAD
             interface = _interface(data[at : at + length].tobytes(), order)
@@ -192,6 +202,12 @@ class PcapNg:
                 self._limit = max(self._limit, interface.snaplen)
         state[0] += length
         return DONE
+
+    def _keep_secrets(self, block: bytes, order: str) -> None:
+        if len(block) >= 24 and sum(map(len, self.secrets)) < MOST_SECRETS:
+            kind, size = struct.unpack_from(order + "II", block, 8)
+            if kind == _TLS_KEY_LOG and size <= len(block) - 20:
+                self.secrets.append(block[16 : 16 + size])
 
     def _count(self, block: bytes, order: str) -> None:
         """An interface statistics block; a later one of an interface takes the place of the one before."""
@@ -342,7 +358,7 @@ def walk_blocks(
         if (be32(data, at + length - 4) if big else le32(data, at + length - 4)) != length:
             verdict = BAD
             break
-        if kind in (INTERFACE, STATISTICS):
+        if kind in (INTERFACE, STATISTICS, SECRETS):
             verdict = OTHER
             break
         if kind in (ENHANCED_PACKET, OLD_PACKET):

@@ -69,6 +69,10 @@ class Format(Protocol):
     def notes(self) -> Sequence[bytes]:
         """Comments on the file as a whole, as far as they were read; the same list whenever it is asked for."""
 
+    @property
+    def secrets(self) -> Sequence[bytes]:
+        """Lines of TLS key logs in the file, as far as they were read; the same list whenever it is asked for."""
+
     def walk(self, data: Bytes, size: int, *, final: bool) -> Walk:
         """The packets of ``data[:size]``; ``final`` when no more bytes will come."""
 

@@ -141,6 +141,8 @@ class DeferredCommand(TyperCommand):
         assert isinstance(command, TyperCommand)
         own = {option for parameter in command.params for option in parameter.opts}
         command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
+        if "--port" in own:
+            command.params += _for_readers()
         return command
 
     # Any: the classes of contexts are typer's own affair, we hand on what we are given.
@@ -169,6 +171,35 @@ def _common() -> list[Any]:
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command()(common)
     found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("color", "ascii_")]
+    for parameter in found:
+        parameter.expose_value = False
+    return found
+
+
+def _choose_keylogs(names: list[str] | None) -> list[str] | None:
+    from dcpinspect.cli.options import choose_keylogs  # deferred: the command has imported it
+
+    return choose_keylogs(names)
+
+
+def _for_readers() -> list[Any]:
+    """The options of every command that reads captures."""
+
+    def reader(
+        keylog: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--keylog",
+                metavar="FILE",
+                callback=_choose_keylogs,
+                help="Decrypt TLS with the secrets of this key log. env means the file that SSLKEYLOGFILE names. May be repeated.",
+            ),
+        ] = None,
+    ) -> None: ...
+
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
+    app.command()(reader)
+    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name == "keylog"]
     for parameter in found:
         parameter.expose_value = False
     return found

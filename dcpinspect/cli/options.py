@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -260,6 +261,20 @@ def ports(values: list[str] | None) -> tuple[list[int], bool]:
         if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
             raise UsageError(f"--port {escape(value)}: write a number from 1 to 65535, or auto")
     return [int(value) for value in numbers], "auto" in (values or ())
+
+
+def choose_keylogs(names: list[str] | None) -> list[str] | None:
+    """Take ``--keylog``. Raises UsageError, CaptureError."""
+    from dcpinspect.transport.tls import keylog  # deferred: few commands have secrets
+
+    paths = []
+    for name in names or ():
+        if name == "env" and not os.environ.get("SSLKEYLOGFILE"):
+            raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
+        paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
+    if paths or keylog.is_chosen():
+        keylog.choose(paths)
+    return names
 
 
 def selection(

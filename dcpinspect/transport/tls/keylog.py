@@ -109,6 +109,25 @@ class KeyLog:
         return True
 
 
+_named: list[str] = []
+
+
+def choose(paths: Sequence[str]) -> None:
+    """From now on readings that are given no secrets have those of these key logs. Raises CaptureError."""
+    KeyLog(paths)
+    _named[:] = paths
+
+
+def is_chosen() -> bool:
+    """Whether there are any."""
+    return bool(_named)
+
+
+def chosen() -> KeyLog:
+    """The secrets of the key logs that were chosen."""
+    return KeyLog(_named)
+
+
 class _Followed:
     """A file that may still be written."""
 

@@ -97,8 +97,8 @@ class TlsStage:
         self._talks: dict[int, _Talk] = {}
         self._plain: set[int] = set()
 
-    def plain(self, chunks: Iterable[StreamChunk]) -> Iterator[StreamChunk]:
-        """What framing is to see of the chunks."""
+    def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
+        """What framing is to see of the chunks; with the last ones, also of those that were held back."""
         for chunk in chunks:
             number = chunk.connection
             if number in self._plain:
@@ -116,6 +116,10 @@ class TlsStage:
             if talk.is_over:
                 del self._talks[number]
                 self._plain.add(number)
+        if is_last:
+            for talk in self._talks.values():
+                yield from talk.rest()
+            self._talks.clear()
 
     def overhead(self, connection: int, direction: int) -> int:
         """Cipher bytes of a direction that are no plain text, so far; of those that chunks had."""
@@ -166,7 +170,8 @@ class _Talk:
         if not about.is_open:
             self._learn()
             if not about.is_open:
-                if self._waiting > MOST_WAITING or (chunk.is_end and all(one.is_ended for one in self._sides)):
+                is_hopeless = not self._keys and (about.server is not None or about.is_searched)
+                if is_hopeless or self._waiting > MOST_WAITING or all(one.is_ended for one in self._sides):
                     about.is_given_up = self.is_over = True
                     yield from self._raw
                 return
@@ -176,6 +181,11 @@ class _Talk:
         else:
             yield from side.open(chunk)
         self.is_over = all(one.is_ended for one in self._sides)
+
+    def rest(self) -> Iterator[StreamChunk]:
+        """What was held back, as it came."""
+        yield from self._raw
+        self._raw.clear()
 
     def _learn(self) -> None:
         """Reads hellos, and finds keys."""
