@@ -7,7 +7,7 @@ For each direction of each connection: ``captured == unique + duplicate + late``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
 from dcpinspect.protocol.evidence import Evidence
@@ -17,7 +17,7 @@ from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.tls.stage import TlsStage
+from dcpinspect.transport.tls.stage import TlsConnection, TlsStage
 
 DCP = "dcp"
 OTHER = "other"
@@ -81,6 +81,10 @@ class Coverage:
     directions: Sequence[DirectionCoverage]
     """By connection, client to server first; those without payload too. There may be very many, so each is made when it is looked at,
     and tells of the reading as far as it has come by then."""
+    tls: Mapping[int, TlsConnection] = field(default_factory=dict)
+    """Connections that look like TLS, by number; their directions are those of chunks."""
+    has_keys: bool = False
+    """There are secrets of TLS connections."""
 
     @property
     def packets_read(self) -> int:
@@ -95,7 +99,7 @@ AccountOf = Callable[[int, int], FramingAccount]
 def coverage(transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence, tls: TlsStage) -> Coverage:
     """Of a reading, as far as it has come."""
     packets = dict(zip(CLASS_NAMES, transport.headers.counts.tolist(), strict=True))
-    return Coverage(packets, _Directions(transport, endpoints, account_of, evidence, tls))
+    return Coverage(packets, _Directions(transport, endpoints, account_of, evidence, tls), tls.connections, tls.has_keys)
 
 
 class _Directions(Sequence[DirectionCoverage]):

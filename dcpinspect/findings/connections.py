@@ -12,7 +12,6 @@ from dcpinspect.findings.rule import Rule
 from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.command_statuses import command_status_meaning
 from dcpinspect.protocol.control_keys import control_key
-from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.framed import ABSURD_BODY, BAD_MAGIC, HOLE
 from dcpinspect.protocol.header import MAGIC_DOCS, Magic
 from dcpinspect.protocol.message import Severity
@@ -87,7 +86,6 @@ RULES = (
         "nothing; they were read as a new connection, whose settings are unknown",
         whose="capture",
     ),
-    Rule("tls-without-key", "capture", "note", "a connection is encrypted", "", "capture the plain port, 11210", whose="capture"),
 )
 
 _SKIPS: Mapping[str, tuple[str, Severity]] = {
@@ -112,8 +110,6 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for one in coverage.directions:
         yield from _faults(context, one)
         yield from _undecoded(context, one)
-        if one.protocol == TLS and one.not_decodable and one.direction == 0:
-            yield _of("tls-without-key", one.connection, "encrypted")
         if one.cut:
             yield _of(
                 "capture-cut", one.connection, f"{one.cut:,} bytes cut off by the snapshot length", cause=("c2s", "s2c")[one.direction]

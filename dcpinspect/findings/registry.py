@@ -24,6 +24,7 @@ from dcpinspect.findings import (
     reported_seqnos,
     requests,
     round_trips,
+    tls,
     unrequested,
     wire,
 )
@@ -73,6 +74,7 @@ for _one in (
     noops.RULE_SET,
     round_trips.RULE_SET,
     connections.RULE_SET,
+    tls.RULE_SET,
     closing.RULE_SET,
     lint.RULE_SET,
 ):

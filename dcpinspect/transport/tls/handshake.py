@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-CLIENT_HELLO, SERVER_HELLO, NEW_SESSION_TICKET, FINISHED, KEY_UPDATE = 1, 2, 4, 20, 24
+CLIENT_HELLO, SERVER_HELLO, CERTIFICATE, FINISHED, KEY_UPDATE = 1, 2, 11, 20, 24
 MOST_BYTES = 1 << 18
 """A handshake message longer than this is none."""
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
@@ -73,6 +73,18 @@ def _hello(kind: int, body: _Bytes) -> Hello:
     if kind == SERVER_HELLO and len(chosen) == 2:
         hello.version = int.from_bytes(chosen, "big")
     return hello
+
+
+def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
+    """The sender's own certificate in a Certificate message; None where there is none. ``has_context``: it is of TLS 1.3."""
+    data = _Bytes(body)
+    try:
+        if has_context:
+            data.take(data.number(1))
+        data.number(3)
+        return data.take(data.number(3)) or None
+    except IndexError:
+        return None
 
 
 class _Bytes:

@@ -18,12 +18,14 @@ import numpy as np
 from dcpinspect.capture.batch import Column
 from dcpinspect.transport.chunk import C2S, S2C, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.tls.handshake import (
+    CERTIFICATE,
     CLIENT_HELLO,
     FINISHED,
     KEY_UPDATE,
     SERVER_HELLO,
     HandshakeReader,
     Hello,
+    first_certificate,
     hello_of,
 )
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
@@ -77,12 +79,25 @@ class TlsConnection:
     """It passes as it is."""
     is_searched: bool = False
     """It began before the capture, and every secret was tried that there is time for."""
+    certificate: bytes | None = None
+    """Of the server, in DER; None where it was not seen."""
     records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
+    """By direction of the chunks."""
+    sides: tuple[int, int] = (C2S, S2C)
+    """Who sends in these directions: 0 for the client."""
 
     @property
-    def client_random(self) -> bytes | None:
-        """By which key logs name the connection; None where its hello is not in the capture."""
-        return None if self.client is None else self.client.random
+    def version_name(self) -> str:
+        """``TLS 1.3``; empty where it is not known."""
+        number = self.version or (self.server.version if self.server is not None else 0)
+        return {0x0301: "TLS 1.0", 0x0302: "TLS 1.1", TLS12: "TLS 1.2", TLS13: "TLS 1.3"}.get(number, "")
+
+    @property
+    def suite_name(self) -> str:
+        """``TLS_AES_128_GCM_SHA256``; its number where that cannot be read, and empty where it is not known."""
+        if self.suite is not None:
+            return self.suite.name
+        return f"cipher suite 0x{self.server.suites[0]:04x}" if self.server is not None else ""
 
 
 class TlsStage:
@@ -120,6 +135,11 @@ class TlsStage:
             for talk in self._talks.values():
                 yield from talk.rest()
             self._talks.clear()
+
+    @property
+    def has_keys(self) -> bool:
+        """There are secrets."""
+        return bool(self._keys)
 
     def overhead(self, connection: int, direction: int) -> int:
         """Cipher bytes of a direction that are no plain text, so far; of those that chunks had."""
@@ -192,11 +212,14 @@ class _Talk:
         about = self._about
         for side in self._sides:
             for kind, body in side.hellos():
-                hello = hello_of(kind, body)
+                if kind == CERTIFICATE and about.certificate is None and side.direction != self._client_side:
+                    about.certificate = first_certificate(body, has_context=False)
+                hello = hello_of(kind, body) if kind in (CLIENT_HELLO, SERVER_HELLO) else None
                 if hello is None:
                     continue
                 if kind == CLIENT_HELLO and about.client is None:
                     about.client, self._client_side = hello, side.direction
+                    about.sides = (C2S, S2C) if side.direction == C2S else (S2C, C2S)
                 elif kind == CLIENT_HELLO:
                     about.client = hello
                 elif kind == SERVER_HELLO and not hello.is_retry and about.server is None:
@@ -264,6 +287,7 @@ class _Talk:
                 about.secrets = found
         about.version, about.suite = TLS13, suite
         self._client_side = side.direction if role == C2S else 1 - side.direction
+        about.sides = (C2S, S2C) if self._client_side == C2S else (S2C, C2S)
         for place, one in enumerate(self._in_roles()):
             secret = about.secrets.get(TRAFFIC[place])
             if secret is not None:
@@ -311,6 +335,8 @@ class _Side:
         self._reader = HandshakeReader()
         self._hello_reader = HandshakeReader()
         self._hello_at = 0
+        self._has_told = False
+        """The alerts in the open are noted."""
         self._offset = 0
         """Bytes of plain text so far, holes among them."""
         self._next_record = 0
@@ -364,11 +390,15 @@ class _Side:
             return
         run = self._runs[0]
         data = run.data
-        while self._hello_at + HEADER <= len(data) and data[self._hello_at] == HANDSHAKE_RECORD:
+        while self._hello_at + HEADER <= len(data) and data[self._hello_at] in (HANDSHAKE_RECORD, ALERT):
             end = self._hello_at + HEADER + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
             if end > len(data):
                 return
-            yield from self._hello_reader.feed(bytes(data[self._hello_at + HEADER : end]))
+            if data[self._hello_at] == ALERT and end == self._hello_at + HEADER + 2:
+                self._alert(bytes(data[end - 2 : end]))
+                self._has_told = True
+            elif data[self._hello_at] == HANDSHAKE_RECORD:
+                yield from self._hello_reader.feed(bytes(data[self._hello_at + HEADER : end]))
             self._hello_at = end
 
     def smallest_record(self) -> bytes | None:
@@ -470,7 +500,7 @@ class _Side:
             self._sequence += 1
             self._take(opened[0], opened[1], record, offset)
             return True
-        if kind == ALERT and len(record) == HEADER + 2:
+        if kind == ALERT and len(record) == HEADER + 2 and not self._has_told:
             self._alert(record[HEADER:])
         self._count(record)
         return True
@@ -530,7 +560,8 @@ class _Side:
                 self._handshake(message, body)
 
     def _handshake(self, kind: int, body: bytes) -> None:
-        del body
+        if kind == CERTIFICATE and self._about.certificate is None and self._about.sides[self.direction] == S2C:
+            self._about.certificate = first_certificate(body, has_context=self._about.version == TLS13)
         keys = self._chain[self._place]
         if not isinstance(keys, Tls13):
             return

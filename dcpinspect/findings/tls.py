@@ -1,0 +1,116 @@
+"""Rules about TLS: connections that cannot be read, alerts, and certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dcpinspect.coverage import DirectionCoverage
+from dcpinspect.escape import escape
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.protocol.foreign import TLS
+from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
+from dcpinspect.transport.tls.certificates import host_named, read_certificate
+from dcpinspect.transport.tls.stage import TlsConnection
+
+_GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one), or capture the plain port, 11210"
+
+RULES = (
+    Rule("tls-without-key", "capture", "note", "a connection is encrypted, and no key log was given", "", _GIVE, whose="capture"),
+    Rule(
+        "tls-key-unknown",
+        "capture",
+        "note",
+        "a connection is encrypted, and the key log has no secret of it",
+        "",
+        "look for its client random in the key log; the log must have been written by this client while the connection began",
+        whose="capture",
+    ),
+    Rule(
+        "tls-alert",
+        "session",
+        "error",
+        "a side ends the connection with an alert of TLS; those that only close it are left out",
+        "",
+        "look at what the alert names: the certificates, the authorities that are trusted, the ciphers, or the version",
+        tuple(name for number, (name, _) in ALERTS.items() if number not in HARMLESS),
+        whose="unknown",
+        cost=Cost("connection", "was ended by TLS", "were ended by TLS"),
+    ),
+    Rule(
+        "tls-certificate",
+        "session",
+        "warning",
+        "the server's certificate had expired at capture time, was not valid yet, or does not name the host that the client asks for",
+        "where the certificate is encrypted and there are no secrets",
+        "renew the certificate, or add the host's name to it",
+        ("expired", "not-yet-valid", "other-name"),
+        whose="server",
+        cost=Cost("connection", "has a certificate that clients refuse", "have a certificate that clients refuse"),
+    ),
+)
+_BY_ID = {rule.id: rule for rule in RULES}
+_SIDES = ("client", "server")
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences."""
+    tls = finished.coverage.tls
+    for one in finished.coverage.directions:
+        if one.direction == 0 and one.protocol == TLS and one.not_decodable:
+            yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys)
+    for number, about in tls.items():
+        yield from _alerts(number, about)
+    first_ns = {link.number: link.first_ns for link in finished.context.links}
+    for number, about in tls.items():
+        if number in first_ns:
+            yield from _certificate(number, about, first_ns[number])
+
+
+def _of(rule: str, connection: int, message: str, cause: str | None = None) -> Occurrence:
+    return Occurrence(rule, _BY_ID[rule].severity, message, connection, (), cause=cause)
+
+
+def _unread(one: DirectionCoverage, about: TlsConnection | None, *, has_keys: bool) -> Occurrence:
+    seen = "encrypted" if about is None else f"encrypted{described(about)}"
+    return _of("tls-key-unknown" if has_keys else "tls-without-key", one.connection, seen)
+
+
+def described(about: TlsConnection) -> str:
+    """What was seen of a connection in the open, behind its first word."""
+    parts = [about.version_name, about.suite_name]
+    if about.client is not None:
+        name = about.client.server_name
+        parts += [f"server name {escape(name)}"] if name else []
+        parts += [f"client random {about.client.random.hex()}"]
+    else:
+        parts += ["its start was not captured"]
+    return f": {', '.join(part for part in parts if part)}"
+
+
+def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
+    for side, records in zip(about.sides, about.records, strict=True):
+        for _, alert in records.alerts:
+            if alert not in HARMLESS:
+                name, meaning = ALERTS.get(alert, (f"alert-{alert}", "an alert without a name"))
+                yield _of("tls-alert", number, f"the {_SIDES[side]} says {name}: {meaning}", cause=name if alert in ALERTS else None)
+
+
+def _certificate(number: int, about: TlsConnection, time_ns: int) -> Iterator[Occurrence]:
+    found = None if about.certificate is None else read_certificate(about.certificate)
+    if found is None:
+        return
+    if time_ns > found.until_ns:
+        yield _of("tls-certificate", number, f"the certificate expired at {found.until}", cause="expired")
+    elif time_ns < found.since_ns:
+        yield _of("tls-certificate", number, f"the certificate is valid from {found.since} on", cause="not-yet-valid")
+    name = None if about.client is None else about.client.server_name
+    if name and found.names and not host_named(name, found.names):
+        names = ", ".join(map(escape, found.names[:3])) + (", …" if len(found.names) > 3 else "")
+        message = f"the client asks for {escape(name)}, and the certificate names {names}"
+        yield _of("tls-certificate", number, message, cause="other-name")
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -1,0 +1,52 @@
+"""What a server's certificate says of its time and its names (RFC 5280, 6125)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+MOST_NAMES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The parts that clients check first."""
+
+    since: str
+    until: str
+    since_ns: int
+    until_ns: int
+    names: tuple[str, ...]
+    """Of hosts, in small letters."""
+
+
+def read_certificate(data: bytes) -> Certificate | None:
+    """A certificate in DER; None where it is damaged."""
+    from cryptography import x509  # deferred: only TLS needs it
+
+    try:
+        found = x509.load_der_x509_certificate(data)
+        since, until = found.not_valid_before_utc, found.not_valid_after_utc
+        try:
+            listed = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            names = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
+        except x509.ExtensionNotFound:
+            names = []
+    except Exception:
+        return None
+    return Certificate(_text(since), _text(until), _ns(since), _ns(until), tuple(name.lower() for name in names[:MOST_NAMES]))
+
+
+def host_named(host: str, names: tuple[str, ...]) -> bool:
+    """Whether a certificate of these names is one of the host; a star stands for the first label."""
+    host = host.lower().rstrip(".")
+    rest = host.partition(".")[2]
+    return any(name == host or (name.startswith("*.") and name[2:] == rest and bool(rest)) for name in names)
+
+
+def _ns(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1_000_000_000
+
+
+def _text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
