@@ -188,6 +188,7 @@ class Engine:
                     missing=(c2s.missing, s2c.missing),
                     skipped=(sum(c2s.skipped.values()) + c2s.not_decodable, sum(s2c.skipped.values()) + s2c.not_decodable),
                     lost_at_end=(lost[C2S], lost[S2C]),
+                    tls=self.tls.text(number),
                 )
             )
         return found

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
 ADVICE = {
-    TLS: "TLS, which is not decrypted: record the plain port (11210) instead",
+    TLS: "TLS, which is not decrypted: give the client's key log with --keylog, or record the plain port (11210)",
     MEMCACHED_TEXT: "memcached's text protocol, which has no DCP",
     OTHER: "another protocol",
 }

@@ -143,7 +143,8 @@ def _tls(found: dict[str, Any]) -> str:
     if not found["tls_connections"]:
         return "none seen"
     numbers = _numbers("connection", found["tls_connections"])
-    return f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: record the plain port (11210) instead"
+    advice = "give the client's key log with --keylog, or record the plain port (11210)"
+    return f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: {advice}"
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:

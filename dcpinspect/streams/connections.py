@@ -151,6 +151,7 @@ def connection_records(
                 verdict_of(link, session, row, flow, stream_verdicts.get(link.number, ()), sight),
                 None if link.closed_by < 0 else ("client", "server")[link.closed_by],
                 "handshake" if link.has_handshake else "mid-stream",
+                link.tls,
                 sum(link.holes),
                 sum(link.skipped),
                 int(row.streams),

@@ -40,3 +40,5 @@ class Link:
     """Captured bytes that are in no message."""
     lost_at_end: tuple[tuple[int, int] | None, tuple[int, int] | None]
     """Stream offsets [start, end) behind the latest message that could not be read; None where there are none."""
+    tls: str | None = None
+    """Version, cipher suite and what became of the records; None where the connection has no TLS."""

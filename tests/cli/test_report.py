@@ -62,7 +62,9 @@ def test_tls_is_named_and_what_to_do_about_it(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "tls.pcap", client=b"\x16\x03\x01\x00\x50\x01" + bytes(79))
     line = nothing_found(read(path))
     assert line.startswith(f"{path}: no DCP message in the ")
-    assert line.endswith("; they carry TLS, which is not decrypted: record the plain port (11210) instead")
+    assert line.endswith(
+        "; they carry TLS, which is not decrypted: give the client's key log with --keylog, or record the plain port (11210)"
+    )
 
 
 def test_memcached_text_is_named(tmp_path: Path) -> None:

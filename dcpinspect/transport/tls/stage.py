@@ -136,6 +136,17 @@ class TlsStage:
                 yield from talk.rest()
             self._talks.clear()
 
+    def text(self, connection: int) -> str | None:
+        """Version, cipher suite and what became of the records, in words; None without TLS."""
+        about = self.connections.get(connection)
+        if about is None:
+            return None
+        name = ", ".join(part for part in (about.version_name, about.suite_name) if part) or "TLS"
+        if not about.is_open:
+            return f"{name}: not decrypted"
+        opened, lost, refused = (sum(getattr(one, what) for one in about.records) for what in ("opened", "lost", "refused"))
+        return f"{name}: {opened:,} records read, {lost:,} lost, {refused:,} refused"
+
     @property
     def has_keys(self) -> bool:
         """There are secrets."""
