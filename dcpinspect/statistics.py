@@ -129,6 +129,7 @@ def _of_capture(reading: Reading) -> Iterator[Row]:
         ("skipped", sum(sum(one.skipped.values()) for one in own)),
         ("unfinished", sum(one.unfinished for one in own)),
         ("not decodable", sum(one.not_decodable for one in own)),
+        *([("TLS", tls)] if (tls := sum(one.tls for one in own)) else []),
         ("duplicate", sum(one.duplicate for one in own)),
         ("late", sum(one.late for one in own)),
         ("missing", sum(one.missing for one in own)),

@@ -31,7 +31,7 @@ MAX_PORTS = 8
 """Ports of other traffic that are named."""
 
 _COLUMNS = (
-    "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "duplicate", "late", "missing",
+    "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late", "missing",
     "cut off", "holes", "why skipped",
 )  # fmt: skip
 _LEFT = ("payload bytes", "protocol", "why skipped")
@@ -60,14 +60,28 @@ def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for one in shown:
         skipped = sum(one.skipped.values())
-        sizes = (one.captured, one.decoded, skipped, one.unfinished, one.not_decodable, one.duplicate, one.late, one.missing, one.cut)
+        sizes = (
+            one.captured,
+            one.decoded,
+            skipped,
+            one.unfinished,
+            one.not_decodable,
+            one.tls,
+            one.duplicate,
+            one.late,
+            one.missing,
+            one.cut,
+        )
         reasons = ", ".join(f"{reason} {size:,}" for reason, size in one.skipped.items())
         numbers = (f"{size:,}" for size in (*sizes, one.holes))
         rows.append((str(one.connection), f"{one.sender} > {one.receiver}", one.protocol, *numbers, reasons))
+    if not any(one.tls for one in shown):
+        place = _COLUMNS.index("TLS")
+        rows = [row[:place] + row[place + 1 :] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield ""
     for row in rows:
-        cells = (cell.ljust(width) if name in _LEFT else cell.rjust(width) for name, cell, width in zip(_COLUMNS, row, widths, strict=True))
+        cells = (cell.ljust(width) if name in _LEFT else cell.rjust(width) for name, cell, width in zip(rows[0], row, widths, strict=True))
         yield "  ".join(cells).rstrip()
 
 

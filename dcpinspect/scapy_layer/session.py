@@ -7,7 +7,7 @@ each go to the engine as they are.
 from __future__ import annotations
 
 import select
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.scapy_layer.messages import DCP
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.transport.tls.keylog import KeyLog
 
 BATCH = 1000
 """Packets given to the engine at once, if so many are there already."""
@@ -73,11 +74,14 @@ class DCPSession(DefaultSession):
     one with the earliest packet first. The end of files gives what was still held back; after a live capture ``finish`` does.
     """
 
-    def __init__(self, *, ports: Iterable[int] = (), find_ports: bool = False) -> None:
-        """``ports``: servers' ports besides the usual ones; ``find_ports``: all that prove to carry DCP."""
+    def __init__(self, *, ports: Iterable[int] = (), find_ports: bool = False, keylog: Sequence[str] = ()) -> None:
+        """``ports``: servers' ports besides the usual ones; ``find_ports``: all that prove to carry DCP.
+
+        ``keylog``: files with secrets of TLS.
+        """
         super().__init__()
         self._names: list[str] = []
-        self.engine = Engine(self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports)
+        self.engine = Engine(self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=KeyLog(keylog))
         """Has the coverage of the reading."""
         self._sources: dict[Any, _Source] = {}
         self._open: list[Any] = []
