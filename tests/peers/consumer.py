@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
-from tests.peers.endpoint import TIMEOUT, Address, Board, Endpoint, Record
+from tests.peers.endpoint import TIMEOUT, Address, Board, Record, Wrap, bare, speak
 from tests.peers.script import Conversation, Story
 
 FIRST_PORT = 50_000
@@ -29,6 +29,7 @@ class Consumer:
         *,
         fixed_ports: bool = False,
         inside: Callable[[], AbstractContextManager[None]] = nullcontext,
+        wrap: Wrap = bare,
     ) -> None:
         self._story = story
         self._board = board
@@ -36,6 +37,7 @@ class Consumer:
         self._hosts = hosts
         self._fixed_ports = fixed_ports
         self._inside = inside
+        self._wrap = wrap
 
     def run(self) -> list[Record]:
         """All connections of the story; what was said at this end, in the story's order."""
@@ -46,7 +48,7 @@ class Consumer:
                     if talk.after:
                         self._board.wait_for(talk.after)
                     sock = self._connect(talk, FIRST_PORT + number if self._fixed_ports else 0)
-                    futures.append(pool.submit(Endpoint(sock, "client", talk, self._board).follow))
+                    futures.append(pool.submit(speak, sock, "client", talk, self._board, self._wrap))
                 return [future.result() for future in futures]
         except BaseException as error:
             self._board.fail(error)

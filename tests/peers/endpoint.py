@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
+from typing import Any, Protocol
 
 from dcpinspect.protocol.header import HEADER_SIZE, decode_header
 from tests.peers.script import Await, Close, Conversation, Mark, Send, Side
@@ -22,6 +23,29 @@ TIMEOUT = 60.0
 _CHUNK = 1 << 16
 
 Address = tuple[str, int]
+
+
+class Socket(Protocol):
+    """What an end needs of a socket, or of what stands before one, as TLS does."""
+
+    def settimeout(self, value: float | None, /) -> None: ...
+    def setsockopt(self, level: int, name: int, value: int | bytes, /) -> None: ...
+    def getsockname(self) -> Any: ...
+    def getpeername(self) -> Any: ...
+    def recv(self, size: int, /) -> bytes: ...
+    def sendall(self, data: bytes | bytearray, /) -> None: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
+Wrap = Callable[[socket.socket, Side], Socket]
+"""Puts something between an end and its socket, at the beginning of the connection."""
+
+
+def bare(sock: socket.socket, side: Side) -> Socket:
+    """Nothing between."""
+    del side
+    return sock
 
 
 class PeerError(AssertionError):
@@ -98,7 +122,7 @@ class Record:
 class _Inbox:
     """Reads frames as fast as they come, so that a long burst never stalls both ends."""
 
-    def __init__(self, sock: socket.socket, expected: Iterator[Send], into: list[bytes]) -> None:
+    def __init__(self, sock: Socket, expected: Iterator[Send], into: list[bytes]) -> None:
         self._sock = sock
         self._expected = expected
         self._frames = into
@@ -157,7 +181,7 @@ class _Inbox:
 class Endpoint:
     """Follows a conversation at one of its ends."""
 
-    def __init__(self, sock: socket.socket, side: Side, conversation: Conversation, board: Board) -> None:
+    def __init__(self, sock: Socket, side: Side, conversation: Conversation, board: Board) -> None:
         sock.settimeout(TIMEOUT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(conversation.nodelay))
         self._sock = sock
@@ -256,3 +280,15 @@ class Endpoint:
             self._inbox.wait_end()
             with contextlib.suppress(OSError):
                 self._sock.shutdown(socket.SHUT_WR)
+
+
+def speak(sock: socket.socket, side: Side, conversation: Conversation, board: Board, wrap: Wrap) -> Record:
+    """An end's whole part, in a thread of its own; what was said there."""
+    try:
+        sock.settimeout(TIMEOUT)
+        wrapped = wrap(sock, side)
+    except BaseException as error:
+        board.fail(error)
+        sock.close()
+        raise
+    return Endpoint(wrapped, side, conversation, board).follow()

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from tests.peers.consumer import Consumer
-from tests.peers.endpoint import Address, Board, PeerError, Record
+from tests.peers.endpoint import Address, Board, PeerError, Record, Wrap, bare
 from tests.peers.producer import Producer
 from tests.peers.script import Story
 
@@ -33,17 +33,18 @@ def play(
     hooks: Mapping[str, Callable[[], object]] | None = None,
     at_server: Callable[[], AbstractContextManager[None]] = nullcontext,
     at_client: Callable[[], AbstractContextManager[None]] = nullcontext,
+    wrap: Wrap = bare,
 ) -> list[Said]:
     """Tell the story, on the loopback interface unless ``hosts`` says where everybody lives.
 
     ``hooks`` run when the mark of that name is reached. ``at_server`` and ``at_client`` are entered where
-    that side makes its sockets. Raises PeerError when a message did not arrive as it was sent.
+    that side makes its sockets, ``wrap`` puts something before each. Raises PeerError when a message did not arrive as it was sent.
     """
     places = {name: "127.0.0.1" for talk in story for name in (talk.client, talk.server)} | dict(hosts or {})
     board = Board(hooks)
     with at_server():
-        producer = Producer(story, board, places, port)
-    consumer = Consumer(story, board, producer.addresses, places, fixed_ports=fixed_ports, inside=at_client)
+        producer = Producer(story, board, places, port, wrap)
+    consumer = Consumer(story, board, producer.addresses, places, fixed_ports=fixed_ports, inside=at_client, wrap=wrap)
     with ThreadPoolExecutor(2) as pool:
         serving, asking = pool.submit(producer.run), pool.submit(consumer.run)
         wait((serving, asking))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from tests.peers.endpoint import TIMEOUT, Address, Board, Endpoint, Record
+from tests.peers.endpoint import TIMEOUT, Address, Board, Record, Wrap, bare, speak
 from tests.peers.script import Story
 
 
@@ -21,9 +21,10 @@ class Producer:
     sockets belong to the network namespace of whoever makes the object.
     """
 
-    def __init__(self, story: Story, board: Board, hosts: Mapping[str, str], port: int = 0) -> None:
+    def __init__(self, story: Story, board: Board, hosts: Mapping[str, str], port: int = 0, wrap: Wrap = bare) -> None:
         self._story = story
         self._board = board
+        self._wrap = wrap
         self._listeners: dict[str, socket.socket] = {}
         for name in dict.fromkeys(talk.server for talk in story):
             host = hosts[name]
@@ -53,7 +54,7 @@ class Producer:
                 # Clients connect in the story's order, and a listener hands connections out in that order.
                 for talk in self._story:
                     sock, _ = self._listeners[talk.server].accept()
-                    futures.append(pool.submit(Endpoint(sock, "server", talk, self._board).follow))
+                    futures.append(pool.submit(speak, sock, "server", talk, self._board, self._wrap))
                 return [future.result() for future in futures]
         except BaseException as error:
             self._board.fail(error)

@@ -26,14 +26,14 @@ class RecorderError(RuntimeError):
 class Recorder:
     """Records the story's port on one interface while entered."""
 
-    def __init__(self, path: Path, interface: str, namespace: str = "", *, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, path: Path, interface: str, namespace: str = "", *, port: int = PORT, options: tuple[str, ...] = ()) -> None:
         enter = ("ip", "netns", "exec", namespace) if namespace else ()
         self.path = path
         # -U and immediate mode: each packet is in the file as soon as it was on the wire.
         self._command = (
             *enter,
             *("tcpdump", "-i", interface, "-w", str(path), "-U", "--immediate-mode", "-s", "0", "-B", "65536", "-Z", "root"),
-            *("--time-stamp-precision=nano", *options, f"tcp port {PORT}"),
+            *("--time-stamp-precision=nano", *options, f"tcp port {port}"),
         )
         self._process: subprocess.Popen[str] | None = None
 
