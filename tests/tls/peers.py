@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from tests.peers.endpoint import TIMEOUT
 from tests.peers.network import Plug, Wire, inside, namespaces
 from tests.peers.play import Said, play
 from tests.peers.recorder import Recorder
@@ -114,19 +116,19 @@ class Contexts:
         folder.mkdir(parents=True, exist_ok=True)
         self.keylog = folder / "keys.log"
         self._tls = tls
-        self._client = self._context(ssl.PROTOCOL_TLS_CLIENT)
-        self._server = self._context(ssl.PROTOCOL_TLS_SERVER)
-        self._client.load_verify_locations(cadata=(trusted or certificates.authority().certificate).decode())
-        self._client.keylog_filename = str(self.keylog)
-        self._server.load_cert_chain((identity or certificates.server(tls.kind)).save(folder, "server"))
+        self.client = self._context(ssl.PROTOCOL_TLS_CLIENT)
+        self.server = self._context(ssl.PROTOCOL_TLS_SERVER)
+        self.client.load_verify_locations(cadata=(trusted or certificates.authority().certificate).decode())
+        self.client.keylog_filename = str(self.keylog)
+        self.server.load_cert_chain((identity or certificates.server(tls.kind)).save(folder, "server"))
         if tls.mutual:
-            self._server.load_verify_locations(cadata=certificates.authority().certificate.decode())
-            self._server.verify_mode = ssl.CERT_REQUIRED
+            self.server.load_verify_locations(cadata=certificates.authority().certificate.decode())
+            self.server.verify_mode = ssl.CERT_REQUIRED
             if not anonymous:
-                self._client.load_cert_chain(certificates.client().save(folder, "client"))
+                self.client.load_cert_chain(certificates.client().save(folder, "client"))
         if tls.server.early:
-            openssl.accept_early_data(self._server)
-        for context, groups in zip((self._client, self._server), tls.groups, strict=True):
+            openssl.accept_early_data(self.server)
+        for context, groups in zip((self.client, self.server), tls.groups, strict=True):
             if groups:
                 openssl.set_groups(context, groups)
         self.sockets: dict[Side, list[TlsSocket]] = {"client": [], "server": []}
@@ -152,11 +154,11 @@ class Contexts:
     def wrap(self, sock: socket.socket, side: Side) -> TlsSocket:
         """TLS before a socket, with the handshake done."""
         if side == "server":
-            out = TlsSocket(sock, lambda i, o: self._server.wrap_bio(i, o, server_side=True), self._tls.server)
+            out = TlsSocket(sock, lambda i, o: self.server.wrap_bio(i, o, server_side=True), self._tls.server)
         else:
             before = self.sockets["client"][-1].tls.session if self._tls.resume and self.sockets["client"] else None
             name = certificates.SERVER_NAME
-            out = TlsSocket(sock, lambda i, o: self._client.wrap_bio(i, o, server_hostname=name, session=before), self._tls.client)
+            out = TlsSocket(sock, lambda i, o: self.client.wrap_bio(i, o, server_hostname=name, session=before), self._tls.client)
         self.sockets[side].append(out)
         out.handshake()
         return out
@@ -195,3 +197,94 @@ def record(folder: Path, story: Story, tls: Tls | None = None, *, mtu: int = 150
         )
         recorder.wait_until_closed(len(story))
     return Recorded(path, contexts.keylog, [contexts.connection(talk) for talk in said])
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A handshake that fails, by what is wrong; who says so, and the alert."""
+
+    side: Side
+    alert: int
+    make: Callable[[Path, Tls], tuple[Contexts, Contexts]]
+    """What client and server have."""
+    alert_1_2: int = 0
+    """Where TLS 1.2 says something else."""
+
+
+def _same(folder: Path, tls: Tls, **wrong: Any) -> tuple[Contexts, Contexts]:
+    contexts = Contexts(folder, tls, **wrong)
+    return contexts, contexts
+
+
+def _two(folder: Path, client: Tls, server: Tls) -> tuple[Contexts, Contexts]:
+    return Contexts(folder, client), Contexts(folder, server)
+
+
+def _no_common_suite(folder: Path, tls: Tls) -> tuple[Contexts, Contexts]:
+    ours, theirs = (SUITES_1_3 if tls.version == "1.3" else AEAD_1_2)[:2]
+    return _two(folder, replace(tls, suites=ours), replace(tls, suites=theirs))
+
+
+REFUSALS = {
+    "unknown authority": Refusal("client", 48, lambda at, tls: _same(at, tls, trusted=certificates.authority("Other CA").certificate)),
+    "expired": Refusal("client", 45, lambda at, tls: _same(at, tls, identity=certificates.expired())),
+    "wrong name": Refusal("client", 42, lambda at, tls: _same(at, tls, identity=certificates.misnamed())),
+    "no common suite": Refusal("server", 40, _no_common_suite),
+    "no common version": Refusal("server", 70, lambda at, tls: _two(at, replace(tls, version="1.2"), replace(tls, version="1.3"))),
+    "no client certificate": Refusal("server", 116, lambda at, tls: _same(at, replace(tls, mutual=True), anonymous=True), alert_1_2=40),
+}
+"""By what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A capture of a handshake that failed."""
+
+    path: Path
+    keylog: Path
+    """Perhaps not there: a client writes it when it has secrets."""
+    side: Side
+    """Who sent the alert."""
+    alert: int
+    reasons: dict[Side, str]
+    """What OpenSSL says of it at both ends."""
+
+
+def refuse(folder: Path, what: str, tls: Tls | None = None, *, mtu: int = 1500) -> Refused:
+    """One connection whose handshake fails because of one of ``REFUSALS``."""
+    tls = tls or Tls()
+    refusal = REFUSALS[what]
+    client_has, server_has = refusal.make(folder, tls)
+    path = folder / "capture.pcap"
+    with _wire(mtu) as (client, server), Recorder(path, "eth0", client, port=PORT) as recorder, ThreadPoolExecutor(2) as pool:
+        with inside(server):
+            listener = socket.create_server((SERVER, PORT))
+            listener.settimeout(TIMEOUT)
+        with inside(client):
+            ours = socket.create_connection((SERVER, PORT), TIMEOUT)
+        theirs, _ = listener.accept()
+        listener.close()
+        futures: dict[Side, Future[str]] = {
+            "client": pool.submit(_fail, ours, "client", client_has),
+            "server": pool.submit(_fail, theirs, "server", server_has),
+        }
+        reasons = {side: future.result() for side, future in futures.items()}
+        recorder.wait_until_closed(1)
+    alert = refusal.alert_1_2 if tls.version == "1.2" and refusal.alert_1_2 else refusal.alert
+    return Refused(path, client_has.keylog, refusal.side, alert, reasons)
+
+
+def _fail(sock: socket.socket, side: Side, contexts: Contexts) -> str:
+    """One end of a handshake; why it failed."""
+    sock.settimeout(TIMEOUT)
+    with sock:
+        try:
+            # In TLS 1.3 a client is done before the server has seen its certificate, and learns it with the first bytes.
+            contexts.wrap(sock, side).recv(1)
+        except ssl.SSLError as error:
+            sock.shutdown(socket.SHUT_WR)
+            with suppress(OSError):
+                while sock.recv(1 << 16):
+                    pass
+            return str(error.reason)
+    raise AssertionError(f"the {side} accepted the handshake")
