@@ -8,8 +8,9 @@ bytes, so that most messages straddle none and some straddle two; the client ack
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -97,15 +98,36 @@ def _block(first: int, cycles: int, vbuckets: int, template: Bytes, places: list
     return cells.reshape(-1)
 
 
-class _Writer:
-    """A pcap file with one TCP connection."""
+class Writer:
+    """A pcap file with one TCP connection, from SYN to FIN while entered."""
 
-    def __init__(self, path: Path, port: int) -> None:
+    def __init__(self, path: Path, port: int = CLIENT_PORT, server_port: int = SERVER_PORT) -> None:
         self.file = path.open("wb")
         self.port = port  # the client's
+        self.server_port = server_port
         self.file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262144, 1))
         self.sequence = {CLIENT: 1000, SERVER: 2000}
         self.packets = 0
+        self.rest = np.zeros(0, np.uint8)  # of the server's bytes, less than a segment
+
+    def __enter__(self) -> Self:
+        self.control(CLIENT, 0x02)
+        self.control(SERVER, 0x12)
+        self.control(CLIENT, 0x10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.send(SERVER, self.rest)
+        self.control(SERVER, 0x11)
+        self.control(CLIENT, 0x11)
+        self.file.close()
+
+    def stream(self, payload: Bytes) -> None:
+        """What the server has to send goes out in full segments alone."""
+        data = np.concatenate((self.rest, payload))
+        whole = len(data) // SEGMENT * SEGMENT
+        self.send(SERVER, data[:whole])
+        self.rest = data[whole:]
 
     def control(self, source: bytes, flags: int) -> None:
         """A packet without payload."""
@@ -148,7 +170,7 @@ class _Writer:
         self.packets += 1
 
     def _records(self, source: bytes, *columns: Any) -> Bytes:
-        ports = (self.port, SERVER_PORT) if source == CLIENT else (SERVER_PORT, self.port)
+        ports = (self.port, self.server_port) if source == CLIENT else (self.server_port, self.port)
         return _records(source, ports, *columns)
 
 
@@ -178,26 +200,27 @@ def _records(
     return records
 
 
-def make(path: Path, messages: int, *, vbuckets: int = VBUCKETS, port: int = CLIENT_PORT) -> int:
-    """Write a capture with about so many messages; returns how many it has."""
-    writer = _Writer(path, port)
-    writer.control(CLIENT, 0x02)
-    writer.control(SERVER, 0x12)
-    writer.control(CLIENT, 0x10)
+def opening(vbuckets: int = VBUCKETS) -> tuple[Bytes, Bytes]:
+    """What client and server say before anything streams."""
     client, server = _session(vbuckets)
-    writer.send(CLIENT, np.frombuffer(client, np.uint8))
-    writer.send(SERVER, np.frombuffer(server, np.uint8))
+    return np.frombuffer(client, np.uint8), np.frombuffer(server, np.uint8)
+
+
+def streaming(messages: int, vbuckets: int = VBUCKETS) -> tuple[int, Iterator[Bytes]]:
+    """How many messages there are, the opening included, if about so many are wanted; and what the server streams, in blocks."""
     cycle, places = _cycle()
     template = np.frombuffer(cycle, np.uint8)
     total = max(1, (messages - 2 * (vbuckets + 2)) // len(places))
-    rest = np.zeros(0, np.uint8)
-    for first in range(0, total, CYCLES_A_BLOCK):
-        data = np.concatenate((rest, _block(first, min(CYCLES_A_BLOCK, total - first), vbuckets, template, places)))
-        whole = len(data) // SEGMENT * SEGMENT
-        writer.send(SERVER, data[:whole])
-        rest = data[whole:]
-    writer.send(SERVER, rest)
-    writer.control(SERVER, 0x11)
-    writer.control(CLIENT, 0x11)
-    writer.file.close()
-    return total * len(places) + 2 * (vbuckets + 2)
+    blocks = (_block(first, min(CYCLES_A_BLOCK, total - first), vbuckets, template, places) for first in range(0, total, CYCLES_A_BLOCK))
+    return total * len(places) + 2 * (vbuckets + 2), blocks
+
+
+def make(path: Path, messages: int, *, vbuckets: int = VBUCKETS, port: int = CLIENT_PORT) -> int:
+    """Write a capture with about so many messages; returns how many it has."""
+    count, blocks = streaming(messages, vbuckets)
+    with Writer(path, port) as writer:
+        for source, said in zip((CLIENT, SERVER), opening(vbuckets), strict=True):
+            writer.send(source, said)
+        for block in blocks:
+            writer.stream(block)
+    return count

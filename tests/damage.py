@@ -10,10 +10,11 @@ import random
 import socket
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from dcpinspect.transport.ordering import distance
 from dcpinspect.transport.reassembly import Reassembler
 from tests.builders import ACK, FIN, PSH, START_NS, SYN, Row, message, mutation, rows_of
 from tests.peers import truth
+from tests.peers.endpoint import Address
 
 Flow = tuple[str, str, int]
 """Client, server, direction."""
@@ -202,22 +204,33 @@ def generated(count: int = 3000, *, values: Values = plain, seed: int = 1, mss: 
 @cache
 def sample(name: str) -> Tape:
     """A sample capture that lacks nothing; every address pair has one connection."""
-    with open_capture(next(truth.SAMPLES.glob(f"{name}.pcap*"))) as opened:
-        batches = list(opened)
     messages: dict[Flow, list[bytes]] = {}
     for connection in truth.load(name):
-        client, server = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (connection.client, connection.server))
         for direction, said in enumerate((connection.c2s, connection.s2c)):
-            messages[client, server, direction] = [message.data or b"" for message in said]
+            messages[(*ends(connection.client, connection.server), direction)] = [message.data or b"" for message in said]
+    sizes = {flow: sum(map(len, said)) for flow, said in messages.items()}
+    return Tape(taped(next(truth.SAMPLES.glob(f"{name}.pcap*")), sizes), messages)
+
+
+def ends(client: Address, server: Address) -> tuple[str, str]:
+    """Both, as a ``Flow`` spells them."""
+    first, second = (f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (client, server))
+    return first, second
+
+
+def taped(path: Path, sizes: Mapping[Flow, int], port: int = PORT) -> list[Packet]:
+    """The packets of a capture that lacks nothing of these flows, whose streams are so long."""
+    with open_capture(path) as opened:
+        batches = list(opened)
     packets: list[Packet] = []
     base: dict[Flow, int] = {}
     reached: dict[Flow, int] = defaultdict(int)
-    parser = HeaderParser((PORT,))
+    parser = HeaderParser((port,))
     for batch in batches:
         headers = parser.parse(batch)
         for row, i in zip(headers.tcp, headers.index.tolist(), strict=True):
             source, target = (endpoint_text(row[4 * end : 4 * end + 4], int(row[PORTS + end])) for end in (0, 1))
-            flow = (source, target, 0) if (source, target, 0) in messages else (target, source, 1)
+            flow = (source, target, 0) if (source, target, 0) in sizes else (target, source, 1)
             begins = bool(row[FLAGS] & SYN)
             if begins:
                 base.setdefault(flow, int(row[SEQ]) + 1)
@@ -228,8 +241,8 @@ def sample(name: str) -> Tape:
             data, wire = batch.data[at : at + size].tobytes(), int(batch.wire[i])
             place = int(row[PAYLOAD]) - at
             packets.append(Packet(data, wire, int(batch.time_ns[i]), int(batch.link_type[i]), flow, offset, place, int(row[WIRE]), begins))
-    assert {flow: size for flow, size in reached.items() if size} == {flow: sum(map(len, said)) for flow, said in messages.items() if said}
-    return Tape(packets, messages)
+    assert {flow: size for flow, size in reached.items() if size} == {flow: size for flow, size in sizes.items() if size}
+    return packets
 
 
 # Damage.

@@ -31,7 +31,8 @@ MAX_PORTS = 8
 """Ports of other traffic that are named."""
 
 _COLUMNS = (
-    "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late", "missing",
+    "con", "payload bytes", "protocol", "captured", "decoded", "skipped", "unfinished", "not decodable", "TLS", "duplicate", "late",
+    "missing",
     "cut off", "holes", "why skipped",
 )  # fmt: skip
 _LEFT = ("payload bytes", "protocol", "why skipped")

@@ -41,7 +41,7 @@ class Authority:
     def __init__(self, name: str = "Example CA") -> None:
         self._name = _named(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = self._sign(self._name, self._key, names=(), addresses=(), days=(-30, 365), authority=True)
+        self.certificate = self._sign(self._name, self._key, names=(), addresses=(), days=(-5000, 365), authority=True)
 
     def issue(
         self,

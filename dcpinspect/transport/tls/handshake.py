@@ -10,6 +10,8 @@ MOST_BYTES = 1 << 18
 """A handshake message longer than this is none."""
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a HelloRetryRequest."""
+EARLY_DATA = 42
+"""Extension of a ClientHello that says that early data follow."""
 _SERVER_NAME, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 22, 43
 
 

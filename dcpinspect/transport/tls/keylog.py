@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from dcpinspect.errors import CaptureError
 
@@ -52,22 +51,18 @@ class KeyLog:
         self.dropped = 0
         """Connections whose secrets were left out, being more than are kept."""
         self._secrets: dict[bytes, dict[str, bytes]] = {}
-        self._files: list[_Followed] = []
+        self._files = [_Followed(path) for path in paths]
         self._looked = 0.0
-        for path in paths:
-            try:
-                self._files.append(_Followed(path, Path(path).open("rb", buffering=0)))  # noqa: SIM115 - as long as the process
-            except OSError as error:
-                raise CaptureError(path, None, f"the key log cannot be opened ({error.strerror})", "check the name") from error
         self._look()
 
     def __bool__(self) -> bool:
         """Whether there may be a secret."""
         return bool(self._secrets or self._files)
 
-    def of(self, client_random: bytes) -> Mapping[str, bytes]:
-        """The secrets of a connection, by label; empty where none is known by now."""
-        if client_random not in self._secrets and time.monotonic() - self._looked >= AGAIN_S:
+    def of(self, client_random: bytes, wanted: Sequence[str]) -> Mapping[str, bytes]:
+        """The secrets of a connection, by label, as far as they are known by now; looked for once more where one is missing that is wanted."""
+        known = self._secrets.get(client_random, {})
+        if any(label not in known for label in wanted) and time.monotonic() - self._looked >= AGAIN_S:
             self._look()
         return self._secrets.get(client_random, {})
 
@@ -129,23 +124,34 @@ def chosen() -> KeyLog:
 
 
 class _Followed:
-    """A file that may still be written."""
+    """A file that may still be written; a pipe is read once."""
 
-    def __init__(self, path: str, file: BinaryIO) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
-        self._file = file
         self._rest = b""
         self._line = 0
+        self._at = 0
+        self._is_over = False
 
     def lines(self) -> list[tuple[int, bytes]]:
         """The lines that are complete by now, with their numbers; at the end of the file also one that has no end but is one."""
-        found = []
-        while data := self._file.read(_READ):
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                self._line += 1
-                found.append((self._line, line))
-            self._rest = self._rest[:_LONGEST]
+        found: list[tuple[int, bytes]] = []
+        if self._is_over:
+            return found
+        try:
+            with Path(self.path).open("rb", buffering=0) as file:
+                self._is_over = not file.seekable()
+                if not self._is_over:
+                    file.seek(self._at)
+                while data := file.read(_READ):
+                    self._at += len(data)
+                    *lines, self._rest = (self._rest + data).split(b"\n")
+                    for line in lines:
+                        self._line += 1
+                        found.append((self._line, line))
+                    self._rest = self._rest[:_LONGEST]
+        except OSError as error:
+            raise CaptureError(self.path, None, f"the key log cannot be read ({error.strerror})", "check the name") from error
         if _LINE.fullmatch(self._rest.strip()):
             found.append((self._line + 1, self._rest))
         return found

@@ -20,6 +20,7 @@ from dcpinspect.transport.chunk import C2S, S2C, SCATTERED, Segments, StreamChun
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
     CLIENT_HELLO,
+    EARLY_DATA,
     FINISHED,
     KEY_UPDATE,
     SERVER_HELLO,
@@ -56,6 +57,8 @@ class Records:
     """Hit by a hole."""
     refused: int = 0
     """Whole, and not opened by any key."""
+    early: int = 0
+    """Sent before the handshake was over (RFC 8446, 2.3); these are not opened."""
     plain: int = 0
     """Bytes of plain text handed on."""
     overhead: int = 0
@@ -188,6 +191,8 @@ class _Talk:
         """As they came, until it is known that they can be opened."""
         self._waiting = 0
         self._client_side = C2S
+        self._is_complete = True
+        """Every secret is there that may be needed."""
         self.is_over = False
         """Nothing is done with it any more: chunks pass as they are."""
 
@@ -210,6 +215,8 @@ class _Talk:
             yield from self._sides[self._client_side].open(chunk)
             yield from self._sides[1 - self._client_side].open(chunk)
         else:
+            if not self._is_complete:
+                self._complete()
             yield from side.open(chunk)
         self.is_over = all(one.is_ended for one in self._sides)
 
@@ -237,7 +244,7 @@ class _Talk:
                     about.server = hello
                     about.version, about.suite = hello.version, SUITES.get(hello.suites[0])
         if about.client is not None and about.server is not None and about.suite is not None:
-            about.secrets = self._keys.of(about.client.random)
+            about.secrets = self._keys.of(about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,))
             self._take_keys()
         elif about.client is None and not about.is_searched and all(side.has_records or side.is_ended for side in self._sides):
             about.is_searched = True
@@ -250,11 +257,11 @@ class _Talk:
         assert about.suite is not None
         suite, secrets = about.suite, about.secrets
         if about.version == TLS13 and suite.version == TLS13:
-            if all(label in secrets for label in TRAFFIC):
-                for role, side in enumerate(self._in_roles()):
-                    chain = [Tls13(secrets[label], suite) for label in (HANDSHAKE[role], TRAFFIC[role]) if label in secrets]
-                    side.begin(chain, suite)
-                about.is_open = True
+            for role, side in enumerate(self._in_roles()):
+                # Of a handshake that fails there are no secrets of traffic, and perhaps none of one side.
+                side.begin([Tls13(secrets[label], suite) for label in (HANDSHAKE[role], TRAFFIC[role]) if label in secrets], suite)
+                about.is_open |= any(label in secrets for label in (HANDSHAKE[role], TRAFFIC[role]))
+            self._is_complete = all(label in secrets for label in TRAFFIC)
         elif about.version == TLS12 and suite.version == TLS12 and MASTER in secrets:
             both = tls12_keys(
                 secrets[MASTER],
@@ -266,6 +273,17 @@ class _Talk:
             for keys, side in zip(both, self._in_roles(), strict=True):
                 side.begin([keys], suite)
             about.is_open = True
+
+    def _complete(self) -> None:
+        """Takes secrets of traffic that were written after those of the handshake."""
+        about = self._about
+        if about.client is None or about.suite is None:
+            return
+        secrets = self._keys.of(about.client.random, TRAFFIC)
+        if all(label in secrets for label in TRAFFIC):
+            for role, side in enumerate(self._in_roles()):
+                side.add_keys(Tls13(secrets[TRAFFIC[role]], about.suite))
+            self._is_complete = True
 
     def _in_roles(self) -> tuple[_Side, _Side]:
         """Client, server."""
@@ -352,6 +370,7 @@ class _Side:
         """Bytes of plain text so far, holes among them."""
         self._next_record = 0
         """Cipher offset where the next record begins, where a record that was hit says so."""
+        self._refused = 0
         self._lost_records = 0
         self._lost_bytes = 0
         """Since the last record that was opened: records that are known to be lost whole, and cipher bytes in all."""
@@ -371,6 +390,11 @@ class _Side:
         """The keys, in the order in which they come into use."""
         self._chain = list(chain)
         self._suite = suite
+
+    def add_keys(self, keys: Tls13) -> None:
+        """One more at the end of the chain."""
+        if not any(isinstance(one, Tls13) and one.secret == keys.secret for one in self._chain):
+            self._chain.append(keys)
 
     @property
     def has_records(self) -> bool:
@@ -401,7 +425,8 @@ class _Side:
             return
         run = self._runs[0]
         data = run.data
-        while self._hello_at + HEADER <= len(data) and data[self._hello_at] in (HANDSHAKE_RECORD, ALERT):
+        in_the_open = (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))  # it may follow a retry
+        while self._hello_at + HEADER <= len(data) and data[self._hello_at] in in_the_open:
             end = self._hello_at + HEADER + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
             if end > len(data):
                 return
@@ -479,8 +504,10 @@ class _Side:
     def _open(self, record: bytes, offset: int) -> bool:
         """Opens a record whose place is certain; False where no key does."""
         kind = record[0]
-        if self._place < 0:
+        if self._place < 0 and (self._chain or kind != APPLICATION):
             return self._open_plain(kind, record, offset)
+        if not self._chain:
+            return False
         if kind == CHANGE_CIPHER and self._suite is not None and self._suite.version == TLS13:
             self._count(record)
             return True
@@ -587,11 +614,22 @@ class _Side:
 
     def _refuse(self, record: bytes) -> None:
         """A whole record that no key opens: it is damaged, or the keys are others."""
+        if self._may_be_early():
+            self._records.early += 1
+            self._records.overhead += len(record)
+            return
         self._records.refused += 1
+        self._refused += 1
         self._records.overhead += len(record)
         self._lost_bytes += len(record)
         self._lost_records += 1
         self._reader.lose()
+
+    def _may_be_early(self) -> bool:
+        """Before its handshake is over a client may send what only other keys open."""
+        client = self._about.client
+        is_first = self._place == 0 and not self._sequence and not self._lost_bytes
+        return is_first and client is not None and EARLY_DATA in client.extensions and self._about.sides[self.direction] == C2S
 
     def _lose(self, following: int, run: _Run) -> None:
         """What is left of a run, and the hole behind it, which the bytes from ``following`` on end, cannot be read."""
@@ -614,7 +652,8 @@ class _Side:
         assert self._suite is not None
         lost, self._lost_bytes = self._lost_bytes, 0
         count, self._lost_records = self._lost_records, 0
-        self._records.lost += count
+        self._records.lost += max(0, count - self._refused)
+        self._refused = 0
         was_handshake, self._was_handshake = self._was_handshake, False
         if was_handshake and not count:
             return  # the first record under its keys: what was lost is handshake
