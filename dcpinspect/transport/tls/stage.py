@@ -319,9 +319,8 @@ class _Talk:
         about.sides = (C2S, S2C) if self._client_side == C2S else (S2C, C2S)
         for place, one in enumerate(self._in_roles()):
             secret = about.secrets.get(TRAFFIC[place])
-            if secret is not None:
-                one.begin([Tls13(secret, suite)], suite)
-                one.is_lost = True
+            one.begin([] if secret is None else [Tls13(secret, suite)], suite)
+            one.is_lost = True
         about.is_open = True
 
 
