@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import typer
 
 from dcpinspect.cli import completion, interrupts, options
+from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
 from dcpinspect.cli.subset import packets_written
-from dcpinspect.cli.watch import Watch
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def show(
         made = closing(reading.ahead() if is_ahead else iter(reading))
         with opened(output, format_, source.captures) as out, bar, made as batches:
             writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
-            watch = Watch(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
+            announcer = Announcer(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
             try:
                 for batch in interrupts.between(batches) if left != 0 else ():
                     rows = selection.rows(batch)
@@ -161,15 +161,15 @@ def show(
                     if subset is not None:
                         subset.choose(batch, rows)  # first: Ctrl-C or a closed pipe may end the writing when some are shown
                     writer.write(batch.redacted(redactor), rows)
-                    if watch is not None:
-                        watch.look()
+                    if announcer is not None:
+                        announcer.look()
                     out.flush()
                     if left == 0:
                         break
             finally:
                 writer.end()
-                if watch is not None:
-                    watch.end(is_whole=not interrupts.settled() and left != 0)
+                if announcer is not None:
+                    announcer.end(is_whole=not interrupts.settled() and left != 0)
                 out.is_complete = True
         return source.report(reading, is_whole=left != 0, stats=stats, shown=shown, skipped=skipped)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dcpinspect.cli.terminal import columns_asked
 from dcpinspect.escape import escape
+from dcpinspect.findings.rule import SEVERITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dcpinspect.cli.output import Output
     from dcpinspect.export.formats import Format
@@ -24,10 +26,69 @@ EVERY_S = 1.0
 """Seconds between two looks, and at least SHARE times as long as one takes."""
 SHARE = 10
 
+GROWTH = 10
+"""Times as many as before are worth telling."""
+MOST = 100_000
+"""Cases that are remembered; those that were told longest ago are forgotten first."""
+
 _Kind = tuple[str, str | None]
+Case = tuple[str, str | None, tuple[int, ...], tuple[int, ...], int | None]
+"""Rule, cause, connections, vbuckets, stream-id: what stays the same while a finding grows."""
 
 
-class Watch:
+def case_of(one: Finding) -> Case:
+    """What a finding is remembered by."""
+    return one.rule, one.cause, one.connections, one.vbuckets, one.sid
+
+
+class Pace:
+    """When to look at what was found: soon, and so seldom that looking costs little."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+
+    def is_due(self) -> bool:
+        """Whether it is time to look."""
+        return time.monotonic() >= self._due
+
+    @contextmanager
+    def look(self) -> Iterator[None]:
+        """One looks meanwhile."""
+        start = time.monotonic()
+        yield
+        now = time.monotonic()
+        self._due = now + max(EVERY_S, SHARE * (now - start))
+
+
+class Told:
+    """What was told, and how bad it was then. Its memory is bounded."""
+
+    def __init__(self) -> None:
+        self._known: dict[Case, tuple[int, int]] = {}
+
+    def is_worse(self, one: Finding) -> bool:
+        """Whether it was not told, or of a milder severity."""
+        known = self._known.get(case_of(one))
+        return known is None or SEVERITIES.index(one.severity) < known[0]
+
+    def before(self, one: Finding) -> int:
+        """How often it had happened when it was told; 0: it was not."""
+        return self._known.get(case_of(one), (0, 0))[1]
+
+    def has_grown(self, one: Finding) -> bool:
+        """Whether it was told, and has happened many times since."""
+        return 0 < GROWTH * self.before(one) <= one.count
+
+    def add(self, one: Finding) -> None:
+        """It is told now."""
+        case, severity = case_of(one), SEVERITIES.index(one.severity)
+        known = self._known.pop(case, (severity, 0))
+        self._known[case] = min(known[0], severity), max(known[1], one.count)
+        if len(self._known) > MOST:
+            del self._known[next(iter(self._known))]
+
+
+class Announcer:
     """Writes what a reading that is under way finds wrong, between its messages."""
 
     def __init__(self, reading: Reading, output: Output, format_: Format, *, pauses: bool, redactor: Redactor | None = None) -> None:
@@ -36,18 +97,20 @@ class Watch:
         self._reading = reading
         self._output = output
         self._is_text = format_.is_text
-        self._due = 0.0 if pauses else float("inf")
-        self._known: set[tuple[object, ...]] = set()
+        self._pace = Pace() if pauses else None
+        self._known = Told()
         self._shown: Counter[_Kind] = Counter()
-        self._told: Counter[_Kind] = Counter()
+        self._counted: Counter[_Kind] = Counter()
         if pauses:
             reading.on_pause = self.look
 
     def look(self) -> None:
         """Write what is new, if it is time to look."""
-        start = time.monotonic()
-        if start < self._due:
-            return
+        if self._pace is not None and self._pace.is_due():
+            with self._pace.look():
+                self._look()
+
+    def _look(self) -> None:
         checker = self._reading.checker
         assert checker is not None
         found = checker.findings(self._reading.engine.links, self._reading.coverage, is_whole=False, apart=True)
@@ -55,20 +118,17 @@ class Watch:
         for one in sorted(found, key=lambda one: one.places[:1]):
             kind = (one.rule, one.cause)
             counts[kind] += one.count
-            key = (*kind, one.severity, one.connections, one.vbuckets, one.sid)
-            if key not in self._known:
-                self._known.add(key)
+            if self._known.is_worse(one):
+                self._known.add(one)
                 self._shown[kind] += 1
                 if self._shown[kind] <= AT_ONCE:
                     self._announce(one)
         for kind, count in counts.items():
             digits = len(str(count))
-            if digits > max(1, self._told[kind]):
-                self._told[kind] = digits
+            if digits > max(1, self._counted[kind]):
+                self._counted[kind] = digits
                 self._count(kind, count)
         self._output.flush()
-        now = time.monotonic()
-        self._due = now + max(EVERY_S, SHARE * (now - start))
 
     def end(self, *, is_whole: bool) -> None:
         """Write all, put together, with those that were shown before; ``is_whole``: the reading came to its end."""

@@ -15,7 +15,7 @@ import jsonschema
 import pytest
 
 from dcpinspect.capture.open import open_capture
-from dcpinspect.cli import watch
+from dcpinspect.cli import announce
 from dcpinspect.cli.main import main
 from dcpinspect.cli.output import opened as output_opened
 from dcpinspect.export.formats import FORMATS, TEXT, Format
@@ -43,14 +43,14 @@ def faulty(tmp_path: Path, count: int) -> Path:
 
 def watched(path: Path, target: Path, monkeypatch: pytest.MonkeyPatch, format_: Format = TEXT) -> list[str]:
     """What is written of a capture that comes packet by packet, looked at whenever something came."""
-    monkeypatch.setattr(watch, "EVERY_S", 0.0)
-    monkeypatch.setattr(watch, "SHARE", 0)
+    monkeypatch.setattr(announce, "EVERY_S", 0.0)
+    monkeypatch.setattr(announce, "SHARE", 0)
     reading = Reading(open_capture([str(path)], batch_bytes=200))
     with reading, output_opened(str(target), format_, []) as out:
-        watcher = watch.Watch(reading, out, format_, pauses=True)
+        announcer = announce.Announcer(reading, out, format_, pauses=True)
         for _ in reading:
-            watcher.look()
-        watcher.end(is_whole=True)
+            announcer.look()
+        announcer.end(is_whole=True)
         out.is_complete = True
     return target.read_text("utf-8").splitlines()
 
@@ -84,7 +84,7 @@ def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pyte
     now, looks = [100.0], []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with Reading([str(faulty(tmp_path, 1))]) as reading, output_opened(str(tmp_path / "x"), TEXT, []) as out:
-        watcher = watch.Watch(reading, out, TEXT, pauses=True)
+        announcer = announce.Announcer(reading, out, TEXT, pauses=True)
         assert reading.checker is not None
         found = reading.checker.findings
 
@@ -95,10 +95,10 @@ def test_looks_are_no_more_often_than_they_may(tmp_path: Path, monkeypatch: pyte
 
         monkeypatch.setattr(reading.checker, "findings", slow)
         for _ in range(200):
-            watcher.look()
+            announcer.look()
             now[0] += 0.1
     assert looks[0] == 100
-    assert min(b - a for a, b in pairwise(looks)) >= watch.SHARE * 0.5
+    assert min(b - a for a, b in pairwise(looks)) >= announce.SHARE * 0.5
 
 
 def test_of_files_all_is_said_once_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
