@@ -116,6 +116,8 @@ class Reading:
         self.checker: Checker | None = None
         self.on_pause: Callable[[], object] = lambda: None
         """Called now and then while nothing comes, where the capture is one that is waited for."""
+        self.on_packets: Callable[[PacketBatch], object] = lambda _: None
+        """Sees every batch of packets before the engine does; what came before was decoded by then, unless the reading goes ahead."""
         self._has_keeper = keeper is not None
         self._redactor: Redactor | None = None
         if track:
@@ -249,6 +251,7 @@ class Reading:
                 self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
                 self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 self.truncated += int((packets.captured < packets.wire).sum())
+                self.on_packets(packets)
             yield self.engine.frame(packets)
             if packets.clock_ns is not None:
                 yield self.engine.frame_overdue(packets.clock_ns)

@@ -33,6 +33,7 @@ COMPLETION_VARIABLE = "_DCPINSPECT_COMPLETE"
 COMMANDS = {
     "read": "Print the messages of captures.",
     "live": "Print the messages on network interfaces as they come.",
+    "watch": "Tell findings as they become certain, for weeks.",
     "tui": "Open captures in the terminal UI.",
     "export": "Write the messages of captures to a file.",
     "info": "Print who is in captures, when, which buckets, how complete.",

@@ -60,6 +60,17 @@ def moment(text: str, option: str) -> Moment:
     )
 
 
+def length(text: str, option: str) -> int:
+    """How long something takes, as ``30s`` or ``10m`` has it; in nanoseconds. Raises UsageError."""
+    span = _SPAN.fullmatch(text.strip())
+    if span is not None and not span[1]:
+        size = _UNITS[span[4] or "s"]
+        ns = int(span[2]) * size + int((span[3] or "0").ljust(9, "0")) * size // 10**9
+        if ns <= _GREATEST:
+            return ns
+    raise UsageError(f"{option} {clip(escape(text), 40)}: write a length of time, as in 30s or 10m")
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """From ``since`` on, before ``until``; None is no bound."""

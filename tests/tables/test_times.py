@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.errors import UsageError
-from dcpinspect.tables.times import Span, moment
+from dcpinspect.tables.times import Span, length, moment
 
 FIRST = 1_712_404_860_932_921_052  # 2024-04-06 12:01:00.93 UTC
 LAST = FIRST + 3_600 * 10**9
@@ -60,3 +60,16 @@ def test_the_end_is_looked_for_only_if_a_bound_counts_from_there() -> None:
 
     assert Span(moment("1s", "--since"), None, last).bounds(FIRST)[0] == FIRST + S
     assert Span(None, moment("-1s", "--until"), lambda: LAST).bounds(FIRST)[1] == LAST - S
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("30s", 30 * S), ("30", 30 * S), ("1.5m", 90 * S), ("0s", 0), ("2 h", 7200 * S), ("5ms", 5_000_000)]
+)
+def test_a_length_of_time_has_a_unit_or_is_of_seconds(text: str, ns: int) -> None:
+    assert length(text, "--summary") == ns
+
+
+@pytest.mark.parametrize("text", ["", "-5s", "+5s", "soon", "12:00", "5 weeks", "999999999999d"])
+def test_what_is_no_length_of_time_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write a length of time, as in 30s or 10m"):
+        length(text, "--summary")

@@ -1,0 +1,227 @@
+"""The latest packets in memory, as pcapng blocks; those around a moment go to a file of their own."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from io import FileIO
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column, PacketBatch
+from dcpinspect.capture.pcapng_writer import PcapNgWriter
+from dcpinspect.escape import escape
+
+MIB = 1 << 20
+_PIECE_BYTES = MIB
+_PIECE_NS = 10**9
+"""What is kept, written and forgotten at once: a file may have so much more than was asked for."""
+_NAMES = 1000
+"""Files of one rule and millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Packets as they are in a file."""
+
+    number: int
+    begin_ns: int
+    end_ns: int
+    """Times of the first and the last of them."""
+    count: int
+    interfaces: int
+    """Interfaces that have to be described before it."""
+    blocks: bytes
+
+
+class _Sink(list[bytes]):
+    """What a writer wrote."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        self.append(bytes(data))
+        return len(data)
+
+
+class _File:
+    """One of the files: a section for each moment, which has the comment, and the packets between them. Complete after every write."""
+
+    def __init__(self, path: str, rule: str) -> None:
+        self.path = path
+        self.rule = rule
+        self.until_ns = 0
+        self.size = 0
+        self.packets = 0
+        self.next = 0
+        """The piece that comes next."""
+        self._interfaces = 0
+        self._file = FileIO(path, "x")
+
+    def begin(self, note: str) -> None:
+        """Another section."""
+        sink = _Sink()
+        PcapNgWriter(sink, [note.encode(errors="backslashreplace")])
+        self._put(b"".join(sink))
+        self._interfaces = 0
+
+    def write(self, piece: _Piece, interfaces: list[bytes]) -> None:
+        """The next packets."""
+        self._put(b"".join([*interfaces[self._interfaces : piece.interfaces], piece.blocks]))
+        self._interfaces = max(self._interfaces, piece.interfaces)
+        self.packets += piece.count
+        self.next = piece.number + 1
+
+    def _put(self, data: bytes) -> None:
+        """All of it, or nothing. Raises OSError."""
+        rest = memoryview(data)
+        try:
+            while len(rest):
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            self._file.truncate(self.size)
+            raise
+        self.size += len(data)
+
+    def close(self) -> None:
+        """It is complete."""
+        self._file.close()
+
+
+class Around:
+    """Keeps the packets of some time, and writes those before and after moments to files. What the disk refuses is told, not raised."""
+
+    def __init__(self, folder: str, around_ns: int, *, most_bytes: int, most_files: int, tell: Callable[[str], None]) -> None:
+        """``around_ns``: how much before and after. ``most_bytes``: of the packets in memory, and twice as many of a file."""
+        self._folder = folder
+        self._around_ns = around_ns
+        self._most_bytes = most_bytes
+        self._files_left = most_files
+        self._most_files = most_files
+        self._tell = tell
+        self._sink = _Sink()
+        self._writer = PcapNgWriter(self._sink)
+        self._interfaces: list[bytes] = []
+        self._pieces: deque[_Piece] = deque()
+        self._bytes = 0
+        self._numbers = 0
+        self._lost_until_ns = 0
+        self._file: _File | None = None
+        self._is_told = False
+        self.saved = 0
+        """Files that were begun."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the packets in memory."""
+        return self._bytes
+
+    def add(self, batch: PacketBatch) -> None:
+        """The next packets."""
+        for rows in _parts(batch):
+            self._sink.clear()
+            self._writer.write(batch, rows)
+            *described, blocks = self._sink
+            self._interfaces += described
+            time_ns = batch.time_ns[rows]
+            piece = _Piece(self._numbers, int(time_ns.min()), int(time_ns.max()), len(rows), len(self._interfaces), blocks)
+            self._numbers += 1
+            self._pieces.append(piece)
+            self._bytes += len(blocks)
+            while self._bytes > self._most_bytes and len(self._pieces) > 1:
+                self._lost_until_ns = max(self._lost_until_ns, self._drop().end_ns)
+            if self._file is not None:
+                self._go_on(self._file, piece)
+
+    def forget(self, before_ns: int) -> None:
+        """No moment before this one will be asked for."""
+        while self._pieces and self._pieces[0].end_ns < before_ns - self._around_ns:
+            self._drop()
+
+    def save(self, rule: str, note: str, moment_ns: int, now_ns: int) -> None:
+        """Write the packets from before ``moment_ns`` until after ``now_ns``, with ``note``; to the file that is being written, if any."""
+        since_ns = moment_ns - self._around_ns
+        if self._lost_until_ns >= since_ns:
+            note += f"; packets before {_clock(self._lost_until_ns)} UTC are not here, the memory for them was full"
+        try:
+            if self._file is None:
+                self._file = self._begin(rule, moment_ns)
+            if self._file is None:
+                return
+            self._file.until_ns = max(self._file.until_ns, now_ns + self._around_ns)
+            self._file.begin(note)
+            for piece in self._pieces:
+                if piece.number >= self._file.next and piece.end_ns >= since_ns:
+                    self._file.write(piece, self._interfaces)
+        except OSError as error:
+            self._fail(error)
+
+    def pass_time(self, now_ns: int) -> None:
+        """It is so late; a file whose time is over is complete."""
+        if self._file is not None and now_ns > self._file.until_ns:
+            self.close()
+
+    def close(self) -> None:
+        """No more packets come to the file that is being written."""
+        if self._file is None:
+            return
+        self._file.close()
+        self._tell(f"{escape(self._file.path)}: saved {self._file.packets:,} packets around {self._file.rule}")
+        self._file = None
+
+    def _drop(self) -> _Piece:
+        piece = self._pieces.popleft()
+        self._bytes -= len(piece.blocks)
+        return piece
+
+    def _go_on(self, file: _File, piece: _Piece) -> None:
+        if piece.begin_ns > file.until_ns:
+            self.close()
+            return
+        try:
+            file.write(piece, self._interfaces)
+        except OSError as error:
+            self._fail(error)
+        if file.size > 2 * self._most_bytes:
+            self.close()
+
+    def _begin(self, rule: str, moment_ns: int) -> _File | None:
+        """A new file, unless there are too many. Raises OSError."""
+        if not self._files_left:
+            if not self._is_told:
+                self._is_told = True
+                self._tell(f"{self._most_files:,} files were saved; packets around other findings are not saved (--save-max)")
+            return None
+        self._files_left -= 1
+        time = datetime.fromtimestamp(moment_ns // 10**9, UTC)
+        name = os.path.join(self._folder, f"{time:%Y%m%dT%H%M%S}.{moment_ns // 10**6 % 1000:03d}Z-{rule}")
+        for number in range(1, _NAMES):
+            try:
+                file = _File(f"{name}.pcapng" if number == 1 else f"{name}-{number}.pcapng", rule)
+            except FileExistsError:
+                continue
+            self.saved += 1
+            return file
+        raise FileExistsError(17, "File exists", f"{name}.pcapng")
+
+    def _fail(self, error: OSError) -> None:
+        path = self._file.path if self._file is not None else os.fsdecode(error.filename or self._folder)
+        self._tell(f"{escape(path)}: {error.strerror}; packets are missing there, watching goes on")
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _parts(batch: PacketBatch) -> Iterator[Column]:
+    """The packets of a batch, in pieces."""
+    sizes = np.cumsum(batch.captured) // _PIECE_BYTES
+    times = np.maximum.accumulate(batch.time_ns) // _PIECE_NS
+    is_new = (np.diff(sizes) != 0) | (np.diff(times) != 0)
+    for rows in np.split(np.arange(len(batch), dtype=np.int64), np.flatnonzero(is_new) + 1):
+        if len(rows):
+            yield rows
+
+
+def _clock(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(time_ns // 10**9, UTC):%H:%M:%S}"
