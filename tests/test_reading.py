@@ -231,3 +231,14 @@ def test_a_reading_of_what_is_live_lets_time_pass(tmp_path: Path) -> None:
         batch = next(iter(reading))
         assert (len(batch), batch.heuristic.tolist(), reading.messages) == (2, [True, True], 2)
         capture.stop()
+
+
+def test_packets_are_seen_before_their_messages_are_and_after_those_of_others() -> None:
+    seen: list[tuple[int, int]] = []
+    with Reading(open_capture([str(SAMPLES / "rollback.pcap")], batch_bytes=2000)) as reading:
+        reading.on_packets = lambda packets: seen.append((packets.first_packet + len(packets), reading.messages))
+        delivered = [(len(seen), len(batch)) for batch in reading]
+        assert len(seen) > 5
+        assert seen[-1][0] == reading.capture.packets
+    for count, (_, before) in enumerate(seen):
+        assert before == sum(size for place, size in delivered if place <= count)

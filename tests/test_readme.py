@@ -26,6 +26,7 @@ DOCUMENTS = (
     "docs/sql.md",
     "docs/streams.md",
     "docs/symptoms.md",
+    "docs/watch.md",
 )
 
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install "
@@ -76,7 +77,7 @@ def test_command_runs(command: str, installed: Path) -> None:
     assert done.stdout
 
 
-TOLD_ON_STANDARD_ERROR = ("--stats", "capture-loss.pcap")
+TOLD_ON_STANDARD_ERROR = ("--stats", "capture-loss.pcap", "dcpinspect watch")
 """What was asked for, and what was lost, is said on standard error."""
 
 

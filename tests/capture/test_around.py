@@ -34,6 +34,7 @@ def comments(path: Path) -> list[str]:
     return re.findall(r"^Capture comment: +(.*)$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.requires("capinfos", "tshark")
 def test_a_file_has_the_packets_before_and_after_a_moment_with_a_comment(tmp_path: Path) -> None:
     told: list[str] = []
     saver = around(tmp_path, told)
@@ -51,6 +52,7 @@ def test_a_file_has_the_packets_before_and_after_a_moment_with_a_comment(tmp_pat
     assert told == [f"{path}: saved 23 packets around gap"]
 
 
+@pytest.mark.requires("capinfos", "tshark")
 def test_moments_that_overlap_share_a_file_that_has_each_packet_once(tmp_path: Path) -> None:
     saver = around(tmp_path, [])
     for second in range(100):
@@ -90,6 +92,7 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     assert seconds(tmp_path / "20231114T221320.000Z-gap-2.pcapng") == [0]
 
 
+@pytest.mark.requires("capinfos", "tshark")
 def test_memory_is_bounded_and_what_did_not_fit_is_said_in_the_comment(tmp_path: Path) -> None:
     saver = around(tmp_path, [], most_bytes=3 * MIB)
     for second in range(8):
