@@ -19,7 +19,6 @@ from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.announce import AT_ONCE, Case, Pace, Told, case_of
 from dcpinspect.cli.capturing import capturing
 from dcpinspect.cli.check import FOUND, Level, rules_of
-from dcpinspect.cli.choosing import name_of
 from dcpinspect.cli.output import StandardOutput
 from dcpinspect.cli.read import STDIN, Files
 from dcpinspect.cli.terminal import complain
@@ -47,7 +46,9 @@ _ABSENT_EVERY_S = 5.0
 """How often one looks for what does not come."""
 
 Kind = tuple[str, str | None, str, str]
-"""Rule, cause, severity, name of the client."""
+"""Rule, cause, severity, client."""
+MOST_KINDS = 10_000
+"""Kinds that are remembered when they were not told for an hour."""
 
 
 @options.shared(capturing)
@@ -261,6 +262,9 @@ class _Lines:
     def has_room(self, now_ns: int) -> bool:
         return len(self.times) < AT_ONCE or now_ns - self.times[0] >= HOUR_NS
 
+    def is_old(self, now_ns: int) -> bool:
+        return bool(self.times) and now_ns - self.times[-1] >= HOUR_NS
+
 
 class Watcher:
     """Looks at a reading that goes on for weeks, and tells each finding once.
@@ -383,6 +387,8 @@ class Watcher:
             else:
                 lines.left_out += 1
             self._known.add(one)
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds = {kind: lines for kind, lines in self._kinds.items() if lines.left_out or not lines.is_old(now_ns)}
         if not chosen:
             return
         found = self._found(is_whole=is_whole, wanted=lambda case: (case_of(case), case.severity) in chosen)
@@ -390,13 +396,15 @@ class Watcher:
         told = [one for one in found if self._text is None or one.effect_of not in ids]
         words: dict[str, tuple[str, bool]] = {}
         for one in told:
-            kind = self._kinds[_kind(one)]
-            kind.times.append(now_ns)
-            left_out, kind.left_out = kind.left_out, 0
+            left_out = 0
+            for kind in {_kind(case) for case in one.each}:
+                lines = self._kinds[kind]
+                lines.times.append(now_ns)
+                left_out, lines.left_out = left_out + lines.left_out, 0
             before = sum(chosen.get((case_of(case), case.severity), 0) for case in one.each)
             effects = [effect for effect in found if effect.effect_of == one.id]
             words[one.id] = self.line(one, effects, before=before, left_out=left_out), before > 0
-        for one in sorted(told, key=lambda one: one.first_time_ns):
+        for one in sorted(told, key=lambda one: words[one.id][0]):  # which begins with its time
             self._say(one, words[one.id][0])
         (self._text or sys.stdout).flush()
         for one in found:  # the worst first
@@ -447,7 +455,12 @@ class Watcher:
             said.append(f"{left_out:,} more like it were not told")
         if one.next:
             said.append(f"next: {escape_rest(one.next)}")
-        return one_line(f"{_time(one.first_time_ns)} {one.severity} {one.rule}: {'; '.join(said)}")
+        return one_line(f"{_time(self._first_ns(one))} {one.severity} {one.rule}: {'; '.join(said)}")
+
+    def _first_ns(self, one: Finding) -> int:
+        """When it began; where no message shows it, when its first connection did."""
+        starts = (link.first_ns for link in self._reading.engine.links if link.number in one.connections)
+        return one.first_time_ns or min(starts, default=0)
 
     def _bucket(self, connection: int) -> str | None:
         assert self._reading.tracker is not None
@@ -506,8 +519,11 @@ def _open_streams(streams: Streams, links: Sequence[Link]) -> int:
     return int((np.isin(streams.state, (ACCEPTED, STREAMING, CLOSING)) & ~np.isin(streams.connection, closed)).sum())
 
 
-def _kind(one: Finding) -> Kind:
-    return one.rule, one.cause, one.severity, name_of(one.clients[0]) if one.clients else ""
+def _kind(case: Finding) -> Kind:
+    client = case.clients[0] if case.clients else ""
+    if client.endswith("?"):
+        client = client.partition(" ")[0]  # the rest is a number of its connection
+    return case.rule, case.cause, case.severity, client
 
 
 def _moment(one: Finding, *, is_again: bool) -> int:

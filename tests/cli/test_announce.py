@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.cli.output import opened as output_opened
 from dcpinspect.export.formats import FORMATS, TEXT, Format
 from dcpinspect.export.table_schema import table_schema
+from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.reading import Reading
 from tests.peers.truth import SAMPLES
@@ -149,3 +151,29 @@ def test_what_is_redacted_is_redacted_in_findings(tmp_path: Path, capsys: pytest
 def test_what_does_not_go_with_it_is_said(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", ROLLBACK, *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"dcpinspect: {says}")
+
+
+def test_a_finding_is_remembered_with_its_severity_and_how_often_it_had_happened(monkeypatch: pytest.MonkeyPatch) -> None:
+    (one,) = findings(1)
+    known = announce.Told()
+    assert known.is_worse(one)
+    assert (known.before(one), known.has_grown(one)) == (0, False)
+    known.add(replace(one, severity="warning", count=3))
+    assert not known.is_worse(replace(one, severity="note"))
+    assert known.is_worse(one)
+    assert [known.has_grown(replace(one, count=count)) for count in (3, 29, 30)] == [False, False, True]
+    known.add(replace(one, count=30))
+    assert not known.is_worse(one)
+    assert not known.has_grown(replace(one, count=299))
+    monkeypatch.setattr(announce, "MOST", 2)
+    others = [replace(one, vbuckets=(number,)) for number in (100, 101)]
+    for other in others:
+        known.add(other)
+    assert [known.is_worse(other) for other in (one, *others)] == [True, False, False]
+
+
+def findings(count: int) -> list[Finding]:
+    with Reading([str(SAMPLES / "loop.pcap")]) as reading:
+        reading.check()
+        list(reading)
+        return reading.findings()[:count]
