@@ -205,7 +205,7 @@ def _limits(option: str, texts: Sequence[str] | None, known: Sequence[str]) -> t
 
 
 def _size(place: str, text: str) -> int:
-    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE)
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?)\s*([KMGT]i?B|[KMGT])?", text.strip(), re.IGNORECASE | re.ASCII)
     size = 0
     if found is not None:
         unit = (found[2] or "").upper()
@@ -216,13 +216,13 @@ def _size(place: str, text: str) -> int:
 
 
 def _seconds(place: str, text: str) -> float:
-    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text) or not float(text):
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII) or not float(text):
         raise UsageError(f"{place}: write a number of seconds")
     return float(text)
 
 
 def _count(place: str, text: str) -> int:
-    if not re.fullmatch(r"\d{1,15}", text) or not int(text):
+    if not re.fullmatch(r"\d{1,15}", text, re.ASCII) or not int(text):
         raise UsageError(f"{place}: write a whole number, 1 or more")
     return int(text)
 

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.capture.kernel_filter import ETHERNET, RAW_IP, program
-from dcpinspect.capture.packet_socket import BLOCK_BYTES, COOKED, MOST, PacketSocket, cooked_socket
-from dcpinspect.capture.ring import write_packets
+from dcpinspect.capture.packet_socket import COOKED, MOST, PacketSocket, cooked_socket
 from tests import builders
 from tests.builders import Segment
 from tests.peers.network import NEEDS_ROOT, inside, ip, namespaces, tapped
@@ -155,25 +154,6 @@ def test_as_many_are_taken_as_are_asked_for_and_have_room(wire: tuple[str, int])
         while len(found) < len(sent):
             found += received(source, 1)
         assert [frame[0] for frame in found] == sent
-
-
-def test_both_forms_write_the_same(wire: tuple[str, int]) -> None:
-    """Of blocks of a real ring, whatever is in their packets."""
-    namespace, fd = wire
-    with opened(namespace, None, cooked=True) as source, opened(namespace) as ether:
-        for number in range(1, 40):
-            os.write(fd, builders.frame(Segment(True, number, 2, payload=bytes(number * 7)), vlans=[(), (5,), (5, 6)][number % 3]))
-        for one in (source, ether):
-            assert select.select([one.fileno()], [], [], 10)[0]
-            block = one._memory[:BLOCK_BYTES].copy()
-            count, first = struct.unpack_from("2I", block.data, 12)
-            results = []
-            for form in (write_packets.compiled, write_packets.interpreted):
-                out, state = np.zeros(1 << 20, np.uint8), np.array([first, count, 0, 0, 0])
-                form(block, one.is_cooked, 3, MOST, out, 0, state)
-                results.append((out.tobytes(), state.tolist()))
-            assert results[0] == results[1]
-            assert results[0][1][1:2] == [0]
 
 
 def test_drops_are_counted(wire: tuple[str, int]) -> None:

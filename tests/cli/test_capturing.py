@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.capture.recorded_files import Limits
+from dcpinspect.capture.recorder import Wishes
+from dcpinspect.cli.capturing import FullDisk, _limits, _size, capturing
+from dcpinspect.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("100MB", 100_000_000), ("1.5GiB", 3 << 29), ("64 KiB", 65_536), ("2g", 2_000_000_000), ("10", 10_000), ("1tib", 1 << 40)],
+)
+def test_a_size_has_a_unit_or_is_of_kilobytes(text: str, size: int) -> None:
+    assert _size("-b", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "0", "x", "1 MB 2", "-1", "1e9", "１", "9" * 40, "0.0001"])
+def test_a_size_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write a size such as 100MB, 2GiB, or a number of kB"):
+        _size("-b", text)
+
+
+def test_limits_add_up() -> None:
+    known = ("filesize", "duration", "packets", "files")
+    assert _limits("-b", ["duration:1.5", "packets:7", "filesize:1", "files:9"], known) == (Limits(1000, 1.5, 7), 9)
+    assert _limits("-b", None, known) == (Limits(), None)
+
+
+def test_options_become_wishes() -> None:
+    found = capturing(
+        ["eth0"], "x.pcapng", 60.0, ["filesize:1MB", "files:3"], "zstd", ["duration:30", "messages:5"], 16, "1GiB", 96,
+        promiscuous=False, full_disk=FullDisk.PAUSE, wait=True, user="me",
+    )  # fmt: skip
+    wishes = found._how(Wishes(("eth0",), None, "x.pcapng", "--write x.pcapng"))
+    assert (wishes.each, wishes.files, wishes.stop) == (Limits(size=1_000_000), 3, Limits(seconds=30))
+    assert (wishes.buffer_bytes, wishes.snaplen, wishes.is_promiscuous) == (16 << 20, 96, False)
+    assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, "me")
+    spooled = found._how(Wishes(("eth0",), None, "x", "temporary files", each=Limits(size=5), files=16, is_spool=True))
+    assert (spooled.each, spooled.files) == (Limits(size=5), 16)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"compress": "zstd"}, "--compress: is for the files of -b"),
+        ({"tcpdump": "sudo tcpdump"}, "--tcpdump: is for --ssh; name a host"),
+        ({"ssh": " "}, "--ssh: is empty; name a host"),
+    ],
+)
+def test_options_that_need_another_are_refused_without_it(options: dict[str, str], what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        capturing(["eth0"], **options)  # type: ignore[arg-type] # as the command line gives them

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.errors import CaptureError
+from dcpinspect.transport.tls import keylog
+from dcpinspect.transport.tls.keylog import MASTER, TRAFFIC, Damage, KeyLog
+
+ONE, TWO = "aa" * 32, "BB" * 32
+
+
+def line(random: str, label: str = MASTER, secret: str = "0c" * 48) -> str:
+    return f"{label} {random} {secret}\n"
+
+
+def test_secrets_are_found_by_client_random_and_label(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    path.write_text(
+        "# comment\r\n\n" + line(ONE) + line(TWO, TRAFFIC[0], "11" * 32) + "EXPORTER_SECRET aa bb\n" + line(TWO, TRAFFIC[1]).rstrip()
+    )
+    keys = KeyLog([str(path)])
+    assert keys.of(bytes.fromhex(ONE), ()) == {MASTER: bytes.fromhex("0c" * 48)}
+    assert set(keys.of(bytes.fromhex(TWO), ())) == set(TRAFFIC)
+    assert keys.of(bytes(32), ()) == {}
+    assert keys.all_of(TRAFFIC[0]) == [bytes.fromhex("11" * 32)]
+    assert keys.damage == []
+    assert keys
+
+
+def test_damaged_lines_are_told_by_number_and_without_what_they_have(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    path.write_bytes(b"garbage\n" + line(ONE).encode() + b"CLIENT_RANDOM secret\n\xff\xfe\0\n" * 2)
+    keys = KeyLog([str(path)])
+    assert keys.damage == [Damage(str(path), number) for number in (1, 3, 4, 5, 6)]
+    assert keys.of(bytes.fromhex(ONE), ())
+
+
+def test_a_key_log_that_grows_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
+    path = tmp_path / "k"
+    path.write_text("")
+    keys = KeyLog([str(path)])
+    text = line(ONE)
+    with path.open("a") as file:
+        file.write(text[:50])
+        file.flush()
+        assert keys.of(bytes.fromhex(ONE), (MASTER,)) == {}
+        file.write(text[50:])
+        file.flush()
+        assert keys.of(bytes.fromhex(ONE), (MASTER,))
+        file.write(line(ONE, TRAFFIC[0], "22" * 32))
+        file.flush()
+        assert TRAFFIC[0] in keys.of(bytes.fromhex(ONE), (TRAFFIC[0],))
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    threading.Thread(target=lambda: path.write_text(line(ONE))).start()
+    keys = KeyLog([str(path)])
+    time.sleep(2 * keylog.AGAIN_S)
+    assert keys.of(bytes.fromhex(ONE), ())
+    assert keys.of(bytes(32), (MASTER,)) == {}
+
+
+def test_the_oldest_connections_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keylog, "MOST_CONNECTIONS", 3)
+    keys = KeyLog()
+    keys.add("".join(line(f"{number:064x}") for number in range(5)).encode())
+    assert (keys.dropped, len(list(keys.each()))) == (2, 3)
+    assert not keys.of((0).to_bytes(32, "big"), ())
+    assert keys.of((4).to_bytes(32, "big"), ())
+
+
+def test_a_file_that_cannot_be_read_is_told() -> None:
+    with pytest.raises(CaptureError, match=r"^/none: the key log cannot be read \(No such file or directory\); check the name$"):
+        KeyLog(["/none"])
+    with pytest.raises(CaptureError, match="cannot be read"):
+        keylog.choose(["/none"])
+    assert not keylog.is_chosen()
+    assert not keylog.chosen()
+
+
+def test_a_long_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    path.write_bytes(b"x" * 5_000_000)
+    keys = KeyLog([str(path)])
+    assert len(keys._files[0]._rest) <= 4096
