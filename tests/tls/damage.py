@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 from tests.builders import Recorded as FilePacket
@@ -76,7 +76,7 @@ def _left(messages: Sequence[bytes], records: Sequence[Sealed], cipher: Ranges) 
         elif record.plain_start < record.plain_end:
             plain.append((record.plain_start, record.plain_end))
     edges = [0, *accumulate(map(len, messages))]
-    return Untouched(cipher, whole, plain, _inside(list(zip(edges, edges[1:], strict=False)), plain))
+    return Untouched(cipher, whole, plain, _inside(list(pairwise(edges)), plain))
 
 
 def _inside(pieces: Sequence[tuple[int, int]], ranges: Ranges) -> list[int]:
