@@ -91,15 +91,16 @@ class Talk:
         mss: int = 1448,
         start_ns: int = START_NS,
         hosts: tuple[str, str] = ("10.0.0.1", "10.0.0.2"),
+        server_port: int = PORT,
     ) -> None:
         self.packets: list[Packet] = []
         self.time_ns = start_ns
-        self._ports = (port, PORT)
+        self._ports = (port, server_port)
         self._isn = isn
         self._at = [0, 0]
         self._mss = mss
         self._hosts = [socket.inet_aton(host) for host in hosts]
-        self._flows: list[Flow] = [(f"{hosts[0]}:{port}", f"{hosts[1]}:{PORT}", direction) for direction in (0, 1)]
+        self._flows: list[Flow] = [(f"{hosts[0]}:{port}", f"{hosts[1]}:{server_port}", direction) for direction in (0, 1)]
 
     def send(self, direction: int, payload: bytes = b"", flags: int = ACK) -> None:
         """One packet."""

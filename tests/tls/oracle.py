@@ -31,6 +31,12 @@ def messages(path: Path, keylog: Path, *, port: int = PORT) -> int:
     return sum(len(row[0].split(",")) for row in fields(path, keylog, "couchbase", "couchbase.magic", port=port))
 
 
+def embed(path: Path, keylog: Path, into: Path) -> Path:
+    """The capture as pcapng with its secrets in it, by editcap."""
+    subprocess.run(["editcap", "--inject-secrets", f"tls,{keylog}", str(path), str(into)], capture_output=True, check=True)
+    return into
+
+
 def _run(path: Path, keylog: Path, port: int, *options: str) -> str:
     decode: Sequence[str] = ("-o", f"tls.keylog_file:{keylog}", "-d", f"tcp.port=={port},tls", "-d", f"tls.port=={port},couchbase")
     return subprocess.run(["tshark", "-n", "-r", str(path), *decode, *options], capture_output=True, text=True, check=True).stdout
