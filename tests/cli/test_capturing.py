@@ -16,7 +16,7 @@ def test_a_size_has_a_unit_or_is_of_kilobytes(text: str, size: int) -> None:
     assert _size("-b", text) == size
 
 
-@pytest.mark.parametrize("text", ["", "0", "x", "1 MB 2", "-1", "1e9", "１", "9" * 40, "0.0001"])
+@pytest.mark.parametrize("text", ["", "0", "x", "1 MB 2", "-1", "1e9", "\uff11", "9" * 40, "0.0001"])
 def test_a_size_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write a size such as 100MB, 2GiB, or a number of kB"):
         _size("-b", text)

@@ -60,7 +60,7 @@ class KeyLog:
         return bool(self._secrets or self._files)
 
     def of(self, client_random: bytes, wanted: Sequence[str]) -> Mapping[str, bytes]:
-        """The secrets of a connection, by label, as far as they are known by now; looked for once more where one is missing that is wanted."""
+        """The secrets of a connection, by label, as far as they are known by now; looked for again where one is missing that is wanted."""
         known = self._secrets.get(client_random, {})
         if any(label not in known for label in wanted) and time.monotonic() - self._looked >= AGAIN_S:
             self._look()
