@@ -91,9 +91,14 @@ def _escape_character(character: str) -> str:
         return f"\\x{code - 0xDC00:02x}"
     if code < 0x80:
         return f"\\x{code:02x}"
-    if character.isprintable() and not _INVISIBLE.match(character):
+    if is_shown(character):
         return character
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def is_shown(character: str) -> bool:
+    """Whether a character that is none of ASCII stays as it is."""
+    return character.isprintable() and not _INVISIBLE.match(character)
 
 
 def _cells_of_character(character: str) -> int:

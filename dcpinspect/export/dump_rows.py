@@ -153,20 +153,25 @@ class DumpRows:
     def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
         """The lines of these messages and their bytes in order, many in a piece."""
         times = self._lines.lines.shown_times(batch.time_ns[rows])
-        can_cut = self._limit is None or self._limit >= _SMALLEST_LIMIT
-        if not (can_cut and self._lines.is_for_kernel and write_dumps.runs_compiled(len(rows))):
+        if not (self.can_write and self._lines.is_for_kernel and write_dumps.runs_compiled(len(rows))):
             for index, shown in zip(rows.tolist(), times.tolist(), strict=True):
                 yield self._ordinary(batch, index, shown)
             return
         for first in range(0, len(rows), SLICE):
             part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            text, ends = self._written(batch, part, shown_ns)
+            text, ends = self.written(batch, part, shown_ns)
             yield b"".join(completed(text, ends, lambda place: self._ordinary(batch, int(part[place]), int(shown_ns[place]))))  # noqa: B023
 
     def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         return self._lines.ordinary(batch, index, shown_ns) + self._details(batch, index).encode()
 
-    def _written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
+    @property
+    def can_write(self) -> bool:
+        """Whether a kernel can cut bytes at this limit."""
+        return self._limit is None or self._limit >= _SMALLEST_LIMIT
+
+    def written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
+        """What the kernel writes of at most ``SLICE`` messages, and where each ends: -1 for one that is left to Python."""
         lines, line_ends = self._lines.written(batch, rows, times)
         dumps = self._table(batch, rows)
         texts, places = self._texts.arrays()
@@ -180,7 +185,9 @@ class DumpRows:
         decoded, dumps = batch.decoded, DumpTable.zeros(len(rows))
         dumps.frame, dumps.stream_offset = batch.last_frame[rows], batch.stream_offset[rows]
         dumps.start, dumps.length = batch.start[rows], batch.length[rows]
-        dumps.ends = self._looked_up(self._ends, batch.connection[rows] * 2 + batch.direction[rows], lambda pair: _ends_text(batch, pair))
+        dumps.ends = self._looked_up(
+            self._ends, batch.connection[rows] * 2 + batch.direction[rows], lambda pair: ends_text(batch, *divmod(pair, 2))
+        )
         if len(batch.files) > 1:
             dumps.file = self._looked_up(self._files, batch.last_file[rows], lambda file: f" of {escape(batch.files[file])}")
         is_plain = decoded.fits[rows] & _IS_OPEN[decoded.opcode[rows], decoded.is_response[rows].astype(np.int64)]
@@ -209,8 +216,8 @@ class DumpRows:
         return np.array([known.get(one, -1) for one in distinct.tolist()], dtype=np.int64)[inverse]
 
 
-def _ends_text(batch: MessageBatch, pair: int) -> str:
-    connection, direction = divmod(pair, 2)
+def ends_text(batch: MessageBatch, connection: int, direction: int) -> str:
+    """What stands before the frame below a line."""
     ends = batch.endpoints.client[connection - 1], batch.endpoints.server[connection - 1]
     source, target = ends if direction == C2S else ends[::-1]
     return f"    {source} > {target}, frame "

@@ -1,112 +1,34 @@
-"""Programs for the JSON of messages: one a kind, made of a message of that kind.
-
-Most messages of a capture are alike: same command, layout, datatype, nothing wrong with them. For every
-such *kind* one message is annotated and turned into an object the ordinary way; what differs from message
-to message becomes an operation of a program, all the rest a constant. ``json_run`` has the rows written by them.
-"""
+"""The JSON of messages as programs: what ``json.message_object`` makes of one message of a kind, with operations for what differs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
-import numpy.typing as npt
-
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.json import dump, field_object, message_object, scalar_value
-from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
+from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
+from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.protocol.meanings import collection_name
 from dcpinspect.protocol.message import FieldValue, Message
-from dcpinspect.protocol.session import STATE_NAMES
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
-from dcpinspect.tables.naming import unnamed, with_id
-
-MAX_REMEMBERED = 1 << 16
-"""Kinds and texts that are kept; a capture with more is made to waste memory, and its rest goes the ordinary way."""
-
-_COLUMNS = (
-    *("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length", "vbucket", "collection_id"),
-    *("request_row", "request_stream_offset", "rtt_ns", "endpoints", "collection", "collection_meaning"),
-    # Where the name of the key and the value stand in the message; how long they, the whole key and the body are.
-    *("name_at", "value_at", "key_length", "name_length", "value_length", "body_length"),
-    # What is written of them, and of the id before the name: place in the buffer and size, which redaction changes.
-    *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
-    # What was made beside the buffer: the value among the fields, and the object of the value; or the body, uncompressed.
-    *("field_start", "field_size", "object_start", "object_size", "body_start", "body_size"),
-)
-COLUMN = {name: number for number, name in enumerate(_COLUMNS)}
-"""Number of each column that operations name; those of looked-up texts come after."""
-
 
 _HEAD_COLUMNS = frozenset(
     {"row", "connection", "frame", "last_frame", "stream_offset", "length", "vbucket", "collection_id"}
     | {"request_row", "request_stream_offset", "rtt_ns"}
 )
-_HEADER_CONSTANTS = frozenset({"magic", "opcode", "datatype", "status"})
-"""Header fields that are the same in all messages of a kind."""
-_WORDY = frozenset({Kind.COMMAND, Kind.STATUS, Kind.FEATURE, Kind.I64})
-"""Kinds whose meaning is looked up."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookUp:
-    """A number whose text depends on it: where it stands, and how the text is made."""
-
-    name: str
-    offset: int
-    size: int
-    in_head: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RowKind:
-    """A kind of message: its program, and the texts that the program looks up."""
-
-    number: int
-    size: int
-    look_ups: tuple[LookUp, ...]
-
-
-class Programs:
-    """The programs of the kinds that a reading had so far, and the texts that they look up."""
+class JsonPrograms(Programs):
+    """Objects of messages."""
 
     def __init__(self, *, fields: bool, before: bytes = b"", after: bytes = b"") -> None:
         """``fields``: objects have their field tables. ``before`` and ``after`` stand around every object."""
+        super().__init__()
         self.fields = fields
         self._before = before
         self._after = after
-        self._texts = rt.Texts()
-        self._kinds: dict[int, RowKind] = {}
-        self._programs: list[rt.Program] = []
-        self._looked_up: dict[tuple[int, LookUp, int], int] = {}
-        self._endpoints: dict[tuple[int, int], int] = {}
 
-    def kind(self, key: int, batch: MessageBatch, index: int) -> RowKind | None:
-        """The kind with this key, made from one of its messages; None when it has to go the ordinary way."""
-        known = self._kinds.get(key)
-        if known is None and not self.is_full:
-            known = self._made_kind(batch, index)
-            if known is not None:  # another batch may have a better example
-                self._kinds[key] = known
-        return known
-
-    @property
-    def is_full(self) -> bool:
-        """No more kinds or texts are remembered."""
-        return len(self._kinds) + self._texts.count > MAX_REMEMBERED
-
-    def _made_kind(self, batch: MessageBatch, index: int) -> RowKind | None:
-        message = batch.annotate(index)
-        parts = [part for field in message.fields for part in field.walk()]
-        # What an id is called depends on more than its kind of message.
-        if message.problems or message.missing or any(part.hidden or (part.spec and part.spec.kind is Kind.ID) for part in parts):
-            return None
-        if _datatype(message) & SNAPPY and message.value is not None and not message.value.body:
-            return None  # nothing came out of the block, so this one does not show what others have
-        builder = rt.ProgramBuilder(self._texts)
-        look_ups: list[LookUp] = []
+    def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
+        """The object of a message."""
         builder.text(self._before + b"{")
         separator = b""
         numbers = {field.name: field for field in message.fields if field.offset >= HEADER_SIZE}
@@ -127,9 +49,6 @@ class Programs:
             elif not self._add_head(builder, name, value):
                 builder.text(dump(value))
         builder.text(b"}" + self._after)
-        program = builder.finish()
-        self._programs.append(program)
-        return RowKind(len(self._programs) - 1, program.size, tuple(look_ups))
 
     def _add_head(self, builder: rt.ProgramBuilder, name: str, value: object) -> bool:
         """The keys that every message has; False for others."""
@@ -158,9 +77,9 @@ class Programs:
         spec = field.spec
         if spec is None or not spec.kind.size:
             return False
-        if spec.flags or spec.words or (not in_head and (spec.values is not None or spec.kind in _WORDY)) or spec.kind is Kind.I64:
+        if spec.flags or spec.words or (not in_head and (spec.values is not None or spec.kind in WORDY)) or spec.kind is Kind.I64:
             builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
-            look_ups.append(LookUp(field.name, field.offset, field.size, in_head))
+            look_ups.append(LookUp(field.name, field.offset, field.size, _head_text if in_head else _field_text))
             return True
         if not in_head:
             _add_start(builder, field)
@@ -188,7 +107,7 @@ class Programs:
         for field in message.fields:
             builder.text(opening)
             opening = b","
-            if field.name in _HEADER_CONSTANTS and field.offset < HEADER_SIZE:
+            if field.name in HEADER_CONSTANTS and field.offset < HEADER_SIZE:
                 builder.text(dump(field_object(field, "full")))
             elif field.name == "key":
                 _add_key(builder, field)
@@ -199,11 +118,11 @@ class Programs:
         builder.text(b"]")
 
     def _add_value_field(self, builder: rt.ProgramBuilder, message: Message, field: FieldValue) -> None:
-        datatype = _datatype(message)
+        datatype = datatype_of(message)
         if datatype & XATTR:
             builder.add(rt.SIDE, COLUMN["field_start"])
             return
-        encoding = _encoding(message)
+        encoding = encoding_of(message)
         builder.text(b'{"name":' + dump(field.name) + b',"label":' + dump(field.label) + b',"offset":')
         builder.add(rt.COLUMN, COLUMN["value_at"])
         builder.text(b',"size":')
@@ -226,11 +145,11 @@ class Programs:
         builder.text(b'","meaning":"' + encoding + b'","inflated":true' + _mark(body) + b"}]" + _mark(field) + b"}")
 
     def _add_value(self, builder: rt.ProgramBuilder, message: Message, *, is_redacted: bool) -> None:
-        datatype = _datatype(message)
+        datatype = datatype_of(message)
         if datatype & XATTR:
             builder.add(rt.SIDE, COLUMN["object_start"])
             return
-        encoding, compressed = _encoding(message), bool(datatype & SNAPPY)
+        encoding, compressed = encoding_of(message), bool(datatype & SNAPPY)
         builder.text(b'{"encoding":"' + encoding + b'","compressed":' + (b'"snappy"' if compressed else b"null") + b',"size":')
         builder.add(rt.COLUMN, COLUMN["value_length"])
         if compressed:
@@ -246,42 +165,24 @@ class Programs:
 
     # -- texts that programs look up --------------------------------------------------------------------
 
-    def fragment(self, kind: RowKind, look_up: LookUp, number: int, batch: MessageBatch, index: int) -> int:
-        """The number of the text for a number, made from a message that has it."""
-        key = (kind.number, look_up, number)
-        if key not in self._looked_up:
-            field = next(field for field in batch.annotate(index).fields if field.name == look_up.name and field.offset == look_up.offset)
-            text = dump(scalar_value(field)) if look_up.in_head else dump(field_object(field, "full"))
-            self._looked_up[key] = self._texts.fragment(text)
-        return self._looked_up[key]
+    def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
+        """Three members."""
+        ends = {"client": batch.endpoints.client[connection - 1], "server": batch.endpoints.server[connection - 1]}
+        return dump({**ends, "direction": DIRECTIONS[direction]})[1:-1]
 
-    def endpoints(self, connection: int, direction: int, batch: MessageBatch) -> int:
-        """The number of the text that names both ends and the direction."""
-        key = (connection, direction)
-        if key not in self._endpoints:
-            ends = {"client": batch.endpoints.client[connection - 1], "server": batch.endpoints.server[connection - 1]}
-            self._endpoints[key] = self._texts.fragment(dump({**ends, "direction": DIRECTIONS[direction]})[1:-1])
-        return self._endpoints[key]
+    def collection_text(self, text: str) -> bytes:
+        """A string."""
+        return dump(text)
 
-    def collection(self, number: int, state: int, name: str) -> tuple[int, int]:
-        """The numbers of the texts that name a collection, and say what its id means."""
-        known = None if name == unnamed(number) else with_id(name, number)
-        return self._texts.fragment(dump(name)), self._texts.fragment(dump(collection_name(number, STATE_NAMES[state], known)))
 
-    def tables(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64], int]:
-        """(programs, operations, texts, fragments, longest fragment) for the kernel."""
-        counts = np.array([len(program.operations) for program in self._programs], dtype=np.int64)
-        ends = np.cumsum(counts)
-        programs = np.stack([ends - counts, ends], axis=1) if len(counts) else np.zeros((0, 2), dtype=np.int64)
-        operations = [operation for program in self._programs for operation in program.operations]
-        texts, fragments = self._texts.arrays()
-        return (
-            np.ascontiguousarray(programs),
-            np.array(operations, dtype=np.int64).reshape(-1, 3),
-            texts,
-            fragments,
-            self._texts.longest_fragment,
-        )
+def _head_text(field: FieldValue) -> bytes:
+    """A value under its own key."""
+    return dump(scalar_value(field))
+
+
+def _field_text(field: FieldValue) -> bytes:
+    """An object among the fields."""
+    return dump(field_object(field, "full"))
 
 
 def _add_hex64(builder: rt.ProgramBuilder, offset: int) -> None:
@@ -341,12 +242,3 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
 def _mark(field: FieldValue) -> bytes:
     """What says that bytes and value are not those of the wire."""
     return b',"redacted":true' if field.redacted else b""
-
-
-def _datatype(message: Message) -> int:
-    return message.header.datatype if message.header is not None else 0
-
-
-def _encoding(message: Message) -> bytes:
-    """What the datatype promises; a message that does not keep it goes the ordinary way."""
-    return b"json" if _datatype(message) & JSON else b"text"

@@ -50,6 +50,7 @@ class LinesWriter:
     def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
         from dcpinspect.export.dump_rows import DumpRows
         from dcpinspect.export.line_rows import LineRows
+        from dcpinspect.export.table_rows import TableRows
         from dcpinspect.render.lines import Lines
 
         self._target = target
@@ -61,6 +62,8 @@ class LinesWriter:
         self._paint = target.painter()
         self._rows = LineRows(self._lines, self._colour)
         self._dumps = DumpRows(self._rows, self._details, self._limit)
+        dumps = self._dumps if wishes.hex_grid else None
+        self._tables = TableRows(self._rows, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit)
         target.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
@@ -68,8 +71,9 @@ class LinesWriter:
         first = self._first_time()
         if first is not None:
             self._lines.start_at(first)
-        if not self._wishes.verbose and self._wishes.hex_grid <= 1:
-            for piece in (self._dumps if self._wishes.hex_grid else self._rows).pieces(batch, rows):
+        if self._wishes.hex_grid <= 1:
+            writer = self._tables if self._wishes.verbose else self._dumps if self._wishes.hex_grid else self._rows
+            for piece in writer.pieces(batch, rows):
                 self._target.put(piece)
             return
         for index in rows.tolist():

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
-from dcpinspect.protocol.utf8 import sequence_size
+from dcpinspect.kernel import Ints, Octets, be32, copy, inline, kernel
+from dcpinspect.protocol.utf8 import character_size, sequence_size
 
 # Operations, each with what its two arguments are. Numbers of their own, which machine code has as constants; one of an enumeration
 # would not be among the facts that tell it from older code.
@@ -40,11 +40,29 @@ CAS_TIME = 11
 """When a CAS of the message was made: offset."""
 SIDE_HEX, SIDE_TEXT, SIDE_JSON = 12, 13, 14
 """As for a span, of bytes beside the batch."""
+SPAN_SHOWN, SIDE_SHOWN = 15, 16
+"""Text as ``escape`` shows it on a terminal, up to the limit: as for a span."""
+OFFSETS = 17
+"""Offsets as in a field table: the column that has the place, the next has the size; how wide they are at least."""
+REMARK = 18
+"""A number of the message behind its digits, in brackets, unless it is a digit itself: offset and size."""
+CAS_REMARK = 19
+"""When a CAS of the message was made, in brackets: offset."""
+XATTRS = 20
+"""A line for each xattr: the column that has the place of the section beside the batch, the next ones have the size of what it begins,
+its own place in the message and its own size; how wide labels are."""
+LINE_END = 21
+"""Ends a line; blanks at its end are left out."""
 
-_ROOM = {COLUMN: 20, NUMBER: 20, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40}
+_ROOM = {COLUMN: 20, NUMBER: 20, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40, CAS_REMARK: 40}
+_ROOM |= {SPAN_SHOWN: 40, SIDE_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1}
 """Bytes that operations write at most; of spans, fragments and what is beside the batch the run of a batch knows."""
 
 REFUSED = -1
+UNLIMITED = 1 << 62
+"""The limit of texts that are shown whole."""
+MAX_XATTRS = 16
+"""Most pairs of a value that are written here."""
 
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _PLAIN = np.array([0x20 <= byte < 0x7F and byte not in (34, 92) for byte in range(256)], dtype=np.uint8)
@@ -112,7 +130,9 @@ class ProgramBuilder:
         """An operation with its arguments."""
         self._flush()
         self.program.operations.append((operation, first, second))
-        self.program.size += 2 * second if operation == HEX else _ROOM.get(operation, 0)
+        self.program.size += (
+            2 * second if operation == HEX else MAX_XATTRS * (second + 100) if operation == XATTRS else _ROOM.get(operation, 0)
+        )
 
     def finish(self) -> Program:
         """The program."""
@@ -305,8 +325,8 @@ def put_wire_time(out: Octets, at: int, data: Octets, start: int) -> int:
 
 
 @inline
-def put_cas_time(out: Octets, at: int, data: Octets, start: int) -> int:
-    """Writes when a CAS was made as a JSON string, or null for what is no time; see ``meanings.cas_time``."""
+def put_cas_time(out: Octets, at: int, data: Octets, start: int, is_remark: int) -> int:
+    """Writes when a CAS was made as a JSON string, or null for what is no time; or in brackets, or not at all: ``meanings.cas_time``."""
     high, low = 0, 0
     for i in range(8):
         byte = data[start + i] if i < 6 else 0  # the last two bytes count, they are no time
@@ -314,19 +334,242 @@ def put_cas_time(out: Octets, at: int, data: Octets, start: int) -> int:
         high = high * 256 + low // 1_000_000_000
         low %= 1_000_000_000
     if high < 1_200_000_000 or high >= 4_102_444_800:
+        if is_remark:
+            return at
         out[at], out[at + 1], out[at + 2], out[at + 3] = 110, 117, 108, 108
         return at + 4
-    out[at] = 34
+    if is_remark:
+        out[at] = 32
+        at += 1
+    out[at] = 40 if is_remark else 34
     at = put_seconds(out, at + 1, high, 32)
     if low > 0:
         out[at] = 46
         at = put_fraction(out, at + 1, low // 1_000_000, 3)
-    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 32, 85, 84, 67, 34
+    out[at], out[at + 1], out[at + 2], out[at + 3], out[at + 4] = 32, 85, 84, 67, 41 if is_remark else 34
     return at + 5
 
 
+@inline
+def put_remark(out: Octets, at: int, data: Octets, start: int, size: int) -> int:
+    """Writes a number of the wire in brackets, unless it is one digit; returns the place behind it."""
+    above = 0
+    for i in range(size - 1):
+        above |= data[start + i]
+    if above == 0 and data[start + size - 1] <= 9:
+        return at
+    out[at], out[at + 1] = 32, 40
+    at = put_wire_number(out, at + 2, data, start, size)
+    out[at] = 41
+    return at + 1
+
+
+@inline
+def put_offsets(out: Octets, at: int, place: int, size: int, width: int) -> int:
+    """Writes ``(4)``, ``(2,3)``, ``(8-11)`` or ``()`` and blanks up to so many letters; returns the place behind them."""
+    start = at
+    out[at] = 40
+    at += 1
+    if size > 0:
+        at = put_integer(out, at, place)
+    if size > 1:
+        out[at] = 44 if size == 2 else 45
+        at = put_integer(out, at + 1, place + size - 1)
+    out[at] = 41
+    at += 1
+    while at < start + width:
+        out[at] = 32
+        at += 1
+    return at
+
+
+@inline
+def put_escape(out: Octets, at: int, letter: int, value: int, digits: int) -> int:
+    """Writes a backslash, a letter and so many hexadecimal digits; returns the place behind them."""
+    out[at], out[at + 1] = 92, letter
+    for i in range(digits):
+        out[at + 2 + i] = _DIGITS[value >> (4 * (digits - 1 - i)) & 15]
+    return at + 2 + digits
+
+
+@inline
+def put_shown(out: Octets, at: int, data: Octets, start: int, size: int, shown: Octets, limit: int) -> int:
+    """Writes UTF-8 text as ``escape`` does, and how long it is where it is cut after so many letters; ``shown`` says of characters whether
+    they stay.
+
+    Returns the place behind it, or -1 when the text is none, or has characters that ``shown`` does not know.
+    """
+    source, target = data[start : start + size], out[at:]
+    i, to, letters = 0, 0, 0
+    while i < size:
+        byte = source[i]
+        if letters < limit and 0x20 <= byte < 0x7F and byte != 92:  # most letters
+            target[to] = byte
+            to += 1
+            letters += 1
+            i += 1
+            continue
+        wide = 1
+        if byte >= 0x80:
+            wide = character_size(source, i, size)
+            if wide == 0:
+                return -1
+        if letters > limit:
+            i += wide
+            continue
+        before = to
+        if byte < 0x80:
+            if letters == limit:
+                letters += 1
+            elif byte == 92:
+                target[to], target[to + 1] = 92, 92
+                to += 2
+                letters += 2
+            else:
+                to = put_escape(target, to, 120, byte, 2)
+                letters += 4
+        else:
+            code = byte & (0x7F >> wide)
+            for k in range(1, wide):
+                code = code << 6 | source[i + k] & 0x3F
+            if code >= len(shown):
+                return -1
+            if shown[code] == 0:
+                digits = 4 if code < 0x10000 else 8
+                to = put_escape(target, to, 117 if digits == 4 else 85, code, digits)
+                letters += 2 + digits
+            elif letters == limit:
+                letters += 1
+            else:
+                for k in range(wide):
+                    target[to + k] = source[i + k]
+                to += wide
+                letters += 1
+        if letters > limit and to > before:  # in the middle of an escape
+            to -= letters - limit
+        i += wide
+    if letters > limit:
+        target[to], target[to + 1], target[to + 2], target[to + 3], target[to + 4] = 0xE2, 0x80, 0xA6, 32, 40
+        to = put_integer(target, to + 5, size)
+        target[to], target[to + 1], target[to + 2], target[to + 3], target[to + 4], target[to + 5], target[to + 6] = (
+            32,
+            98,
+            121,
+            116,
+            101,
+            115,
+            41,
+        )
+        to += 7
+    return at + to
+
+
+@inline
+def put_line_end(out: Octets, at: int) -> int:
+    """Ends a line behind its last letter that is no blank; returns the place behind it."""
+    while out[at - 1] == 32:
+        at -= 1
+    out[at] = 10
+    return at + 1
+
+
+@inline
+def put_xattrs(out: Octets, at: int, side: Octets, start: int, place: int, size: int, width: int, shown: Octets, limit: int) -> int:
+    """Writes a line for each pair of a section that is sound; ``place`` is where it stands in the message, or 0 in what was compressed.
+
+    Returns the place behind them, or -1 when a value is no text.
+    """
+    pair = 4
+    while pair < size:
+        long = 4 + be32(side, start + pair)
+        begin = at
+        for i in range(8):
+            out[at + i] = 32
+        at += 8
+        name = start + pair + 4
+        while side[name] != 0:
+            out[at] = side[name]
+            at += 1
+            name += 1
+        while at < begin + 5 + width:
+            out[at] = 32
+            at += 1
+        out[at] = 32
+        if place == 0:
+            out[at] = 126
+            at = put_offsets(out, at + 1, pair, long, 6)
+        else:
+            at = put_offsets(out, at, place + pair, long, 7)
+        out[at], out[at + 1] = 58, 32
+        at = put_shown(out, at + 2, side, name + 1, start + pair + long - 1 - (name + 1), shown, limit)
+        if at < 0:
+            return -1
+        at = put_line_end(out, at)
+        pair += long
+    return at
+
+
+@inline
+def same_name(side: Octets, one: int, other: int) -> bool:
+    """Whether the names of two xattrs are equal; each ends with a zero."""
+    i = 0
+    while side[one + i] == side[other + i]:
+        if side[one + i] == 0:
+            return True
+        i += 1
+    return False
+
+
+@inline
+def xattr_width(side: Octets, pair: int, end: int) -> int:
+    """Letters of the name of a pair; -1 when it is unsound, or the name has letters that are not shown as they are."""
+    if pair + 4 > end:
+        return -1
+    stop = pair + 4 + be32(side, pair)
+    if stop > end or stop < pair + 7 or side[stop - 1] != 0:
+        return -1
+    zeros, width = 0, 0
+    for i in range(pair + 4, stop):
+        if side[i] == 0:
+            zeros += 1
+        elif zeros == 0:
+            if side[i] < 0x20 or side[i] > 0x7E or side[i] == 92:
+                return -1
+            width += 1
+    return width if zeros == 2 and width > 0 else -1
+
+
+@kernel("void(octets, int64[::1], int64[::1], int64, int64[::1], int64[::1], int64[::1])", cost=4)
+def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, length: Ints, pairs: Ints, widest: Ints) -> None:
+    """Of each value that begins with xattrs: how long they are, how many, and how wide the widest name is.
+
+    -1 pairs for what is unsound, not plain, or more than ``most`` pairs. Time: bytes, and the square of the pairs.
+    """
+    for row in range(len(start)):
+        begin, count, wide = start[row], 0, 0
+        pairs[row], widest[row], length[row] = -1, 0, 0
+        if size[row] < 4:
+            continue
+        end = begin + 4 + be32(side, begin)
+        if end > begin + size[row]:
+            continue
+        at = begin + 4
+        while at < end and count >= 0:
+            found = xattr_width(side, at, end)
+            other = begin + 4
+            while found > 0 and other < at:
+                if same_name(side, other + 4, at + 4):
+                    found = -1
+                other += 4 + be32(side, other)
+            count = -1 if found < 0 or count == most else count + 1
+            wide = max(wide, found)
+            at += 4 + be32(side, at) if count > 0 else 0
+        pairs[row], widest[row], length[row] = count, wide, end - begin
+
+
 @kernel(
-    "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], uint8[::1], int64[::1])",
+    "void(int64[::1], int64[:,::1], int64[:,::1], int64[:,::1], octets, octets, octets, int64[:,::1], int64[::1], octets, int64,"
+    "uint8[::1], int64[::1])",
     cost=10,  # without it a row takes 90 us
 )
 def write_rows(
@@ -339,13 +582,16 @@ def write_rows(
     texts: Octets,
     fragments: Ints,
     start: Ints,
+    shown: Octets,
+    limit: int,
     out: Octets,
     ends: Ints,
 ) -> None:
     """Write each row by its program; ``ends`` becomes the place behind each row, or -1 for one that is refused.
 
     ``programs`` are [first, end) of ``operations``; ``columns`` are [column, row]; ``start`` is where each
-    message begins in ``data``. The caller has left room in ``out``. Time: bytes written.
+    message begins in ``data``; ``shown`` and ``limit`` are for texts on a terminal. The caller has left room in ``out``.
+    Time: bytes written.
     """
     at = 0
     for row in range(len(program_of)):
@@ -380,11 +626,31 @@ def write_rows(
             elif what == SECONDS:
                 at = put_wire_time(out, at, data, base + first)
             elif what == CAS_TIME:
-                at = put_cas_time(out, at, data, base + first)
+                at = put_cas_time(out, at, data, base + first, 0)
+            elif what == CAS_REMARK:
+                at = put_cas_time(out, at, data, base + first, 1)
+            elif what == REMARK:
+                at = put_remark(out, at, data, base + first, second)
+            elif what == LINE_END:
+                at = put_line_end(out, at)
+            elif what == OFFSETS:
+                at = put_offsets(out, at, columns[first, row], columns[first + 1, row], second)
             elif what == SIDE_HEX:
                 at = put_hex(out, at, side, columns[first, row], columns[first + 1, row])
             elif what in (SIDE_TEXT, SIDE_JSON):
                 at = put_text(out, at, side, columns[first, row], columns[first + 1, row], 1 if what == SIDE_TEXT else 0)
+                if at < 0:
+                    break
+            elif what == SPAN_SHOWN:
+                at = put_shown(out, at, data, columns[first, row], columns[first + 1, row], shown, limit)
+                if at < 0:
+                    break
+            elif what == SIDE_SHOWN:
+                at = put_shown(out, at, side, columns[first, row], columns[first + 1, row], shown, limit)
+                if at < 0:
+                    break
+            elif what == XATTRS:
+                at = put_xattrs(out, at, side, columns[first, row], columns[first + 2, row], columns[first + 3, row], second, shown, limit)
                 if at < 0:
                     break
         if at < 0:

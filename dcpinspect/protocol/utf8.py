@@ -6,12 +6,8 @@ from dcpinspect.kernel import Octets, inline
 
 
 @inline
-def sequence_size(data: Octets, at: int, end: int) -> int:
-    """Bytes of the UTF-8 character at ``at``; 0 for what is none, or is one that the plain path must not write.
-
-    Refused: what does not decode, and the characters that JSON leaves raw and terminals act on (C1 controls,
-    line and paragraph separators, marks of reading order).
-    """
+def character_size(data: Octets, at: int, end: int) -> int:
+    """Bytes of the UTF-8 character at ``at`` that is none of ASCII; 0 for what does not decode."""
     first = data[at]
     if first < 0xC2:
         return 0
@@ -26,6 +22,20 @@ def sequence_size(data: Octets, at: int, end: int) -> int:
         return 0
     if (first == 0xF0 and second < 0x90) or (first == 0xF4 and second > 0x8F):
         return 0
+    return size
+
+
+@inline
+def sequence_size(data: Octets, at: int, end: int) -> int:
+    """Bytes of the UTF-8 character at ``at``; 0 for what is none, or is one that the plain path must not write.
+
+    Refused: what does not decode, and the characters that JSON leaves raw and terminals act on (C1 controls,
+    line and paragraph separators, marks of reading order).
+    """
+    size = character_size(data, at, end)
+    if size == 0:
+        return 0
+    first, second = data[at], data[at + 1]
     if (first == 0xC2 and second < 0xA0) or (first == 0xD8 and second == 0x9C):
         return 0
     if (first == 0xE2 and (second == 0x80 or second == 0x81)) or (first == 0xF3 and second == 0xA0):

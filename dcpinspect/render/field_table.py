@@ -9,7 +9,7 @@ Key length      (2,3)  : 0x0000
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dcpinspect.escape import escape
 from dcpinspect.protocol.fields import Kind
@@ -18,7 +18,9 @@ from dcpinspect.protocol.message import FieldValue, Message
 DEFAULT_LIMIT = 256
 """Bytes of a text or binary field that are shown unless the caller asks for more."""
 
-_PLAIN = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.I64, Kind.SEQNO})
+OFFSETS_WIDTH = 7
+REMARKED = frozenset({Kind.U8, Kind.U16, Kind.U32, Kind.U64, Kind.I64, Kind.SEQNO})
+"""Kinds whose numbers stand in decimal behind their digits, where nothing else does."""
 
 
 def message_title(message: Message) -> str:
@@ -35,13 +37,32 @@ def field_table(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[
 
     ``limit`` bounds the bytes shown of one text or binary field; None shows all.
     """
-    rows = [row for field in message.fields for row in _rows(field, limit)]
-    width = max([len("Field"), *(len(label) for label, _, _ in rows)])
-    out = [message_title(message), f"{'Field':<{width}} (offset) (value)"]
-    for label, offsets, text in rows:
-        out.append(f"{label:<{width}} {offsets:<7}: {text}".rstrip())
+    rows = [row for field in message.fields for row in field_rows(field, limit)]
+    width = label_width(rows)
+    out = [message_title(message), heading(width)]
+    out += (row_line(row, width) for row in rows)
     out += problem_lines(message)
     return out
+
+
+Row = tuple[str, str, str]
+"""Label, offsets and value of a line."""
+
+
+def label_width(rows: Iterable[Row]) -> int:
+    """Columns that the labels of a table take."""
+    return max([len("Field"), *(len(label) for label, _, _ in rows)])
+
+
+def heading(width: int) -> str:
+    """What stands above the columns of a table."""
+    return f"{'Field':<{width}} (offset) (value)"
+
+
+def row_line(row: Row, width: int) -> str:
+    """A line of a table whose labels take so many columns."""
+    label, offsets, text = row
+    return f"{label:<{width}} {offsets:<{OFFSETS_WIDTH}}: {text}".rstrip()
 
 
 def problem_lines(message: Message) -> list[str]:
@@ -76,7 +97,7 @@ def value_text(field: FieldValue, limit: int | None = DEFAULT_LIMIT) -> str:
     kind = field.spec.kind if field.spec is not None else None
     if kind is not None and kind.size:
         shown = f"0x{field.raw.hex()}"
-        if meaning is None and kind in _PLAIN and isinstance(field.value, int) and (field.value > 9 or field.value < 0):
+        if meaning is None and kind in REMARKED and isinstance(field.value, int) and (field.value > 9 or field.value < 0):
             meaning = str(field.value)
     elif isinstance(field.value, bool):
         shown = "true" if field.value else "false"
@@ -101,9 +122,10 @@ def _clipped(text: str, whole: str, limit: int | None) -> str:
     return text if limit is None or len(text) <= limit else f"{text[:limit]}… ({len(whole.encode(errors='replace'))} bytes)"
 
 
-def _rows(field: FieldValue, limit: int | None) -> Iterator[tuple[str, str, str]]:
+def field_rows(field: FieldValue, limit: int | None) -> Iterator[Row]:
+    """The lines of a field with all inside it."""
     inner = "~" if field.inflated else ""
     label = "  " * field.depth + escape(field.label if field.label != "xattr" else field.name)
     yield label, inner + offsets_text(field.offset, field.size), value_text(field, limit)
     for nested in field.fields:
-        yield from _rows(nested, limit)
+        yield from field_rows(nested, limit)

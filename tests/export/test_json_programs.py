@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpinspect.export import json_programs, json_run
+from dcpinspect.export import row_programs, row_run
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.export.json_run import JsonRows
 from dcpinspect.kernel import Kernel
@@ -92,7 +92,7 @@ def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes],
 
 
 def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_run, "OUT_BYTES", 1000)
+    monkeypatch.setattr(row_run, "OUT_BYTES", 1000)
     messages = [encode("dcp_mutation", collection=0, key="k", value="x" * size) for size in (0, 100, 5000, 10)]
     (batch,) = conversation(tmp_path / "long.pcap", messages)
     fast, ordinary = both_ways(batch, fields=True)
@@ -100,7 +100,7 @@ def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch:
 
 
 def test_a_capture_made_to_waste_memory_goes_the_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_programs, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(row_programs, "MAX_REMEMBERED", 3)
     messages = [encode("dcp_stream_end", end_reason=reason) for reason in range(20)]
     (batch,) = conversation(tmp_path / "kinds.pcap", messages)
     rows = JsonRows(fields=True, values="full", after=b"\n")

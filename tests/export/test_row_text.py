@@ -11,23 +11,28 @@ from hypothesis import strategies as st
 
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.json import rfc3339
+from dcpinspect.export.table_rows import shown_characters
 from dcpinspect.protocol.meanings import cas_time
 
+SHOWN = np.frombuffer(shown_characters(), np.uint8)
 
-def written(operation: int, first: int, second: int, *, column: int = 0, data: bytes = b"", compiled: bool = True) -> bytes:
+
+def written(
+    operation: int, first: int, second: int, *, column: int = 0, data: bytes = b"", compiled: bool = True, limit: int = rt.UNLIMITED
+) -> bytes:
     """What one operation writes."""
     texts = rt.Texts()
     builder = rt.ProgramBuilder(texts)
     builder.add(operation, first, second)
     program = builder.finish()
-    out, ends = np.zeros(program.size + 6 * len(data) + 8, np.uint8), np.zeros(1, np.int64)
+    out, ends = np.zeros(program.size + 10 * len(data) + 8, np.uint8), np.zeros(1, np.int64)
     pool, fragments = texts.arrays()
     numbers = np.array([[column], [len(data)]], dtype=np.int64)
     operations = np.array(program.operations, dtype=np.int64)
     run = rt.write_rows.compiled if compiled else rt.write_rows.interpreted
     source = np.frombuffer(data or b"\0", np.uint8)
     zero = np.zeros(1, np.int64)
-    run(zero, np.array([[0, 1]], dtype=np.int64), operations, numbers, source, source, pool, fragments, zero, out, ends)
+    run(zero, np.array([[0, 1]], dtype=np.int64), operations, numbers, source, source, pool, fragments, zero, SHOWN, limit, out, ends)
     return b"REFUSED" if ends[0] == rt.REFUSED else out[: ends[0]].tobytes()
 
 

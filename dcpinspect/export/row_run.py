@@ -1,0 +1,342 @@
+"""The text of many messages at once, by the programs of their kinds.
+
+A batch goes through the kernel that writes rows by their programs, with a number for each operation's each argument, row by row.
+Whatever is not plain (damage, problems, framing extras, rare values) goes the ordinary way. What is private is replaced here, where
+the places of keys and values are known: operations only ever see places and sizes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.export import row_text as rt
+from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
+from dcpinspect.protocol.columns import Mask, Rows, numbers_at
+from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
+from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.header import HEADER_SIZE, Magic
+from dcpinspect.protocol.json_check import are_json
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.opcodes import Trait, opcode_traits
+from dcpinspect.protocol.snappy import SnappyError, decode_snappy
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.short import Texts, short_column
+
+if TYPE_CHECKING:
+    from dcpinspect.protocol.redact import Redactor
+
+OUT_BYTES = 16 << 20
+"""Bytes of text made at a time; one row may be longer."""
+MAX_FRAGMENTS = 256
+"""Different numbers of a field with words, in a batch, that get a text of their own."""
+_REDACTED_ROOM = 1 << 10
+"""Bytes that the replacements in one row take at most."""
+
+
+def _is_plain(layout: Layout) -> bool:
+    """Whether messages of a layout can go the fast way: fixed numbers, perhaps a key, no value or a document."""
+    fixed = all(spec.kind.size for spec in layout.extras)
+    value = not layout.value or (len(layout.value) == 1 and isinstance(layout.value[0], Field) and layout.value[0].kind is Kind.DOCUMENT)
+    key = layout.key is None or layout.key.kind in (Kind.KEY, Kind.TEXT)
+    secret = Trait.TOKEN in opcode_traits(layout.opcode, server=layout.server)
+    return fixed and value and key and not secret and not layout.legacy and layout.check is None
+
+
+_PLAIN = np.array([*(_is_plain(layout) for layout in LAYOUTS), False, False], dtype=np.bool_)
+_HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
+_NEEDS_KEY = np.array([*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False], dtype=np.bool_)
+_HAS_VALUE = np.array([*(bool(layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_)
+_NEEDS_VALUE = np.array([*(bool(layout.value) and layout.value_required for layout in LAYOUTS), False, False], dtype=np.bool_)
+
+
+BODYLESS = np.array(
+    [*(any(isinstance(item, Field) and item.bodyless for item in layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_
+)
+
+
+class Run(ABC):
+    """Some messages of a batch on their way through the kernel."""
+
+    shows = (b"\0", 0)
+    """For texts that are shown: the characters that are as they are, and how many of a text."""
+
+    def __init__(self, programs: Programs, batch: MessageBatch, rows: Rows) -> None:
+        self._of = programs
+        self._batch = batch
+        self._rows = rows
+        self._side = bytearray()
+        self._columns = np.zeros((len(COLUMN), len(rows)), dtype=np.int64)
+        self._program: Rows = np.full(len(rows), -1, dtype=np.int64)
+        self._size: Rows = np.zeros(len(rows), dtype=np.int64)
+        self._plain = self._plain_rows()
+        self.prepare()
+        self._fill_columns()
+        self._write_values()
+        self._choose_programs()
+        self._data = batch.data if batch.redactor is None else self._redacted(batch.redactor)
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """What is done before anything is beside the buffer."""
+
+    @abstractmethod
+    def write_xattrs(self, places: Rows, data: memoryview) -> None:
+        """Make what programs write of values with xattrs, at these places among the rows; those that are not plain any more are left."""
+
+    def shapes(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
+        """Rows of one kind, by what else their program depends on."""
+        yield (), members
+
+    def pieces(self, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
+        """The text of all rows in order, many in a piece; ``ordinary`` writes what is left, by its place among them."""
+        for first, text, ends in self._written():
+            begin, at = 0, 0
+            for gap in np.flatnonzero(ends < 0).tolist():
+                before = int(ends[at:gap].max(initial=begin))
+                if before > begin:
+                    yield text[begin:before]
+                    begin = before
+                yield ordinary(first + gap)
+                at = gap + 1
+            last = int(ends[at:].max(initial=begin))
+            if last > begin:
+                yield text[begin:last]
+
+    def _written(self) -> Iterator[tuple[int, bytes, npt.NDArray[np.int64]]]:
+        """(first row, text, ends) of consecutive runs of the rows."""
+        programs, operations, texts, fragments, longest = self._of.tables()
+        # Of each byte: two digits, those of a key twice, and at most six letters in a string.
+        room = self._size + 16 * self._columns[COLUMN["length"]] + longest * (len(self._columns) - len(COLUMN) + 4)
+        if self._batch.redactor is not None:
+            room += _REDACTED_ROOM
+        for times, name in ((1, "head"), (1, "field"), (1, "object"), (9, "body"), (9, "content")):
+            room += times * self._columns[COLUMN[f"{name}_size"]]
+        side = np.frombuffer(bytes(self._side) or b"\0", np.uint8)
+        total = np.cumsum(room)
+        first = 0
+        while first < len(self._rows):
+            before = int(total[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(total, before + OUT_BYTES, side="right")))
+            ends = np.full(last - first, rt.REFUSED, dtype=np.int64)
+            usable = np.flatnonzero(self._program[first:last] >= 0)
+            if len(usable):
+                out = np.empty(int(room[first:last][usable].sum()), np.uint8)
+                found = np.empty(len(usable), dtype=np.int64)
+                rt.write_rows(
+                    len(usable),
+                    self._program[first:last][usable],
+                    programs,
+                    operations,
+                    np.ascontiguousarray(self._columns[:, first:last][:, usable]),
+                    self._data,
+                    side,
+                    texts,
+                    fragments,
+                    self._batch.start[self._rows[first:last][usable]],
+                    np.frombuffer(self.shows[0], np.uint8),
+                    self.shows[1],
+                    out,
+                    found,
+                )
+                ends[usable] = found
+                yield first, out[: found.max(initial=0)].tobytes(), ends
+            else:
+                yield first, b"", ends
+            first = last
+
+    def _plain_rows(self) -> Mask:
+        """Rows that nothing is wrong with, as far as columns tell."""
+        batch, decoded, rows = self._batch, self._batch.decoded, self._rows
+        layout = decoded.layout[rows]
+        has_key, has_value = decoded.key.size[rows] > 0, decoded.value.size[rows] > 0
+        plain: Mask = _PLAIN[layout] & decoded.fits[rows] & (decoded.problem[rows] == 0) & (decoded.framing_size[rows] == 0)
+        plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (decoded.magic[rows] != Magic.FLEX_RESPONSE)
+        plain &= ~batch.heuristic[rows] & (batch.file[rows] == batch.last_file[rows])
+        plain &= np.where(has_key, _HAS_KEY[layout], ~_NEEDS_KEY[layout]) & np.where(has_value, _HAS_VALUE[layout], ~_NEEDS_VALUE[layout])
+        plain &= ~decoded.underlying_datatype[rows]
+        metadata = decoded.numbers.get("nmeta")
+        if metadata is not None:
+            plain &= metadata.values[rows] == 0
+        if len(batch.missing.row):
+            plain &= ~np.isin(rows, batch.missing.row)
+        return plain
+
+    def _set(self, name: str, values: npt.NDArray[np.generic]) -> None:
+        self._columns[COLUMN[name]] = values
+
+    def _fill_columns(self) -> None:
+        batch, decoded, rows = self._batch, self._batch.decoded, self._rows
+        for name in ("row", "connection", "frame", "last_frame", "time_ns", "stream_offset", "length"):
+            self._set(name, getattr(batch, name)[rows])
+        for name in ("vbucket", "request_row", "request_stream_offset", "rtt_ns"):
+            self._set(name, getattr(batch, name).values[rows].astype(np.int64))
+        start = batch.start[rows]
+        key_at = HEADER_SIZE + decoded.framing_size[rows] + decoded.extras_size[rows]
+        name_start, name_size = decoded.key.start[rows], np.maximum(decoded.key.size[rows], 0)
+        value_start = decoded.value.start[rows]
+        self._set("collection_id", decoded.collection_id.values[rows].astype(np.int64))
+        self._set("key_length", value_start - start - key_at)
+        self._set("id_start", start + key_at)
+        self._set("id_size", name_start - start - key_at)
+        self._set("key_at", key_at)
+        self._set("id_at", key_at)
+        self._set("id_length", name_start - start - key_at)
+        self._set("name_at", name_start - start)
+        self._set("name_start", name_start)
+        self._set("name_size", name_size)
+        self._set("name_length", name_size)
+        self._set("value_at", value_start - start)
+        self._set("value_start", value_start)
+        self._set("value_size", decoded.value.size[rows])
+        self._set("value_length", decoded.value.size[rows])
+        pair = batch.connection[rows] * 2 + batch.direction[rows]
+        for number in np.unique(pair).tolist():
+            self._columns[COLUMN["endpoints"], pair == number] = self._of.endpoints(number // 2, number % 2, batch)
+        valid = decoded.collection_id.valid
+        named = np.flatnonzero(valid[rows]) if valid is not None else np.arange(len(rows))
+        if len(named):
+            names = short_column(batch, rows[named], "collection")
+            assert isinstance(names, Texts), "collections have names"
+            key = names.numbers * 4 + decoded.collections[rows[named]]
+            ids, is_there = np.zeros(len(names.texts), dtype=np.int64), np.zeros(4 * len(names.texts), dtype=np.bool_)
+            ids[names.numbers] = self._columns[COLUMN["collection_id"]][named]
+            is_there[key] = True
+            numbers = np.flatnonzero(is_there)
+            if len(numbers) > MAX_FRAGMENTS or self._of.is_full:
+                self._plain[named] = False
+                return
+            texts = np.zeros((2, len(is_there)), dtype=np.int64)
+            for number in numbers.tolist():
+                texts[:, number] = self._of.collection(int(ids[number // 4]), number % 4, names.texts[number // 4] or "")
+            self._columns[COLUMN["collection"], named], self._columns[COLUMN["collection_meaning"], named] = texts[:, key]
+
+    def _choose_programs(self) -> None:
+        batch, decoded, rows = self._batch, self._batch.decoded, self._rows
+        valid = decoded.collection_id.valid
+        flags = (
+            self._valid(batch.vbucket.valid),
+            batch.vbucket_from_request[rows],
+            self._valid(batch.request_row.valid),
+            self._valid(valid),
+            decoded.key.size[rows] > 0,
+            decoded.value.size[rows] > 0,
+            np.full(len(rows), batch.redactor is not None),
+        )
+        key = decoded.layout[rows] << 8 | decoded.datatype[rows]
+        key = key << 16 | np.where(decoded.is_response[rows], decoded.specific[rows], 0).astype(np.int64)
+        key = key << 2 | decoded.collections[rows]
+        key = key << 2 | decoded.generation[rows]
+        for flag in flags:
+            key = key << 1 | flag
+        key = key << 16 | batch.file[rows]
+        plain = np.flatnonzero(self._plain & (batch.file[rows] < 1 << 16))
+        kinds, inverse = np.unique(key[plain], return_inverse=True)
+        for number in range(len(kinds)):
+            members = plain[inverse == number]
+            for shape, alike in self.shapes(members):
+                kind = self._of.kind((int(kinds[number]), *shape), batch, int(rows[alike[0]]))
+                if kind is not None and self._look_up(kind, alike):
+                    self._program[alike] = kind.number
+                    self._size[alike] = kind.size
+
+    def _valid(self, valid: Mask | None) -> Mask:
+        return np.ones(len(self._rows), dtype=np.bool_) if valid is None else valid[self._rows]
+
+    def _look_up(self, kind: RowKind, members: Rows) -> bool:
+        """Name the texts of numbers with words; False when there are too many different ones."""
+        missing = len(COLUMN) + len(kind.look_ups) - len(self._columns)
+        if missing > 0:
+            self._columns = np.concatenate((self._columns, np.zeros((missing, len(self._rows)), dtype=np.int64)))
+        for place, look_up in enumerate(kind.look_ups):
+            values = numbers_at(self._batch.data, self._batch.start[self._rows[members]] + look_up.offset, look_up.size)
+            numbers, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+            if len(numbers) > MAX_FRAGMENTS or self._of.is_full:
+                return False
+            texts = [
+                self._of.fragment(kind, look_up, number, self._batch, int(self._rows[members[one]]))
+                for number, one in zip(numbers.tolist(), first.tolist(), strict=True)
+            ]
+            self._columns[len(COLUMN) + place, members] = np.array(texts, dtype=np.int64)[inverse]
+        return True
+
+    def _write_values(self) -> None:
+        """Check JSON, and unwrap what is compressed or has xattrs: the part of a row that Python does."""
+        batch, decoded = self._batch, self._batch.decoded
+        datatype = decoded.datatype[self._rows]
+        self._plain &= (decoded.value.size[self._rows] <= 0) | ~BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
+        with_value = self._plain & (decoded.value.size[self._rows] > 0)
+        starts, sizes = self._columns[COLUMN["value_start"]], self._columns[COLUMN["value_size"]]
+        bare = np.flatnonzero(with_value & (datatype == JSON))
+        self._plain[bare[~are_json(batch.data, starts[bare], sizes[bare])]] = False
+        data = batch.data.data.toreadonly()
+        compressed = np.flatnonzero(with_value & (datatype & (SNAPPY | XATTR) == SNAPPY))
+        for place, start, size in zip(compressed.tolist(), starts[compressed].tolist(), sizes[compressed].tolist(), strict=True):
+            body = inflated(data[start : start + size])
+            if body:
+                self._put("body", place, body)
+            else:
+                self._plain[place] = False
+        self._columns[COLUMN["body_length"]] = self._columns[COLUMN["body_size"]]
+        self._check_bodies(compressed)
+        self.write_xattrs(np.flatnonzero(with_value & (datatype & XATTR != 0)), data)
+
+    def _check_bodies(self, places: Rows) -> None:
+        """Leave bodies beside the buffer that are not the JSON that they should be."""
+        is_json = self._batch.decoded.datatype[self._rows[places]] & JSON != 0
+        places = places[is_json & self._plain[places] & (self._columns[COLUMN["body_size"]][places] > 0)]
+        if len(places):
+            starts, sizes = self._columns[COLUMN["body_start"]][places], self._columns[COLUMN["body_size"]][places]
+            self._plain[places[~are_json(np.frombuffer(bytes(self._side), np.uint8), starts, sizes)]] = False
+
+    def _put(self, name: str, place: int, text: bytes) -> None:
+        self._columns[COLUMN[f"{name}_start"], place] = len(self._side)
+        self._columns[COLUMN[f"{name}_size"], place] = len(text)
+        self._side += text
+
+    def _redacted(self, redactor: Redactor) -> npt.NDArray[np.uint8]:
+        """The bytes of the batch, and behind them the replacements of names and values, which have their places there from now on.
+
+        Bodies are replaced beside the buffer. What is no text and should be goes the ordinary way.
+        """
+        batch, rows = self._batch, self._rows
+        plain = self._program >= 0
+        bits = batch.decoded.datatype[rows]
+        is_text = {"name": np.zeros(len(rows), dtype=np.bool_), "value": bits & (JSON | SNAPPY) == 0, "body": bits & JSON == 0}
+        data = batch.data.data.toreadonly()
+        behind = bytearray()
+        for name in ("name", "value", "body"):
+            start, size = self._columns[COLUMN[f"{name}_start"]], self._columns[COLUMN[f"{name}_size"]]
+            chosen = plain & (size > 0) & (batch.has_private_key(rows) if name == "name" else True)
+            for place in np.flatnonzero(chosen).tolist():
+                at, end = int(start[place]), int(start[place] + size[place])
+                raw = bytes(self._side[at:end] if name == "body" else data[at:end])
+                if is_text[name][place] and not _is_text(raw):
+                    self._program[place] = -1
+                if name == "body":
+                    self._put(name, place, redactor.replacement(raw))
+                    continue
+                start[place] = len(data) + len(behind)
+                behind += redactor.replacement(raw)
+                size[place] = len(data) + len(behind) - start[place]
+        return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
+
+
+def inflated(value: memoryview) -> bytes:
+    """What a block holds; nothing where it is none."""
+    try:
+        return decode_snappy(value)
+    except SnappyError:
+        return b""
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

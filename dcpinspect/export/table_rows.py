@@ -1,0 +1,270 @@
+"""Lines of messages with their field tables below, many at a time: the text of ``render.field_table``, by programs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from dcpinspect.escape import escape, is_shown
+from dcpinspect.export import row_text as rt
+from dcpinspect.export.dump_rows import DumpRows, ends_text
+from dcpinspect.export.line_rows import LineRows
+from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
+from dcpinspect.export.row_run import BODYLESS, MAX_FRAGMENTS, Run, inflated
+from dcpinspect.kernel import Ints, Octets
+from dcpinspect.protocol.columns import Rows, numbers_at
+from dcpinspect.protocol.datatype import SNAPPY, XATTR
+from dcpinspect.protocol.fields import Kind
+from dcpinspect.protocol.header import HEADER_SIZE
+from dcpinspect.protocol.layouts import LAYOUTS
+from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.render.field_table import OFFSETS_WIDTH, REMARKED, field_rows, heading, label_width, message_title, row_line, value_text
+from dcpinspect.tables.messages import MessageBatch
+
+SLICE = 1 << 12
+"""Messages that are written at once: each takes some kilobytes."""
+_INDENT = b"    "
+_MOST_SHOWN = 0x20000
+"""Characters of the first two planes, which have nearly all that is written."""
+_WIDEST = 64
+"""Letters of the name of an xattr; a value with longer ones goes the ordinary way."""
+
+_FLAGGED = [[(HEADER_SIZE + spec.offset, spec.kind.size) for spec in layout.extras if spec.flags] for layout in LAYOUTS]
+"""Of each layout the numbers whose bits have lines of their own."""
+
+
+@functools.cache
+def shown_characters() -> bytes:
+    """Of each character: 1 where ``escape`` leaves it as it is."""
+    return bytes(is_shown(chr(code)) for code in range(_MOST_SHOWN))
+
+
+class TableRows:
+    """Lines with field tables; remembers the kinds of messages that it has met."""
+
+    def __init__(
+        self,
+        lines: LineRows,
+        dumps: DumpRows | None,
+        details: Callable[[MessageBatch, int], str],
+        title: Callable[[str], str],
+        limit: int | None,
+    ) -> None:
+        """``dumps``: the lines have bytes below, from there. ``details``: what stands below one line, for messages that are not written
+        here. ``title``: gives a title its style. ``limit``: as of ``field_table``."""
+        self._lines, self._dumps, self._details = lines, dumps, details
+        self._programs = _TablePrograms(title, limit, has_dumps=dumps is not None)
+        self._limit = rt.UNLIMITED if limit is None else limit
+
+    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
+        """The lines of these messages and their tables in order, many in a piece."""
+        times = self._lines.lines.shown_times(batch.time_ns[rows])
+        for first in range(0, len(rows), SLICE):
+            yield from self._written(batch, rows[first : first + SLICE], times[first : first + SLICE])
+
+    def _written(self, batch: MessageBatch, rows: Rows, times: Rows) -> Iterator[bytes]:
+        def ordinary(place: int) -> bytes:
+            index = int(rows[place])
+            return self._lines.ordinary(batch, index, int(times[place])) + self._details(batch, index).encode()
+
+        can_write = self._lines.is_for_kernel and (self._dumps is None or self._dumps.can_write)
+        if not (can_write and rt.write_rows.runs_compiled(len(rows))):
+            yield from map(ordinary, range(len(rows)))
+            return
+        heads, ends = (self._lines if self._dumps is None else self._dumps).written(batch, rows, times)
+        yield from _TableRun(self._programs, batch, rows, heads, ends, self._limit).pieces(ordinary)
+
+
+class _TablePrograms(Programs):
+    """Tables of messages, each behind what stands above it."""
+
+    def __init__(self, title: Callable[[str], str], limit: int | None, *, has_dumps: bool) -> None:
+        super().__init__()
+        self._title, self._limit, self._has_dumps = title, limit, has_dumps
+
+    def build(self, builder: rt.ProgramBuilder, look_ups: list[LookUp], message: Message, batch: MessageBatch, index: int) -> None:
+        """The table of a message."""
+        builder.add(rt.SIDE, COLUMN["head_start"])
+        if not self._has_dumps:  # which say it themselves
+            file = f" of {escape(batch.files[int(batch.last_file[index])])}" if len(batch.files) > 1 else ""
+            builder.add(rt.FRAGMENT, COLUMN["endpoints"])
+            builder.add(rt.COLUMN, COLUMN["last_frame"])
+            builder.text(f"{file}, stream offset ".encode())
+            builder.add(rt.COLUMN, COLUMN["stream_offset"])
+            builder.text(b"\n")
+        rows = [list(field_rows(field, self._limit)) for field in message.fields]
+        width = label_width(row for lines in rows for row in lines)
+        _add_line(builder, self._title(message_title(message)))
+        _add_line(builder, heading(width))
+        for field, lines in zip(message.fields, rows, strict=True):
+            if field.name == "key":
+                self._add_key(builder, field, width)
+            elif field.name == "value":
+                self._add_value(builder, message, field, width)
+            elif field.name in HEADER_CONSTANTS or (field.spec is not None and field.spec.flags):  # flags are part of the kind
+                for line in lines:
+                    _add_line(builder, row_line(line, width))
+            else:
+                self._add_number(builder, field, row_line((*lines[0][:2], "\0"), width), look_ups)
+        builder.text(b"\n")
+
+    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: str, look_ups: list[LookUp]) -> None:
+        """A line of a fixed-size number of the header or the layout; of ``line`` the value is left out."""
+        spec = field.spec
+        assert spec is not None, "numbers are described"
+        builder.text(_INDENT + line[:-1].encode())
+        if spec.values is not None or spec.words or spec.kind in WORDY:
+            builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
+            look_ups.append(LookUp(field.name, field.offset, field.size, self._look_up_text))
+        else:
+            builder.text(b"0x")
+            builder.add(rt.HEX, field.offset, field.size)
+            if spec.kind is Kind.CAS:
+                builder.add(rt.CAS_REMARK, field.offset)
+            elif spec.kind is Kind.TIME:
+                builder.text(b" (")
+                builder.add(rt.SECONDS, field.offset)
+                builder.text(b")")
+            elif spec.kind in REMARKED:
+                builder.add(rt.REMARK, field.offset, field.size)
+        builder.text(b"\n")
+
+    def _add_key(self, builder: rt.ProgramBuilder, field: FieldValue, width: int) -> None:
+        _add_start(builder, field, "key_at", width)
+        builder.add(rt.SPAN_SHOWN, COLUMN["name_start"])
+        if not field.fields:
+            _add_end(builder, field.meaning)
+            return
+        collection, name = field.fields
+        builder.text(b" (")
+        builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
+        builder.text(b")\n")
+        _add_start(builder, collection, "id_at", width)
+        builder.text(b"0x")
+        builder.add(rt.SPAN_HEX, COLUMN["id_start"])
+        builder.text(b" (")
+        builder.add(rt.FRAGMENT, COLUMN["collection_meaning"])
+        builder.text(b")\n")
+        _add_start(builder, name, "name_at", width)
+        builder.add(rt.SPAN_SHOWN, COLUMN["name_start"])
+        _add_end(builder, None)
+
+    def _add_value(self, builder: rt.ProgramBuilder, message: Message, field: FieldValue, width: int) -> None:
+        datatype = datatype_of(message)
+        _add_start(builder, field, "value_at", width)
+        if not datatype & (SNAPPY | XATTR):
+            builder.add(rt.SPAN_SHOWN, COLUMN["value_start"])
+            _add_end(builder, encoding_of(message).decode())
+            return
+        if datatype & SNAPPY:
+            builder.text(b"snappy, ")
+            builder.add(rt.COLUMN, COLUMN["content_size" if datatype & XATTR else "body_length"])
+            builder.text(b" bytes inflated, ")
+        parts = list(field.fields)
+        if datatype & XATTR:
+            xattrs = parts.pop(0)
+            count = len(xattrs.fields)
+            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if parts else ''}".encode())
+        builder.text((encoding_of(message) if parts else b"") + b"\n")
+        if datatype & XATTR:
+            _add_start(builder, xattrs, "content_at", width)
+            builder.text(escape(xattrs.meaning or "").encode() + b"\n")
+            builder.add(rt.XATTRS, COLUMN["content_start"], width)
+        for body in parts:
+            _add_start(builder, body, "body_at", width)
+            builder.add(rt.SIDE_SHOWN, COLUMN["body_start"])
+            _add_end(builder, encoding_of(message).decode())
+
+    # -- texts that programs look up --------------------------------------------------------------------
+
+    def _look_up_text(self, field: FieldValue) -> bytes:
+        """A number with its meaning."""
+        return value_text(field, self._limit).encode()
+
+    def endpoints_text(self, connection: int, direction: int, batch: MessageBatch) -> bytes:
+        """Both addresses, as they stand below a line."""
+        return ends_text(batch, connection, direction).encode()
+
+    def collection_text(self, text: str) -> bytes:
+        """As a terminal may have it."""
+        return escape(text).encode()
+
+
+def _add_line(builder: rt.ProgramBuilder, line: str) -> None:
+    builder.text(_INDENT + line.encode() + b"\n")
+
+
+def _add_start(builder: rt.ProgramBuilder, field: FieldValue, at: str, width: int) -> None:
+    """A line up to its value; ``at``: the column that has its place, behind which is the one with its size."""
+    label = "  " * field.depth + field.label
+    builder.text(_INDENT + f"{label:<{width}} ".encode() + (b"~" if field.inflated else b""))
+    builder.add(rt.OFFSETS, COLUMN[at], OFFSETS_WIDTH - field.inflated)
+    builder.text(b": ")
+
+
+def _add_end(builder: rt.ProgramBuilder, meaning: str | None) -> None:
+    """The end of a line with a text that may end with blanks."""
+    builder.text(f" ({escape(meaning)})".encode() if meaning else b"")
+    builder.add(rt.LINE_END, 0)
+
+
+class _TableRun(Run):
+    """Tables of messages."""
+
+    def __init__(self, programs: _TablePrograms, batch: MessageBatch, rows: Rows, heads: Octets, ends: Ints, limit: int) -> None:
+        """``heads``: what stands above the tables, each of which ends at one of ``ends``, or at -1 where it goes the ordinary way."""
+        self._heads, self._ends = heads, ends
+        self._xattrs: Rows = np.zeros(len(rows), dtype=np.int64)
+        """What of the xattrs of each message its program depends on."""
+        self.shows = (shown_characters(), limit)
+        super().__init__(programs, batch, rows)
+
+    def prepare(self) -> None:
+        """Put what stands above the tables beside the buffer."""
+        self._side += self._heads.tobytes()
+        self._plain &= self._ends >= 0
+        stops = np.maximum.accumulate(np.maximum(self._ends, 0))
+        starts = np.concatenate(([0], stops[:-1]))
+        self._set("head_start", starts)
+        self._set("head_size", np.where(self._ends >= 0, stops - starts, 0))
+
+    def shapes(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
+        """By flags and xattrs, which have lines of their own that labels make room for."""
+        at, layout = self._batch.start[self._rows[members]], int(self._batch.decoded.layout[self._rows[members[0]]])
+        flags = (numbers_at(self._batch.data, at + offset, size) for offset, size in _FLAGGED[layout])
+        groups = np.zeros(len(members), dtype=np.int64)
+        columns = [self._xattrs[members], *flags]
+        for numbers in columns:
+            distinct, inverse = np.unique(numbers, return_inverse=True)
+            groups = np.unique(groups * len(distinct) + inverse, return_inverse=True)[1]
+        count = int(groups.max()) + 1
+        for group in range(count if count <= MAX_FRAGMENTS else 0):
+            alike = np.flatnonzero(groups == group)
+            yield (len(self._batch.files) > 1, *(int(numbers[alike[0]]) for numbers in columns)), members[alike]
+
+    def write_xattrs(self, places: Rows, data: memoryview) -> None:
+        """The value, uncompressed, and where its body is."""
+        if self._batch.redactor is not None:
+            self._plain[places] = False
+        places = places[self._plain[places]]
+        if not len(places):
+            return
+        rows, columns = self._rows[places], self._columns
+        compressed = self._batch.decoded.datatype[rows] & SNAPPY != 0
+        starts, sizes = columns[COLUMN["value_start"]][places].tolist(), columns[COLUMN["value_size"]][places].tolist()
+        for place, start, size, is_compressed in zip(places.tolist(), starts, sizes, compressed.tolist(), strict=True):
+            value = data[start : start + size]
+            self._put("content", place, inflated(value) if is_compressed else bytes(value))
+        start, size = columns[COLUMN["content_start"]][places], columns[COLUMN["content_size"]][places]
+        length, pairs, widest = np.zeros((3, len(places)), dtype=np.int64)
+        rt.measure_xattrs(len(places), np.frombuffer(bytes(self._side), np.uint8), start, size, rt.MAX_XATTRS, length, pairs, widest)
+        at = np.where(compressed, 0, columns[COLUMN["value_at"]][places])
+        for name, values in (("content_at", at), ("xattrs_length", length), ("body_start", start + length), ("body_size", size - length)):
+            columns[COLUMN[name], places] = values
+        columns[COLUMN["body_at"], places], columns[COLUMN["body_length"], places] = at + length, size - length
+        has_body = size > length
+        self._plain[places] = (pairs > 0) & (widest <= _WIDEST) & ~(has_body & BODYLESS[self._batch.decoded.layout[rows]])
+        self._xattrs[places] = pairs << 8 | widest << 1 | has_body
+        self._check_bodies(places)
