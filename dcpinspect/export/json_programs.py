@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.export import row_text as rt
-from dcpinspect.export.json import dump, field_object, message_object, scalar_value
+from dcpinspect.export.json import dump, field_object, message_object, scalar_value, value_object
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
 from dcpinspect.protocol.fields import Kind
@@ -33,6 +33,7 @@ class JsonPrograms(Programs):
         separator = b""
         numbers = {field.name: field for field in message.fields if field.offset >= HEADER_SIZE}
         numbers |= {field.spec.alias: field for field in numbers.values() if field.spec is not None and field.spec.alias}
+        groups = {field.group for field in message.fields if field.group}
         for name, value in message_object(batch, index, fields=self.fields).items():
             if name in ("server", "direction"):
                 continue  # the endpoints' text has them
@@ -46,6 +47,8 @@ class JsonPrograms(Programs):
                 self._add_value(builder, message, is_redacted=batch.redactor is not None)
             elif name in numbers and self._add_number(builder, numbers[name], look_ups, in_head=True):
                 continue
+            elif name in groups:
+                self._add_log(builder, [field for field in message.fields if field.group == name], look_ups)
             elif not self._add_head(builder, name, value):
                 builder.text(dump(value))
         builder.text(b"}" + self._after)
@@ -102,6 +105,17 @@ class JsonPrograms(Programs):
             builder.text(b"}")
         return True
 
+    def _add_log(self, builder: rt.ProgramBuilder, entries: list[FieldValue], look_ups: list[LookUp]) -> None:
+        """Entries whose numbers stand under their own keys."""
+        builder.text(b"[")
+        for number, entry in enumerate(entries):
+            builder.text(b",{" if number else b"{")
+            for place, part in enumerate(entry.fields):
+                builder.text((b"," if place else b"") + dump(part.name) + b":")
+                self._add_number(builder, part, look_ups, in_head=True)
+            builder.text(b"}")
+        builder.text(b"]")
+
     def _add_fields(self, builder: rt.ProgramBuilder, message: Message, look_ups: list[LookUp]) -> None:
         opening = b"["
         for field in message.fields:
@@ -113,6 +127,14 @@ class JsonPrograms(Programs):
                 _add_key(builder, field)
             elif field.name == "value":
                 self._add_value_field(builder, message, field)
+            elif field.group:
+                _add_start(builder, field)
+                builder.add(rt.HEX, field.offset, field.size)
+                builder.text(b'","value":null,"meaning":null,"fields":')
+                for number, part in enumerate(field.fields):
+                    builder.text(b"," if number else b"[")
+                    self._add_number(builder, part, look_ups, in_head=False)
+                builder.text(b"]}")
             else:
                 self._add_number(builder, field, look_ups, in_head=False)
         builder.text(b"]")
@@ -146,6 +168,9 @@ class JsonPrograms(Programs):
 
     def _add_value(self, builder: rt.ProgramBuilder, message: Message, *, is_redacted: bool) -> None:
         datatype = datatype_of(message)
+        if message.value is not None and message.value.encoding == "fields":
+            builder.text(dump(value_object(message.value, "full")))  # it tells only its size, which is part of the kind
+            return
         if datatype & XATTR:
             builder.add(rt.SIDE, COLUMN["object_start"])
             return

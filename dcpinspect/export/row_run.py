@@ -18,7 +18,7 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
-from dcpinspect.protocol.fields import Field, Kind, Layout
+from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -38,16 +38,30 @@ _REDACTED_ROOM = 1 << 10
 """Bytes that the replacements in one row take at most."""
 
 
-def _is_plain(layout: Layout) -> bool:
-    """Whether messages of a layout can go the fast way: fixed numbers, perhaps a key, no value or a document."""
+def _is_plain(layout: Layout, *, has_value: bool) -> bool:
+    """Whether messages of a layout can go the fast way: fixed numbers, perhaps a key, no value or a document or a log."""
     fixed = all(spec.kind.size for spec in layout.extras)
     value = not layout.value or (len(layout.value) == 1 and isinstance(layout.value[0], Field) and layout.value[0].kind is Kind.DOCUMENT)
+    value |= bool(_log_entry(layout)) if has_value else not layout.value_required
     key = layout.key is None or layout.key.kind in (Kind.KEY, Kind.TEXT)
     secret = Trait.TOKEN in opcode_traits(layout.opcode, server=layout.server)
     return fixed and value and key and not secret and not layout.legacy and layout.check is None
 
 
-_PLAIN = np.array([*(_is_plain(layout) for layout in LAYOUTS), False, False], dtype=np.bool_)
+def _log_entry(layout: Layout) -> int:
+    """Bytes of an entry of a layout whose value is a log of numbers, of which nothing is looked up; 0 of other layouts."""
+    log = layout.value[0] if len(layout.value) == 1 else None
+    if not isinstance(log, Records) or len(log.fields) == 1:
+        return 0
+    is_plain = all(spec.kind in (Kind.SEQNO, Kind.UUID) and spec.values is None and not spec.flags for spec in log.fields)
+    return sum(spec.kind.size for spec in log.fields) if is_plain else 0
+
+
+_LONGEST_LOG = 1600
+"""Bytes of logs that go the fast way: each length is a kind of its own. Servers keep 25 entries of 16 bytes."""
+_PLAIN = np.array([[*(_is_plain(layout, has_value=has) for layout in LAYOUTS), False, False] for has in (False, True)], dtype=np.bool_)
+"""By whether there is a value, and by layout."""
+_LOG_ENTRY = np.array([*(_log_entry(layout) for layout in LAYOUTS), 0, 0], dtype=np.int64)
 _HAS_KEY = np.array([*(layout.key is not None for layout in LAYOUTS), False, False], dtype=np.bool_)
 _NEEDS_KEY = np.array([*(layout.key is not None and layout.key_required for layout in LAYOUTS), False, False], dtype=np.bool_)
 _HAS_VALUE = np.array([*(bool(layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_)
@@ -88,9 +102,22 @@ class Run(ABC):
     def write_xattrs(self, places: Rows, data: memoryview) -> None:
         """Make what programs write of values with xattrs, at these places among the rows; those that are not plain any more are left."""
 
-    def shapes(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
-        """Rows of one kind, by what else their program depends on."""
-        yield (), members
+    def shape(self, members: Rows) -> list[Rows]:
+        """What else the program of each of these rows depends on, which are of one kind."""
+        at = self._rows[members]
+        return [self._batch.decoded.value.size[at]] if _LOG_ENTRY[self._batch.decoded.layout[at[0]]] else []
+
+    def _alike(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
+        """Rows of one kind by their shapes; none where there are too many."""
+        shape = self.shape(members)
+        groups = np.zeros(len(members), dtype=np.int64)
+        for numbers in shape:
+            distinct, inverse = np.unique(numbers, return_inverse=True)
+            groups = np.unique(groups * len(distinct) + inverse, return_inverse=True)[1]
+        count = int(groups.max()) + 1
+        for group in range(count if count <= MAX_FRAGMENTS else 0):
+            alike = np.flatnonzero(groups == group)
+            yield tuple(int(numbers[alike[0]]) for numbers in shape), members[alike]
 
     def pieces(self, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
         """The text of all rows in order, many in a piece; ``ordinary`` writes what is left, by its place among them."""
@@ -154,11 +181,18 @@ class Run(ABC):
         batch, decoded, rows = self._batch, self._batch.decoded, self._rows
         layout = decoded.layout[rows]
         has_key, has_value = decoded.key.size[rows] > 0, decoded.value.size[rows] > 0
-        plain: Mask = _PLAIN[layout] & decoded.fits[rows] & (decoded.problem[rows] == 0) & (decoded.framing_size[rows] == 0)
+        plain: Mask = (
+            _PLAIN[has_value.astype(np.int64), layout]
+            & decoded.fits[rows]
+            & (decoded.problem[rows] == 0)
+            & (decoded.framing_size[rows] == 0)
+        )
         plain &= (decoded.magic[rows] != Magic.FLEX_REQUEST) & (decoded.magic[rows] != Magic.FLEX_RESPONSE)
         plain &= ~batch.heuristic[rows] & (batch.file[rows] == batch.last_file[rows])
         plain &= np.where(has_key, _HAS_KEY[layout], ~_NEEDS_KEY[layout]) & np.where(has_value, _HAS_VALUE[layout], ~_NEEDS_VALUE[layout])
-        plain &= ~decoded.underlying_datatype[rows]
+        plain &= ~decoded.underlying_datatype[rows] & (batch.length[rows] == HEADER_SIZE + decoded.body_size[rows])
+        size, entry = decoded.value.size[rows], _LOG_ENTRY[layout]
+        plain &= ~has_value | (entry == 0) | ((size <= _LONGEST_LOG) & (size % np.maximum(entry, 1) == 0))
         metadata = decoded.numbers.get("nmeta")
         if metadata is not None:
             plain &= metadata.values[rows] == 0
@@ -238,7 +272,7 @@ class Run(ABC):
         kinds, inverse = np.unique(key[plain], return_inverse=True)
         for number in range(len(kinds)):
             members = plain[inverse == number]
-            for shape, alike in self.shapes(members):
+            for shape, alike in self._alike(members):
                 kind = self._of.kind((int(kinds[number]), *shape), batch, int(rows[alike[0]]))
                 if kind is not None and self._look_up(kind, alike):
                     self._program[alike] = kind.number
@@ -269,7 +303,7 @@ class Run(ABC):
         batch, decoded = self._batch, self._batch.decoded
         datatype = decoded.datatype[self._rows]
         self._plain &= (decoded.value.size[self._rows] <= 0) | ~BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
-        with_value = self._plain & (decoded.value.size[self._rows] > 0)
+        with_value = self._plain & (decoded.value.size[self._rows] > 0) & (_LOG_ENTRY[decoded.layout[self._rows]] == 0)
         starts, sizes = self._columns[COLUMN["value_start"]], self._columns[COLUMN["value_size"]]
         bare = np.flatnonzero(with_value & (datatype == JSON))
         self._plain[bare[~are_json(batch.data, starts[bare], sizes[bare])]] = False

@@ -12,7 +12,7 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.dump_rows import DumpRows, ends_text
 from dcpinspect.export.line_rows import LineRows
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
-from dcpinspect.export.row_run import BODYLESS, MAX_FRAGMENTS, Run, inflated
+from dcpinspect.export.row_run import BODYLESS, Run, inflated
 from dcpinspect.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Rows, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
@@ -20,7 +20,17 @@ from dcpinspect.protocol.fields import Kind
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import FieldValue, Message
-from dcpinspect.render.field_table import OFFSETS_WIDTH, REMARKED, field_rows, heading, label_width, message_title, row_line, value_text
+from dcpinspect.render.field_table import (
+    OFFSETS_WIDTH,
+    REMARKED,
+    Row,
+    field_rows,
+    heading,
+    label_width,
+    message_title,
+    row_line,
+    value_text,
+)
 from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 12
@@ -103,18 +113,22 @@ class _TablePrograms(Programs):
                 self._add_key(builder, field, width)
             elif field.name == "value":
                 self._add_value(builder, message, field, width)
+            elif field.group:
+                _add_line(builder, row_line(lines[0], width))
+                for part, line in zip(field.fields, lines[1:], strict=True):
+                    self._add_number(builder, part, line, width, look_ups)
             elif field.name in HEADER_CONSTANTS or (field.spec is not None and field.spec.flags):  # flags are part of the kind
                 for line in lines:
                     _add_line(builder, row_line(line, width))
             else:
-                self._add_number(builder, field, row_line((*lines[0][:2], "\0"), width), look_ups)
+                self._add_number(builder, field, lines[0], width, look_ups)
         builder.text(b"\n")
 
-    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: str, look_ups: list[LookUp]) -> None:
-        """A line of a fixed-size number of the header or the layout; of ``line`` the value is left out."""
+    def _add_number(self, builder: rt.ProgramBuilder, field: FieldValue, line: Row, width: int, look_ups: list[LookUp]) -> None:
+        """A line of a fixed-size number of the header or the layout."""
         spec = field.spec
         assert spec is not None, "numbers are described"
-        builder.text(_INDENT + line[:-1].encode())
+        builder.text(_INDENT + row_line((*line[:2], "\0"), width)[:-1].encode())
         if spec.values is not None or spec.words or spec.kind in WORDY:
             builder.add(rt.FRAGMENT, len(COLUMN) + len(look_ups))
             look_ups.append(LookUp(field.name, field.offset, field.size, self._look_up_text))
@@ -230,19 +244,12 @@ class _TableRun(Run):
         self._set("head_start", starts)
         self._set("head_size", np.where(self._ends >= 0, stops - starts, 0))
 
-    def shapes(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
-        """By flags and xattrs, which have lines of their own that labels make room for."""
-        at, layout = self._batch.start[self._rows[members]], int(self._batch.decoded.layout[self._rows[members[0]]])
-        flags = (numbers_at(self._batch.data, at + offset, size) for offset, size in _FLAGGED[layout])
-        groups = np.zeros(len(members), dtype=np.int64)
-        columns = [self._xattrs[members], *flags]
-        for numbers in columns:
-            distinct, inverse = np.unique(numbers, return_inverse=True)
-            groups = np.unique(groups * len(distinct) + inverse, return_inverse=True)[1]
-        count = int(groups.max()) + 1
-        for group in range(count if count <= MAX_FRAGMENTS else 0):
-            alike = np.flatnonzero(groups == group)
-            yield (len(self._batch.files) > 1, *(int(numbers[alike[0]]) for numbers in columns)), members[alike]
+    def shape(self, members: Rows) -> list[Rows]:
+        """Also on flags and xattrs, which have lines of their own that labels make room for, and on whether files are told."""
+        batch, at = self._batch, self._rows[members]
+        start, flagged = batch.start[at], _FLAGGED[int(batch.decoded.layout[at[0]])]
+        flags = [numbers_at(batch.data, start + offset, size).astype(np.int64) for offset, size in flagged]
+        return [*super().shape(members), np.full(len(members), len(batch.files) > 1), self._xattrs[members], *flags]
 
     def write_xattrs(self, places: Rows, data: memoryview) -> None:
         """The value, uncompressed, and where its body is."""

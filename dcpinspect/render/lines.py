@@ -6,7 +6,7 @@ their value (HELLO, control, stream requests and their answers, errors …) are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -18,7 +18,9 @@ from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.fields import Kind, bit_names
 from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.protocol.layouts import layouts_of
+from dcpinspect.protocol.layouts.failover_log import FAILOVER_LOG
 from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.opcodes import Opcode, ServerOpcode, opcode_code
 from dcpinspect.protocol.statuses import Status, status_name
@@ -36,6 +38,8 @@ SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers say enough without the key of the request."""
 _MOST_ASKED = 8
 """Collections of a stream request that its line names."""
+_LONGEST_LOG = 1600
+"""Bytes of a failover log that is told without annotating it; servers keep 25 entries of 16."""
 ASKED = 40
 """Columns of the key of a request that its response repeats."""
 NARROW = 110
@@ -190,8 +194,12 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     story = STORIES.get((server, bool(decoded.is_response[index]), int(decoded.opcode[index])))
     failed = decoded.is_response[index] and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK)
     if story is not None and not failed:
-        message = batch.annotate(index)
-        parts += [story(message), _asked_for(message, batch.names_at(index))]
+        told = _told_by_numbers(batch, index, story)
+        if told is None:
+            message = batch.annotate(index)
+            parts += [story(message), _asked_for(message, batch.names_at(index))]
+        else:
+            parts.append(told)
     elif failed and decoded.value.size[index] > 0:
         parts.append(_text_value(batch.annotate(index)))
     rtt = batch.rtt_ns.at(index)
@@ -298,8 +306,38 @@ def _text_value(message: Message, limit: int = 80) -> str:
     return clip(text, limit)
 
 
+def _told_by_numbers(batch: MessageBatch, index: int, story: Callable[[Message], str]) -> str | None:
+    """The story of a stream request that asks for all collections, or of a failover log: each stream has one, and annotating takes 0.1 ms.
+
+    None for other stories, and where anything is wrong with the message.
+    """
+    decoded = batch.decoded
+    layout, size = batch.layout_of(index), int(decoded.value.size[index])
+    if layout is None or layout.legacy or decoded.problem[index] or not decoded.fits[index] or batch.missing.of(index):
+        return None
+    if batch.length[index] != HEADER_SIZE + decoded.body_size[index]:
+        return None
+    at = int(decoded.extras_at[index])
+    if story is _stream_request and size <= 0:
+        fields = [field for field in layout.extras if not field.reserved]
+        found = {field.name: int.from_bytes(batch.data[at + field.offset : at + field.offset + field.kind.size]) for field in fields}
+        numbers: dict[str, int | str] = {**found, "vbucket_uuid": _uuid(found["vbucket_uuid"])}
+        return _request_text(numbers, ", ".join(bit_names(fields[0].flags, found["flags"])), "")
+    if story is _failover_log and layout.value == (FAILOVER_LOG,) and 0 < size <= _LONGEST_LOG and size % 16 == 0:
+        value = bytes(batch.data[int(decoded.value.start[index]) :][:16])
+        return _log_text(size // 16, _uuid(int.from_bytes(value[:8])), int.from_bytes(value[8:]))
+    return None
+
+
+def _uuid(number: int) -> str:
+    return f"0x{number:016x}"
+
+
 def _stream_request(message: Message) -> str:
-    numbers = _numbers(message)
+    return _request_text(_numbers(message), _words(message, "flags"), _text_value(message))
+
+
+def _request_text(numbers: Mapping[str, int | str], flags: str, value: str) -> str:
     parts = []
     if "start_seqno" in numbers and "end_seqno" in numbers:
         end = numbers["end_seqno"]
@@ -308,7 +346,7 @@ def _stream_request(message: Message) -> str:
         parts.append(f"uuid {numbers['vbucket_uuid']}")
     if numbers.get("snapshot_start_seqno") or numbers.get("snapshot_end_seqno"):
         parts.append(f"snapshot {numbers.get('snapshot_start_seqno')}–{numbers.get('snapshot_end_seqno')}")
-    parts += [_words(message, "flags"), _text_value(message)]
+    parts += [flags, value]
     return ", ".join(part for part in parts if part)
 
 
@@ -318,10 +356,13 @@ def _failover_log(message: Message) -> str:
         newest = {part.name: part.value for part in entries[0].fields}
         if None in (newest.get("uuid"), newest.get("seqno")):
             return "failover log"  # of which the capture lacks the newest entry
-        entries_text = "1 entry" if len(entries) == 1 else f"{len(entries)} entries, newest"
-        return f"failover log: {entries_text} {newest.get('uuid')!s} at {newest.get('seqno')!s}"
+        return _log_text(len(entries), newest.get("uuid"), newest.get("seqno"))
     rollback = _numbers(message).get("rollback_seqno")
     return "" if rollback is None else f"to {rollback}"
+
+
+def _log_text(count: int, uuid: object, seqno: object) -> str:
+    return f"failover log: {'1 entry' if count == 1 else f'{count} entries, newest'} {uuid!s} at {seqno!s}"
 
 
 def _features(message: Message) -> str:

@@ -120,3 +120,14 @@ def test_shortened_values_are_written_alike(tmp_path: Path, values: int) -> None
     rows = JsonRows(fields=True, values=values, after=b"\n")
     expected = [dump(message_object(batch, index, values=values)) for index in range(len(batch))]
     assert b"".join(rows.pieces(batch, np.arange(len(batch)))).splitlines() == expected
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(sizes=st.lists(st.integers(0, 30), min_size=1, max_size=5), seqno=st.integers(0, 2**64 - 1), uuid=st.integers(0, 2**64 - 1))
+def test_stream_requests_and_failover_logs_are_written_alike(sizes: list[int], seqno: int, uuid: int, tmp_path: Path) -> None:
+    logs = [encode("dcp_stream_req", "response", failover_log=[{"uuid": uuid, "seqno": seqno}] * size) for size in sizes]
+    asked = [encode("dcp_stream_req", start_seqno=seqno, end_seqno=end, vbucket_uuid=uuid) for end in (seqno, 2**64 - 1)]
+    for batch in conversation(tmp_path / "logs.pcap", [*logs, *asked, logs[0][:-3]]):
+        for fields in (True, False):
+            fast, ordinary = both_ways(batch, fields=fields)
+            assert fast == ordinary

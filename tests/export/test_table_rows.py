@@ -206,3 +206,21 @@ def test_a_capture_made_to_waste_memory_goes_the_ordinary_way(monkeypatch: pytes
     fast, expected, left = both_ways(batch(*(encode("dcp_snapshot_marker", snapshot_type=flags) for flags in range(20))))
     assert fast == expected
     assert left > 10
+
+
+def test_stream_requests_and_failover_logs_are_for_the_kernel() -> None:
+    logs = [[{"uuid": 2**64 - 1 - n, "seqno": 7 * n} for n in range(count)] for count in (1, 2, 2, 25)]
+    made = batch(
+        encode(
+            "dcp_stream_req", vbucket=7, opaque=1, start_seqno=5, end_seqno=2**64 - 1, flags=["takeover", "disk-only"], vbucket_uuid=2**63
+        ),
+        encode("dcp_stream_req", vbucket=8, opaque=2, snapshot_end_seqno=9),
+        *(encode("dcp_stream_req", "response", opaque=n + 1, failover_log=log) for n, log in enumerate(logs)),
+        encode("dcp_stream_req", "response", opaque=9, status=0x23, rollback_seqno=4),
+    )
+    fast, expected, left = both_ways(made)
+    assert fast == expected
+    assert left == 1  # the rollback, which is rare
+    cut = encode("dcp_stream_req", "response", failover_log=logs[1])[:-1]
+    fast, expected, _ = both_ways(batch(cut))
+    assert fast == expected

@@ -203,6 +203,32 @@ def test_no_bytes_make_a_character_that_cannot_be_seen(messages: list[bytes], ha
     assert all(writer.line(made, index).isprintable() for index in range(len(made)))
 
 
+@given(
+    extras=st.binary(min_size=48, max_size=48),
+    log=st.lists(st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), max_size=4),
+    cut=st.integers(0, 20),
+)
+def test_streams_are_told_by_their_numbers_as_by_their_fields(extras: bytes, log: list[tuple[int, int]], cut: int) -> None:
+    asked, entries = encode("dcp_stream_req"), [{"uuid": uuid, "seqno": seqno} for uuid, seqno in log]
+    whole = encode("dcp_stream_req", "response", failover_log=entries)
+    requests = asked[:24] + extras, asked, encode("dcp_stream_req", value=b'{"sid":3}')
+    answers = whole, whole[: len(whole) - cut], encode("dcp_stream_req", "response", status=0x23, rollback_seqno=7)
+    found = lines(*requests, *answers)
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr("dcpinspect.render.lines._told_by_numbers", lambda *_: None)
+        assert found == lines(*requests, *answers)
+
+
+def test_streams_are_not_annotated_for_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = encode("dcp_stream_req", start_seqno=3), encode("dcp_stream_req", "response", failover_log=[{"uuid": 9, "seqno": 4}])
+    made, annotated = batch(*messages), []
+    monkeypatch.setattr(type(made), "annotate", lambda _, index: annotated.append(index))
+    writer = Lines()
+    assert writer.line(made, 0).endswith("  from 3, to 0")
+    assert writer.line(made, 1).endswith("  failover log: 1 entry 0x0000000000000009 at 4  after 1.000 ms")
+    assert not annotated
+
+
 def test_a_narrow_terminal_has_no_room_for_opaque_and_size(tmp_path: Path) -> None:
     path = builders.capture(tmp_path / "narrow.pcap", server=encode("dcp_mutation", vbucket=417, by_seqno=42, key="airline_10"))
     with Reading([str(path)]) as reading:
