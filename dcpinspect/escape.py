@@ -91,14 +91,18 @@ def _escape_character(character: str) -> str:
         return f"\\x{code - 0xDC00:02x}"
     if code < 0x80:
         return f"\\x{code:02x}"
-    if is_shown(character):
+    if character.isprintable() and not _INVISIBLE.match(character):
         return character
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def is_shown(character: str) -> bool:
-    """Whether a character that is none of ASCII stays as it is."""
-    return character.isprintable() and not _INVISIBLE.match(character)
+def shown_characters(count: int) -> bytes:
+    """Of each of so many characters whether it stays as it is, where it is none of ASCII: 1 or 0."""
+    characters = [chr(code) for code in range(count)]
+    shown = bytearray(map(str.isprintable, characters))
+    for match in _INVISIBLE.finditer("".join(characters)):
+        shown[match.start()] = 0
+    return bytes(shown)
 
 
 def _cells_of_character(character: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from dcpinspect.escape import escape, is_shown
+from dcpinspect.escape import escape, shown_characters
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.dump_rows import DumpRows, ends_text
 from dcpinspect.export.line_rows import LineRows
@@ -35,6 +35,8 @@ from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 12
 """Messages that are written at once: each takes some kilobytes."""
+_COST = 3
+"""Objects of JSON that take as long as a table, one by one."""
 _INDENT = b"    "
 _MOST_SHOWN = 0x20000
 """Characters of the first two planes, which have nearly all that is written."""
@@ -45,10 +47,7 @@ _FLAGGED = [[(HEADER_SIZE + spec.offset, spec.kind.size) for spec in layout.extr
 """Of each layout the numbers whose bits have lines of their own."""
 
 
-@functools.cache
-def shown_characters() -> bytes:
-    """Of each character: 1 where ``escape`` leaves it as it is."""
-    return bytes(is_shown(chr(code)) for code in range(_MOST_SHOWN))
+_shown = functools.cache(shown_characters)
 
 
 class TableRows:
@@ -80,7 +79,7 @@ class TableRows:
             return self._lines.ordinary(batch, index, int(times[place])) + self._details(batch, index).encode()
 
         can_write = self._lines.is_for_kernel and (self._dumps is None or self._dumps.can_write)
-        if not (can_write and rt.write_rows.runs_compiled(len(rows))):
+        if not (can_write and rt.write_rows.runs_compiled(_COST * len(rows))):
             yield from map(ordinary, range(len(rows)))
             return
         heads, ends = (self._lines if self._dumps is None else self._dumps).written(batch, rows, times)
@@ -232,7 +231,7 @@ class _TableRun(Run):
         self._heads, self._ends = heads, ends
         self._xattrs: Rows = np.zeros(len(rows), dtype=np.int64)
         """What of the xattrs of each message its program depends on."""
-        self.shows = (shown_characters(), limit)
+        self.shows = (_shown(_MOST_SHOWN), limit)
         super().__init__(programs, batch, rows)
 
     def prepare(self) -> None:

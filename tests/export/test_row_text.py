@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpinspect.escape import shown_characters
 from dcpinspect.export import row_text as rt
 from dcpinspect.export.json import rfc3339
-from dcpinspect.export.table_rows import shown_characters
 from dcpinspect.protocol.meanings import cas_time
 
-SHOWN = np.frombuffer(shown_characters(), np.uint8)
+SHOWN = np.frombuffer(shown_characters(0x20000), np.uint8)
 
 
 def written(
