@@ -140,49 +140,56 @@ class JsonPrograms(Programs):
         builder.text(b"]")
 
     def _add_value_field(self, builder: rt.ProgramBuilder, message: Message, field: FieldValue) -> None:
-        datatype = datatype_of(message)
-        if datatype & XATTR:
-            builder.add(rt.SIDE, COLUMN["field_start"])
-            return
-        encoding = encoding_of(message)
-        builder.text(b'{"name":' + dump(field.name) + b',"label":' + dump(field.label) + b',"offset":')
-        builder.add(rt.COLUMN, COLUMN["value_at"])
-        builder.text(b',"size":')
-        builder.add(rt.COLUMN, COLUMN["value_length"])
-        builder.text(b',"hex":"')
+        datatype, encoding, parts = datatype_of(message), encoding_of(message), list(field.fields)
+        _add_place(builder, field, "value")
         builder.add(rt.SPAN_HEX, COLUMN["value_start"])
-        if not datatype & SNAPPY:
-            builder.text(b'","value":null,"meaning":"' + encoding + b'"' + _mark(field) + b"}")
+        builder.text(b'","value":null,"meaning":"')
+        if not parts:
+            builder.text(encoding + b'"' + _mark(field) + b"}")
             return
-        (body,) = field.fields
-        builder.text(b'","value":null,"meaning":"snappy, ')
-        builder.add(rt.COLUMN, COLUMN["body_length"])
-        builder.text(b" bytes inflated, " + encoding + b'","fields":[' + dump({"name": body.name, "label": body.label, "offset": 0})[:-1])
-        builder.text(b',"size":')
-        builder.add(rt.COLUMN, COLUMN["body_length"])
-        builder.text(b',"hex":"')
-        builder.add(rt.SIDE_HEX, COLUMN["body_start"])
-        builder.text(b'","value":"')
-        builder.add(rt.SIDE_TEXT, COLUMN["body_start"])
-        builder.text(b'","meaning":"' + encoding + b'","inflated":true' + _mark(body) + b"}]" + _mark(field) + b"}")
+        if datatype & SNAPPY:
+            builder.text(b"snappy, ")
+            builder.add(rt.COLUMN, COLUMN["content_length"])
+            builder.text(b" bytes inflated, ")
+        xattrs = parts.pop(0) if datatype & XATTR else None
+        if xattrs is not None:
+            count = len(xattrs.fields)
+            builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if parts else ''}".encode())
+        builder.text((encoding if parts else b"") + b'","fields":[')
+        inflated = b',"inflated":true' if datatype & SNAPPY else b""
+        if xattrs is not None:
+            _add_place(builder, xattrs, "xattrs")
+            builder.add(rt.SIDE_HEX, COLUMN["xattrs_start"])
+            builder.text(b'","value":null,"meaning":' + dump(xattrs.meaning) + b',"fields":[')
+            builder.add(rt.XATTR_FIELDS, COLUMN["xattrs_start"])
+            builder.text(b"]" + inflated + b"}" + (b"," if parts else b""))
+        for body in parts:
+            _add_place(builder, body, "body")
+            builder.add(rt.SIDE_HEX, COLUMN["body_start"])
+            builder.text(b'","value":"')
+            builder.add(rt.SIDE_TEXT, COLUMN["body_start"])
+            builder.text(b'","meaning":"' + encoding + b'"' + inflated + _mark(body) + b"}")
+        builder.text(b"]" + _mark(field) + b"}")
 
     def _add_value(self, builder: rt.ProgramBuilder, message: Message, *, is_redacted: bool) -> None:
         datatype = datatype_of(message)
-        if message.value is not None and message.value.encoding == "fields":
+        assert message.value is not None, "only then it is asked for"
+        if message.value.encoding == "fields":
             builder.text(dump(value_object(message.value, "full")))  # it tells only its size, which is part of the kind
             return
-        if datatype & XATTR:
-            builder.add(rt.SIDE, COLUMN["object_start"])
-            return
-        encoding, compressed = encoding_of(message), bool(datatype & SNAPPY)
+        encoding, compressed = encoding_of(message) if message.value.body else b"text", bool(datatype & SNAPPY)
         builder.text(b'{"encoding":"' + encoding + b'","compressed":' + (b'"snappy"' if compressed else b"null") + b',"size":')
         builder.add(rt.COLUMN, COLUMN["value_length"])
         if compressed:
             builder.text(b',"inflated_size":')
-            builder.add(rt.COLUMN, COLUMN["body_length"])
+            builder.add(rt.COLUMN, COLUMN["content_length"])
+        if datatype & XATTR:
+            builder.text(b',"xattrs":{')
+            builder.add(rt.XATTR_MEMBERS, COLUMN["xattrs_start"])
+            builder.text(b"}")
         as_it_is = encoding == b"json" and not is_redacted
         builder.text(b',"' + encoding + b'":' + (b"" if as_it_is else b'"'))
-        if compressed:
+        if datatype & (SNAPPY | XATTR):
             builder.add(rt.SIDE_JSON if as_it_is else rt.SIDE_TEXT, COLUMN["body_start"])
         else:
             builder.add(rt.SPAN_JSON if as_it_is else rt.SPAN_TEXT, COLUMN["value_start"])
@@ -262,6 +269,15 @@ def _add_key(builder: rt.ProgramBuilder, field: FieldValue) -> None:
     builder.text(b'","value":')
     _add_string(builder, "name_start")
     builder.text(b',"meaning":null' + _mark(name) + b"}]}")
+
+
+def _add_place(builder: rt.ProgramBuilder, field: FieldValue, columns: str) -> None:
+    """A field's object up to its hexadecimal digits; ``columns`` say where it stands and how long it is."""
+    builder.text(b'{"name":' + dump(field.name) + b',"label":' + dump(field.label) + b',"offset":')
+    builder.add(rt.COLUMN, COLUMN[f"{columns}_at"])
+    builder.text(b',"size":')
+    builder.add(rt.COLUMN, COLUMN[f"{columns}_length"])
+    builder.text(b',"hex":"')
 
 
 def _mark(field: FieldValue) -> bytes:

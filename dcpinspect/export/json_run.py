@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dcpinspect.export import row_text as rt
-from dcpinspect.export.document_text import document_text
 from dcpinspect.export.json import Values, dump, message_object
 from dcpinspect.export.json_programs import JsonPrograms
-from dcpinspect.export.row_programs import COLUMN
 from dcpinspect.export.row_run import Run
 from dcpinspect.protocol.columns import Rows
-from dcpinspect.protocol.fields import Field
-from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tables.messages import MessageBatch
 
 
@@ -41,25 +37,7 @@ class JsonRows:
 class _JsonRun(Run):
     """Objects of messages."""
 
-    def __init__(self, programs: JsonPrograms, batch: MessageBatch, rows: Rows) -> None:
-        self._has_fields = programs.fields
-        super().__init__(programs, batch, rows)
+    xattrs_are_json = True
 
     def prepare(self) -> None:
         """Objects stand for themselves."""
-
-    def write_xattrs(self, places: Rows, data: memoryview) -> None:
-        """The value among the fields, and the object of the value."""
-        decoded, columns = self._batch.decoded, self._columns
-        starts, sizes, at = (columns[COLUMN[name]][places].tolist() for name in ("value_start", "value_size", "value_at"))
-        for place, start, size, offset in zip(places.tolist(), starts, sizes, at, strict=True):
-            row, found = self._rows[place], None
-            if self._batch.redactor is None:
-                (spec,) = LAYOUTS[decoded.layout[row]].value
-                assert isinstance(spec, Field)
-                found = document_text(spec, bytes(data[start : start + size]), int(decoded.datatype[row]), offset, fields=self._has_fields)
-            if found is None:
-                self._plain[place] = False
-                continue
-            self._put("field", place, found[0])
-            self._put("object", place, found[1])

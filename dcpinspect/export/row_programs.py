@@ -33,10 +33,9 @@ _COLUMNS = (
     *("key_at", "key_length", "id_at", "id_length", "name_at", "name_length", "value_at", "value_length", "body_at", "body_length"),
     # What is written of them, and of the id before the name: place in the buffer and size, which redaction changes.
     *("id_start", "id_size", "name_start", "name_size", "value_start", "value_size"),
-    # What was made beside the buffer: the value among the fields, and the object of the value; or the body, uncompressed.
-    *("field_start", "field_size", "object_start", "object_size", "body_start", "body_size"),
-    # A value with xattrs, uncompressed and beside the buffer: where it is there and in the message, and how long the xattrs are.
-    *("content_start", "content_size", "content_at", "xattrs_length"),
+    # Of a value that is compressed or has xattrs, the xattrs and the body beside the buffer; where the xattrs stand in the message; how
+    # long both are.
+    *("xattrs_start", "xattrs_size", "xattrs_at", "xattrs_length", "body_start", "body_size", "content_length"),
     # What stands before a row, beside the buffer.
     *("head_start", "head_size"),
 )

@@ -34,6 +34,8 @@ OUT_BYTES = 16 << 20
 """Bytes of text made at a time; one row may be longer."""
 MAX_FRAGMENTS = 256
 """Different numbers of a field with words, in a batch, that get a text of their own."""
+_WIDEST = 64
+"""Letters of the name of an xattr; a value with longer ones goes the ordinary way."""
 _REDACTED_ROOM = 1 << 10
 """Bytes that the replacements in one row take at most."""
 
@@ -68,7 +70,7 @@ _HAS_VALUE = np.array([*(bool(layout.value) for layout in LAYOUTS), False, False
 _NEEDS_VALUE = np.array([*(bool(layout.value) and layout.value_required for layout in LAYOUTS), False, False], dtype=np.bool_)
 
 
-BODYLESS = np.array(
+_BODYLESS = np.array(
     [*(any(isinstance(item, Field) and item.bodyless for item in layout.value) for layout in LAYOUTS), False, False], dtype=np.bool_
 )
 
@@ -76,6 +78,8 @@ BODYLESS = np.array(
 class Run(ABC):
     """Some messages of a batch on their way through the kernel."""
 
+    xattrs_are_json = False
+    """Whether xattrs that are not JSON are for the ordinary way."""
     shows = (b"\0", 0)
     """For texts that are shown: the characters that are as they are, and how many of a text."""
 
@@ -87,6 +91,8 @@ class Run(ABC):
         self._columns = np.zeros((len(COLUMN), len(rows)), dtype=np.int64)
         self._program: Rows = np.full(len(rows), -1, dtype=np.int64)
         self._size: Rows = np.zeros(len(rows), dtype=np.int64)
+        self._xattrs, self._widest = np.zeros((2, len(rows)), dtype=np.int64)
+        """How many xattrs each has, and whether a body; letters of the widest name."""
         self._plain = self._plain_rows()
         self.prepare()
         self._fill_columns()
@@ -98,14 +104,11 @@ class Run(ABC):
     def prepare(self) -> None:
         """What is done before anything is beside the buffer."""
 
-    @abstractmethod
-    def write_xattrs(self, places: Rows, data: memoryview) -> None:
-        """Make what programs write of values with xattrs, at these places among the rows; those that are not plain any more are left."""
-
     def shape(self, members: Rows) -> list[Rows]:
         """What else the program of each of these rows depends on, which are of one kind."""
         at = self._rows[members]
-        return [self._batch.decoded.value.size[at]] if _LOG_ENTRY[self._batch.decoded.layout[at[0]]] else []
+        is_log = _LOG_ENTRY[self._batch.decoded.layout[at[0]]] > 0
+        return [self._batch.decoded.value.size[at] if is_log else self._xattrs[members]]
 
     def _alike(self, members: Rows) -> Iterator[tuple[tuple[int, ...], Rows]]:
         """Rows of one kind by their shapes; none where there are too many."""
@@ -141,7 +144,7 @@ class Run(ABC):
         room = self._size + 16 * self._columns[COLUMN["length"]] + longest * (len(self._columns) - len(COLUMN) + 4)
         if self._batch.redactor is not None:
             room += _REDACTED_ROOM
-        for times, name in ((1, "head"), (1, "field"), (1, "object"), (9, "body"), (9, "content")):
+        for times, name in ((1, "head"), (9, "body"), (16, "xattrs")):
             room += times * self._columns[COLUMN[f"{name}_size"]]
         side = np.frombuffer(bytes(self._side) or b"\0", np.uint8)
         total = np.cumsum(room)
@@ -302,7 +305,7 @@ class Run(ABC):
         """Check JSON, and unwrap what is compressed or has xattrs: the part of a row that Python does."""
         batch, decoded = self._batch, self._batch.decoded
         datatype = decoded.datatype[self._rows]
-        self._plain &= (decoded.value.size[self._rows] <= 0) | ~BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
+        self._plain &= (decoded.value.size[self._rows] <= 0) | ~_BODYLESS[decoded.layout[self._rows]] | (datatype & XATTR != 0)
         with_value = self._plain & (decoded.value.size[self._rows] > 0) & (_LOG_ENTRY[decoded.layout[self._rows]] == 0)
         starts, sizes = self._columns[COLUMN["value_start"]], self._columns[COLUMN["value_size"]]
         bare = np.flatnonzero(with_value & (datatype == JSON))
@@ -310,14 +313,42 @@ class Run(ABC):
         data = batch.data.data.toreadonly()
         compressed = np.flatnonzero(with_value & (datatype & (SNAPPY | XATTR) == SNAPPY))
         for place, start, size in zip(compressed.tolist(), starts[compressed].tolist(), sizes[compressed].tolist(), strict=True):
-            body = inflated(data[start : start + size])
+            body = _inflated(data[start : start + size])
             if body:
                 self._put("body", place, body)
             else:
                 self._plain[place] = False
-        self._columns[COLUMN["body_length"]] = self._columns[COLUMN["body_size"]]
-        self._check_bodies(compressed)
-        self.write_xattrs(np.flatnonzero(with_value & (datatype & XATTR != 0)), data)
+        for name in ("body_length", "content_length"):
+            self._columns[COLUMN[name]] = self._columns[COLUMN["body_size"]]
+        with_xattrs = np.flatnonzero(with_value & (datatype & XATTR != 0))
+        if batch.redactor is not None:
+            self._plain[with_xattrs] = False
+        elif len(with_xattrs):
+            self._write_xattrs(with_xattrs, data)
+        self._check_bodies(np.append(compressed, with_xattrs))
+
+    def _write_xattrs(self, places: Rows, data: memoryview) -> None:
+        """Find xattrs and bodies in these values."""
+        rows, columns = self._rows[places], self._columns
+        compressed = self._batch.decoded.datatype[rows] & SNAPPY != 0
+        starts, sizes = columns[COLUMN["value_start"]][places].tolist(), columns[COLUMN["value_size"]][places].tolist()
+        for place, begin, count, is_compressed in zip(places.tolist(), starts, sizes, compressed.tolist(), strict=True):
+            value = data[begin : begin + count]
+            self._put("xattrs", place, _inflated(value) if is_compressed else bytes(value))
+        start, size = columns[COLUMN["xattrs_start"]][places], columns[COLUMN["xattrs_size"]][places]
+        length, pairs, widest = np.zeros((3, len(places)), dtype=np.int64)
+        side = np.frombuffer(bytes(self._side), np.uint8)
+        rt.measure_xattrs(len(places), side, start, size, rt.MAX_XATTRS, self.xattrs_are_json, length, pairs, widest)
+        at = np.where(compressed, 0, columns[COLUMN["value_at"]][places])
+        for name, values in (
+            *(("xattrs_size", length), ("xattrs_length", length), ("xattrs_at", at), ("body_at", at + length)),
+            *(("body_start", start + length), ("body_size", size - length), ("body_length", size - length), ("content_length", size)),
+        ):
+            columns[COLUMN[name], places] = values
+        has_body = size > length
+        self._plain[places] = (pairs > 0) & (widest <= _WIDEST) & ~(has_body & _BODYLESS[self._batch.decoded.layout[rows]])
+        self._xattrs[places] = pairs << 1 | has_body
+        self._widest[places] = widest
 
     def _check_bodies(self, places: Rows) -> None:
         """Leave bodies beside the buffer that are not the JSON that they should be."""
@@ -360,7 +391,7 @@ class Run(ABC):
         return np.concatenate((batch.data, np.frombuffer(bytes(behind), np.uint8)))
 
 
-def inflated(value: memoryview) -> bytes:
+def _inflated(value: memoryview) -> bytes:
     """What a block holds; nothing where it is none."""
     try:
         return decode_snappy(value)

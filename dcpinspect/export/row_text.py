@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernel import Ints, Octets, be32, copy, inline, kernel
+from dcpinspect.protocol.json_check import is_json
 from dcpinspect.protocol.utf8 import character_size, sequence_size
 
 # Operations, each with what its two arguments are. Numbers of their own, which machine code has as constants; one of an enumeration
@@ -49,22 +50,32 @@ REMARK = 18
 CAS_REMARK = 19
 """When a CAS of the message was made, in brackets: offset."""
 XATTRS = 20
-"""A line for each xattr: the column that has the place of the section beside the batch, the next ones have the size of what it begins,
-its own place in the message and its own size; how wide labels are."""
+"""A line for each xattr: the column that has their place beside the batch, the next ones have their size, and their place in the message,
+or 0 in what was compressed; how wide labels are."""
+XATTR_FIELDS, XATTR_MEMBERS = 22, 23
+"""Of each xattr its object among the fields, or the member of the JSON object that has its value: columns as for lines."""
 LINE_END = 21
 """Ends a line; blanks at its end are left out."""
 
+MAX_XATTRS = 16
+"""Most pairs of a value that are written here."""
 _ROOM = {COLUMN: 20, NUMBER: 20, TIME_NS: 40, SECONDS: 40, CAS_TIME: 40, CAS_REMARK: 40}
+_ROOM |= {XATTR_FIELDS: MAX_XATTRS * 160, XATTR_MEMBERS: MAX_XATTRS * 10}
 _ROOM |= {SPAN_SHOWN: 40, SIDE_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1}
 """Bytes that operations write at most; of spans, fragments and what is beside the batch the run of a batch knows."""
 
 REFUSED = -1
 UNLIMITED = 1 << 62
 """The limit of texts that are shown whole."""
-MAX_XATTRS = 16
-"""Most pairs of a value that are written here."""
-
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_NAME, _OFFSET, _SIZE, _HEX, _VALUE, _END, _INFLATED = (
+    np.frombuffer(text, np.uint8)
+    for text in (
+        *(b'{"name":', b',"label":"xattr","offset":', b',"size":', b',"hex":"', b'","value":"', b'","meaning":null}'),
+        b'","meaning":null,"inflated":true}',
+    )
+)
+"""What stands around the numbers and texts of an xattr among the fields."""
 _PLAIN = np.array([0x20 <= byte < 0x7F and byte not in (34, 92) for byte in range(256)], dtype=np.uint8)
 """Bytes that a JSON string holds as they are."""
 
@@ -510,6 +521,52 @@ def put_xattrs(out: Octets, at: int, side: Octets, start: int, place: int, size:
 
 
 @inline
+def put_constant(out: Octets, at: int, text: Octets) -> int:
+    """Writes all of a text; returns the place behind it."""
+    copy(out, at, text, 0, len(text))
+    return at + len(text)
+
+
+@inline
+def put_pairs(out: Octets, at: int, side: Octets, start: int, place: int, size: int, is_field: int) -> int:
+    """As ``put_xattrs``, the objects of pairs as fields, or their names and values, which are JSON; with commas."""
+    pair = 4
+    while pair < size:
+        long = 4 + be32(side, start + pair)
+        name = start + pair + 4
+        value = name
+        while side[value] != 0:
+            value += 1
+        if pair > 4:
+            out[at] = 44
+            at += 1
+        if is_field:
+            at = put_constant(out, at, _NAME)
+        out[at] = 34
+        at = put_text(out, at + 1, side, name, value - name, 1)
+        if at < 0:
+            return -1
+        out[at] = 34
+        at += 1
+        value_size = start + pair + long - 1 - (value + 1)
+        if is_field:
+            at = put_integer(out, put_constant(out, at, _OFFSET), place + pair)
+            at = put_integer(out, put_constant(out, at, _SIZE), long)
+            at = put_hex(out, put_constant(out, at, _HEX), side, start + pair, long)
+            at = put_text(out, put_constant(out, at, _VALUE), side, value + 1, value_size, 1)
+            if at < 0:
+                return -1
+            at = put_constant(out, at, _INFLATED if place == 0 else _END)
+        else:
+            out[at] = 58
+            at = put_text(out, at + 1, side, value + 1, value_size, 0)
+            if at < 0:
+                return -1
+        pair += long
+    return at
+
+
+@inline
 def same_name(side: Octets, one: int, other: int) -> bool:
     """Whether the names of two xattrs are equal; each ends with a zero."""
     i = 0
@@ -539,11 +596,12 @@ def xattr_width(side: Octets, pair: int, end: int) -> int:
     return width if zeros == 2 and width > 0 else -1
 
 
-@kernel("void(octets, int64[::1], int64[::1], int64, int64[::1], int64[::1], int64[::1])", cost=4)
-def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, length: Ints, pairs: Ints, widest: Ints) -> None:
+@kernel("void(octets, int64[::1], int64[::1], int64, boolean, int64[::1], int64[::1], int64[::1])", cost=4)
+def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, are_json: bool, length: Ints, pairs: Ints, widest: Ints) -> None:
     """Of each value that begins with xattrs: how long they are, how many, and how wide the widest name is.
 
-    -1 pairs for what is unsound, not plain, or more than ``most`` pairs. Time: bytes, and the square of the pairs.
+    -1 pairs for what is unsound, not plain, or more than ``most`` pairs, or has to be JSON and is none.
+    Time: bytes, and the square of the pairs.
     """
     for row in range(len(start)):
         begin, count, wide = start[row], 0, 0
@@ -561,6 +619,10 @@ def measure_xattrs(side: Octets, start: Ints, size: Ints, most: int, length: Int
                 if same_name(side, other + 4, at + 4):
                     found = -1
                 other += 4 + be32(side, other)
+            if are_json and found > 0:
+                value, stop = at + 5 + found, at + 3 + be32(side, at)
+                if not is_json(side[value:stop], stop - value):
+                    found = -1
             count = -1 if found < 0 or count == most else count + 1
             wide = max(wide, found)
             at += 4 + be32(side, at) if count > 0 else 0
@@ -649,8 +711,13 @@ def write_rows(
                 at = put_shown(out, at, side, columns[first, row], columns[first + 1, row], shown, limit)
                 if at < 0:
                     break
+            elif what in (XATTR_FIELDS, XATTR_MEMBERS):
+                is_field = 1 if what == XATTR_FIELDS else 0
+                at = put_pairs(out, at, side, columns[first, row], columns[first + 2, row], columns[first + 1, row], is_field)
+                if at < 0:
+                    break
             elif what == XATTRS:
-                at = put_xattrs(out, at, side, columns[first, row], columns[first + 2, row], columns[first + 3, row], second, shown, limit)
+                at = put_xattrs(out, at, side, columns[first, row], columns[first + 2, row], columns[first + 1, row], second, shown, limit)
                 if at < 0:
                     break
         if at < 0:

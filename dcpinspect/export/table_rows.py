@@ -12,7 +12,7 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.dump_rows import DumpRows, ends_text
 from dcpinspect.export.line_rows import LineRows
 from dcpinspect.export.row_programs import COLUMN, HEADER_CONSTANTS, WORDY, LookUp, Programs, datatype_of, encoding_of
-from dcpinspect.export.row_run import BODYLESS, Run, inflated
+from dcpinspect.export.row_run import Run
 from dcpinspect.kernel import Ints, Octets
 from dcpinspect.protocol.columns import Rows, numbers_at
 from dcpinspect.protocol.datatype import SNAPPY, XATTR
@@ -40,8 +40,6 @@ _COST = 3
 _INDENT = b"    "
 _MOST_SHOWN = 0x20000
 """Characters of the first two planes, which have nearly all that is written."""
-_WIDEST = 64
-"""Letters of the name of an xattr; a value with longer ones goes the ordinary way."""
 
 _FLAGGED = [[(HEADER_SIZE + spec.offset, spec.kind.size) for spec in layout.extras if spec.flags] for layout in LAYOUTS]
 """Of each layout the numbers whose bits have lines of their own."""
@@ -173,7 +171,7 @@ class _TablePrograms(Programs):
             return
         if datatype & SNAPPY:
             builder.text(b"snappy, ")
-            builder.add(rt.COLUMN, COLUMN["content_size" if datatype & XATTR else "body_length"])
+            builder.add(rt.COLUMN, COLUMN["content_length"])
             builder.text(b" bytes inflated, ")
         parts = list(field.fields)
         if datatype & XATTR:
@@ -182,9 +180,9 @@ class _TablePrograms(Programs):
             builder.text(f"{count} xattr{'s' if count != 1 else ''}{', ' if parts else ''}".encode())
         builder.text((encoding_of(message) if parts else b"") + b"\n")
         if datatype & XATTR:
-            _add_start(builder, xattrs, "content_at", width)
+            _add_start(builder, xattrs, "xattrs_at", width)
             builder.text(escape(xattrs.meaning or "").encode() + b"\n")
-            builder.add(rt.XATTRS, COLUMN["content_start"], width)
+            builder.add(rt.XATTRS, COLUMN["xattrs_start"], width)
         for body in parts:
             _add_start(builder, body, "body_at", width)
             builder.add(rt.SIDE_SHOWN, COLUMN["body_start"])
@@ -229,8 +227,6 @@ class _TableRun(Run):
     def __init__(self, programs: _TablePrograms, batch: MessageBatch, rows: Rows, heads: Octets, ends: Ints, limit: int) -> None:
         """``heads``: what stands above the tables, each of which ends at one of ``ends``, or at -1 where it goes the ordinary way."""
         self._heads, self._ends = heads, ends
-        self._xattrs: Rows = np.zeros(len(rows), dtype=np.int64)
-        """What of the xattrs of each message its program depends on."""
         self.shows = (_shown(_MOST_SHOWN), limit)
         super().__init__(programs, batch, rows)
 
@@ -244,33 +240,8 @@ class _TableRun(Run):
         self._set("head_size", np.where(self._ends >= 0, stops - starts, 0))
 
     def shape(self, members: Rows) -> list[Rows]:
-        """Also on flags and xattrs, which have lines of their own that labels make room for, and on whether files are told."""
+        """Also on flags and names of xattrs, which have lines of their own that labels make room for, and on whether files are told."""
         batch, at = self._batch, self._rows[members]
         start, flagged = batch.start[at], _FLAGGED[int(batch.decoded.layout[at[0]])]
         flags = [numbers_at(batch.data, start + offset, size).astype(np.int64) for offset, size in flagged]
-        return [*super().shape(members), np.full(len(members), len(batch.files) > 1), self._xattrs[members], *flags]
-
-    def write_xattrs(self, places: Rows, data: memoryview) -> None:
-        """The value, uncompressed, and where its body is."""
-        if self._batch.redactor is not None:
-            self._plain[places] = False
-        places = places[self._plain[places]]
-        if not len(places):
-            return
-        rows, columns = self._rows[places], self._columns
-        compressed = self._batch.decoded.datatype[rows] & SNAPPY != 0
-        starts, sizes = columns[COLUMN["value_start"]][places].tolist(), columns[COLUMN["value_size"]][places].tolist()
-        for place, start, size, is_compressed in zip(places.tolist(), starts, sizes, compressed.tolist(), strict=True):
-            value = data[start : start + size]
-            self._put("content", place, inflated(value) if is_compressed else bytes(value))
-        start, size = columns[COLUMN["content_start"]][places], columns[COLUMN["content_size"]][places]
-        length, pairs, widest = np.zeros((3, len(places)), dtype=np.int64)
-        rt.measure_xattrs(len(places), np.frombuffer(bytes(self._side), np.uint8), start, size, rt.MAX_XATTRS, length, pairs, widest)
-        at = np.where(compressed, 0, columns[COLUMN["value_at"]][places])
-        for name, values in (("content_at", at), ("xattrs_length", length), ("body_start", start + length), ("body_size", size - length)):
-            columns[COLUMN[name], places] = values
-        columns[COLUMN["body_at"], places], columns[COLUMN["body_length"], places] = at + length, size - length
-        has_body = size > length
-        self._plain[places] = (pairs > 0) & (widest <= _WIDEST) & ~(has_body & BODYLESS[self._batch.decoded.layout[rows]])
-        self._xattrs[places] = pairs << 8 | widest << 1 | has_body
-        self._check_bodies(places)
+        return [*super().shape(members), np.full(len(members), len(batch.files) > 1), self._widest[members], *flags]

@@ -91,6 +91,46 @@ def test_documents_and_keys_of_any_kind_are_written_alike(messages: list[bytes],
         assert fast == ordinary
 
 
+@pytest.mark.parametrize("snappy", [True, False])
+@pytest.mark.parametrize("json", [True, False])
+@pytest.mark.parametrize("body", ["", '{"a":\n1}', "é\x7f", '"quoted\\\\"', "not json"])
+def test_documents_with_xattrs_are_written_alike(body: str, json: bool, snappy: bool, tmp_path: Path) -> None:
+    sections: list[dict[str, str]] = [
+        {"_sync": '{"rev":\n"1"}'},
+        {"a": "1", "é": '"\u202e"', 'b"\\': "{}"},
+        {"a": "1", 'b"': '["\\u0041"]'},
+        {"a": "no json"},
+        {},
+        {f"x{number}": "[1,2]" for number in range(20)},
+    ]
+    messages = []
+    for name in ("dcp_mutation", "dcp_deletion"):
+        for xattrs in sections:
+            value, datatype = encode_document(body, xattrs=xattrs, json=json, snappy=snappy)
+            messages.append(encode(name, collection=8, key="k", value=value, datatype=datatype))
+    for batch in conversation(tmp_path / "xattrs.pcap", messages):
+        for fields in (True, False):
+            fast, ordinary = both_ways(batch, fields=fields)
+            assert fast == ordinary
+
+
+def test_documents_with_xattrs_go_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = []
+    for snappy in (True, False):
+        value, datatype = encode_document("{}", xattrs={"_sync": "{}"}, json=True, snappy=snappy)
+        messages.append(encode("dcp_mutation", collection=8, key="k", value=value, datatype=datatype))
+    (batch,) = conversation(tmp_path / "x.pcap", messages)
+    slow: list[int] = []
+
+    def ordinary(_: JsonRows, batch: MessageBatch, index: int) -> bytes:
+        slow.append(index)
+        return dump(message_object(batch, index))
+
+    monkeypatch.setattr(JsonRows, "_ordinary", ordinary)
+    assert b"".join(JsonRows(fields=True, values="full").pieces(batch, np.arange(len(batch))))
+    assert len(slow) <= 2  # of hello
+
+
 def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_run, "OUT_BYTES", 1000)
     messages = [encode("dcp_mutation", collection=0, key="k", value="x" * size) for size in (0, 100, 5000, 10)]
