@@ -2,11 +2,12 @@
 
     python -m bench.read [--messages 50000,1000000,10000000] [--repeat 3] [--folder DIR]
 
-Four jobs: (a) a table of name, vbucket and by_seqno of every message as CSV, against ``tshark -T fields``;
+Six jobs: (a) a table of name, vbucket and by_seqno of every message as CSV, against ``tshark -T fields``;
 (b) NDJSON, without and with the field tables, against ``tshark -T ek``, per message; (c) a capture of 50
 messages as text lines, against ``tshark`` doing the same; (d) all messages as text lines, against tshark's
-line a packet. tshark's JSON is measured on at most 200,000 messages, as it is linear and slow. Captures are
-made by ``bench/captures.py`` and kept in the folder.
+line a packet; (e) each message with its field table, against ``tshark -V``; (f) each with its bytes, against
+``tshark -x``. tshark's JSON is measured on at most 200,000 messages, as it is linear and slow; so are its field
+tables and bytes in captures of over two million. Captures are made by ``bench/captures.py`` and kept in the folder.
 """
 
 from __future__ import annotations
@@ -114,6 +115,11 @@ def main() -> None:
         compare("(d) lines of all messages", count, timed([*OURS, str(path)], arguments.repeat), lines)
         part = arguments.folder / f"{min(size, EK_MESSAGES)}.pcap"
         ek_count = count if part == path else make(part, EK_MESSAGES)
+        shown, shown_count = (part, ek_count) if size > 2_000_000 else (path, count)
+        for name, letter in (("(e) field tables", "-V"), ("(f) bytes", "-x")):
+            theirs = timed([tshark, "-r", str(shown), letter], 1)
+            ours = timed([*OURS, str(path), letter], 1 if size > 2_000_000 else arguments.repeat)
+            compare(name, shown_count, ours, theirs, our_messages=count)
         ek = timed([tshark, "-r", str(part), "-T", "ek"], 1)
         for name, options in (("(b) NDJSON without fields", ["--no-fields"]), ("(b) NDJSON with all fields", [])):
             ours = timed([*OURS, str(path), "--format", "ndjson", *options], 1 if size > 2_000_000 else arguments.repeat)

@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpinspect.escape import escape
 from dcpinspect.export.line_rows import LineRows, completed
-from dcpinspect.export.row_text import Texts, put_integer
+from dcpinspect.export.row_text import Texts, hex_digit, put_integer
 from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.fields import Field
@@ -78,17 +78,11 @@ def put_text_of(out: Octets, at: int, texts: Octets, tables: DumpTables, which: 
 
 
 @inline
-def digit(value: int) -> int:
-    """The letter of a hexadecimal digit."""
-    return 48 + value + (39 if value > 9 else 0)  # measured: an array of letters takes longer
-
-
-@inline
 def put_eight(digits: Octets, letters: Octets, source: Octets, size: int) -> None:
     """Writes up to eight bytes as digits with blanks between, and as letters."""
     for i in range(size):
         byte = source[i]
-        digits[3 * i], digits[3 * i + 1] = digit(byte >> 4), digit(byte & 15)
+        digits[3 * i], digits[3 * i + 1] = hex_digit(byte >> 4), hex_digit(byte & 15)
         letters[i] = byte if 0x20 <= byte < 0x7F else 46
 
 
@@ -99,7 +93,7 @@ def put_dump_row(out: Octets, at: int, data: Octets, start: int, place: int, siz
     for i in range(64):
         row[i] = 32
     for i in range(8):
-        row[4 + i] = digit(place >> (28 - 4 * i) & 15)
+        row[4 + i] = hex_digit(place >> (28 - 4 * i) & 15)
     if size == 16:  # both numbers known, machine code does all eight at once
         put_eight(row[14:38], row[64:72], source[:8], 8)
         put_eight(row[39:63], row[72:80], source[8:16], 8)
