@@ -18,12 +18,13 @@ from dcpinspect.export import row_text as rt
 from dcpinspect.export.row_programs import COLUMN, Programs, RowKind
 from dcpinspect.protocol.columns import Mask, Rows, numbers_at
 from dcpinspect.protocol.datatype import JSON, SNAPPY, XATTR
+from dcpinspect.protocol.document_check import inflate_documents
 from dcpinspect.protocol.fields import Field, Kind, Layout, Records
 from dcpinspect.protocol.header import HEADER_SIZE, Magic
 from dcpinspect.protocol.json_check import are_json
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Trait, opcode_traits
-from dcpinspect.protocol.snappy import SnappyError, decode_snappy
+from dcpinspect.protocol.snappy import MAX_RATIO, SnappyError, decode_snappy
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.short import Texts, short_column
 
@@ -34,6 +35,8 @@ OUT_BYTES = 16 << 20
 """Bytes of text made at a time; one row may be longer."""
 MAX_FRAGMENTS = 256
 """Different numbers of a field with words, in a batch, that get a text of their own."""
+_MOST_INFLATED = 32 << 20
+"""Bytes that the kernel inflates at once; the rest is for the library."""
 _WIDEST = 64
 """Letters of the name of an xattr; a value with longer ones goes the ordinary way."""
 _REDACTED_ROOM = 1 << 10
@@ -312,12 +315,7 @@ class Run(ABC):
         self._plain[bare[~are_json(batch.data, starts[bare], sizes[bare])]] = False
         data = batch.data.data.toreadonly()
         compressed = np.flatnonzero(with_value & (datatype & (SNAPPY | XATTR) == SNAPPY))
-        for place, start, size in zip(compressed.tolist(), starts[compressed].tolist(), sizes[compressed].tolist(), strict=True):
-            body = _inflated(data[start : start + size])
-            if body:
-                self._put("body", place, body)
-            else:
-                self._plain[place] = False
+        self._inflate("body", compressed, data)
         for name in ("body_length", "content_length"):
             self._columns[COLUMN[name]] = self._columns[COLUMN["body_size"]]
         with_xattrs = np.flatnonzero(with_value & (datatype & XATTR != 0))
@@ -327,14 +325,30 @@ class Run(ABC):
             self._write_xattrs(with_xattrs, data)
         self._check_bodies(np.append(compressed, with_xattrs))
 
+    def _inflate(self, name: str, places: Rows, data: memoryview) -> None:
+        """Put what these values hold beside the buffer; what is no block, or holds nothing, is not plain."""
+        starts, sizes = self._columns[COLUMN["value_start"]][places], self._columns[COLUMN["value_size"]][places]
+        out = np.empty(min(int(sizes.sum()) * MAX_RATIO, _MOST_INFLATED), np.uint8)
+        found = np.zeros(len(places), dtype=np.int64)
+        inflate_documents(len(places), self._batch.data, starts, sizes, out, found)
+        held = np.maximum(found, 0)
+        self._columns[COLUMN[f"{name}_start"], places] = len(self._side) + np.cumsum(held) - held
+        self._columns[COLUMN[f"{name}_size"], places] = held
+        self._side += out[: held.sum()].tobytes()
+        for one in np.flatnonzero(found <= 0).tolist():
+            content = _inflated(data[starts[one] : starts[one] + sizes[one]])
+            self._put(name, int(places[one]), content)
+            self._plain[places[one]] = bool(content)
+
     def _write_xattrs(self, places: Rows, data: memoryview) -> None:
         """Find xattrs and bodies in these values."""
         rows, columns = self._rows[places], self._columns
         compressed = self._batch.decoded.datatype[rows] & SNAPPY != 0
-        starts, sizes = columns[COLUMN["value_start"]][places].tolist(), columns[COLUMN["value_size"]][places].tolist()
-        for place, begin, count, is_compressed in zip(places.tolist(), starts, sizes, compressed.tolist(), strict=True):
-            value = data[begin : begin + count]
-            self._put("xattrs", place, _inflated(value) if is_compressed else bytes(value))
+        bare = places[~compressed]
+        starts, sizes = columns[COLUMN["value_start"]][bare].tolist(), columns[COLUMN["value_size"]][bare].tolist()
+        for place, begin, count in zip(bare.tolist(), starts, sizes, strict=True):
+            self._put("xattrs", place, bytes(data[begin : begin + count]))
+        self._inflate("xattrs", places[compressed], data)
         start, size = columns[COLUMN["xattrs_start"]][places], columns[COLUMN["xattrs_size"]][places]
         length, pairs, widest = np.zeros((3, len(places)), dtype=np.int64)
         side = np.frombuffer(bytes(self._side), np.uint8)

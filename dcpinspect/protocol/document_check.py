@@ -163,3 +163,15 @@ def check_documents(
                 found[i] = 1 if is_sound(scratch, end, datatype[i], is_bodyless) else 0
         else:
             found[i] = 1 if is_sound(text, size[i], datatype[i], is_bodyless) else 0
+
+
+@kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])", cost=60)
+def inflate_documents(data: Octets, start: Numbers, size: Numbers, out: Octets, sizes: Numbers) -> None:
+    """Inflates one value behind the other; ``sizes`` become those in ``out``, -1 for what is for the library.
+
+    One step a byte of ``out``.
+    """
+    at = 0
+    for i in range(len(start)):
+        sizes[i] = inflated(data[start[i] : start[i] + size[i]], size[i], out[at:])
+        at += max(sizes[i], 0)
