@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpinspect.export import row_programs, row_run
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.export.json_run import JsonRows
 from dcpinspect.kernel import Kernel
@@ -129,22 +128,6 @@ def test_documents_with_xattrs_go_the_fast_way(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(JsonRows, "_ordinary", ordinary)
     assert b"".join(JsonRows(fields=True, values="full").pieces(batch, np.arange(len(batch))))
     assert len(slow) <= 2  # of hello
-
-
-def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_run, "OUT_BYTES", 1000)
-    messages = [encode("dcp_mutation", collection=0, key="k", value="x" * size) for size in (0, 100, 5000, 10)]
-    (batch,) = conversation(tmp_path / "long.pcap", messages)
-    fast, ordinary = both_ways(batch, fields=True)
-    assert fast == ordinary
-
-
-def test_a_capture_made_to_waste_memory_goes_the_ordinary_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_programs, "MAX_REMEMBERED", 3)
-    messages = [encode("dcp_stream_end", end_reason=reason) for reason in range(20)]
-    (batch,) = conversation(tmp_path / "kinds.pcap", messages)
-    rows = JsonRows(fields=True, values="full", after=b"\n")
-    assert b"".join(rows.pieces(batch, np.arange(len(batch)))).splitlines() == both_ways(batch, fields=True)[1]
 
 
 def test_only_some_rows_are_written_in_their_order(tmp_path: Path) -> None:

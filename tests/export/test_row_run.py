@@ -1,0 +1,27 @@
+"""Rows come whole and in order; that they are right is in test_json_programs and test_table_rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.export import row_run
+from dcpinspect.kernel import Kernel
+from dcpinspect.protocol.encode import encode
+from tests.export.test_json_programs import both_ways, conversation
+
+
+@pytest.fixture(params=["interpreted", "compiled"], autouse=True)
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms of the kernels, each for any number of rows."""
+    monkeypatch.setenv("DCPINSPECT_KERNELS", request.param)
+    monkeypatch.setattr(Kernel, "runs_compiled", lambda *_: True)
+
+
+def test_rows_longer_than_a_piece_are_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_run, "OUT_BYTES", 1000)
+    messages = [encode("dcp_mutation", collection=0, key="k", value="x" * size) for size in (0, 100, 5000, 10)]
+    (batch,) = conversation(tmp_path / "long.pcap", messages)
+    fast, ordinary = both_ways(batch, fields=True)
+    assert fast == ordinary
