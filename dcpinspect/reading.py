@@ -143,6 +143,18 @@ class Reading:
         self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None)
         self._redactor = redactor
 
+    def forget_what_is_over(self) -> None:
+        """The reading may have no end: what is over and can be part of no finding leaves memory from now on, which is before the first
+        batch. Streams and vbuckets count it still; the tables of snapshots and gaps have the latest, and what is not as it should be.
+
+        Captures that can be read again have an end, and nothing of them leaves. Raises ValueError unless the reading tracks streams.
+        """
+        if self.tracker is None:
+            msg = "this reading does not track streams"
+            raise ValueError(msg)
+        if not self._is_repeatable:
+            self.tracker.forget_what_is_over()
+
     def __enter__(self) -> Self:
         return self
 

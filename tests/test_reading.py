@@ -242,3 +242,20 @@ def test_packets_are_seen_before_their_messages_are_and_after_those_of_others() 
         assert seen[-1][0] == reading.capture.packets
     for count, (_, before) in enumerate(seen):
         assert before == sum(size for place, size in delivered if place <= count)
+
+
+def test_nothing_leaves_the_tables_of_files() -> None:
+    def told(*, forgets: bool) -> dict[str, Any]:
+        with Reading([str(SAMPLES / "tour.pcapng")], track=True) as reading:
+            if forgets:
+                reading.forget_what_is_over()
+            for _ in reading:
+                pass
+            return {name: table.records() for name, table in reading.tables.by_name.items()}
+
+    assert told(forgets=True) == told(forgets=False)
+
+
+def test_only_who_tracks_streams_can_forget_them() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading, pytest.raises(ValueError, match="track"):
+        reading.forget_what_is_over()

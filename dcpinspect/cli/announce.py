@@ -102,6 +102,7 @@ class Announcer:
         self._shown: Counter[_Kind] = Counter()
         self._counted: Counter[_Kind] = Counter()
         if pauses:
+            reading.forget_what_is_over()
             reading.on_pause = self.look
 
     def look(self) -> None:

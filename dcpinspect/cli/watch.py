@@ -149,6 +149,7 @@ def watch(
     out = StandardOutput()
     with source.reading(extra_ports, find_ports=find_ports, keeper=None) as reading:
         reading.check(wanted, redactor=redactor)
+        reading.forget_what_is_over()
         watcher = Watcher(
             reading,
             out if format_name == "text" else None,

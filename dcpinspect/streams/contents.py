@@ -16,8 +16,10 @@ from dcpinspect.streams import keys
 from dcpinspect.streams.collections import named_collections
 from dcpinspect.streams.events import collections_of, key_hashes
 from dcpinspect.streams.kinds import IS_ASKED, IS_EVENT, SEQNO_ADVANCED
+from dcpinspect.streams.renumbering import renumbered
 from dcpinspect.streams.rows import LEAST, Messages, Streams
 from dcpinspect.streams.state import State, biased
+from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 
 MOST = 1 << 20
@@ -52,6 +54,12 @@ class Contents:
             tables.anomalies = state.anomalies
             self._make_room()
             start = keys.follow_keys(len(chosen) - start, start, tables)
+
+    def renumber(self, snapshots: Ints) -> None:
+        """Snapshots have other numbers from now on, -1 for those that left."""
+        entries = self._tables.entries[: self._tables.marks.used]
+        of_key = entries.key >= 0  # others have no snapshot there
+        entries.snapshot[of_key] = renumbered(entries.snapshot[of_key], snapshots)
 
     def _make_room(self) -> None:
         tables = self._tables

@@ -315,8 +315,9 @@ class RecentEvents:
             self._count += len(part)
 
     def forget(self) -> None:
-        """Forgets the older half of what may be remembered."""
-        while self._count > self._most // 2:
+        """Forgets the older half of what may be remembered, or of what is."""
+        left = min(self._most, self._count) // 2
+        while self._count > left:
             old = self._parts.popleft()
             self._count -= len(old)
             keys, number = np.unique(stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True)
@@ -325,6 +326,9 @@ class RecentEvents:
             np.maximum.at(seqno, number.reshape(-1), old.seqno)
             for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
                 self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, LEAST))[1])
+
+    def __len__(self) -> int:
+        return self._count
 
     @property
     def first_row(self) -> int:

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Extra
 from dcpinspect.streams.renumbering import renumbered
@@ -49,6 +50,22 @@ class OutOfOrder:
             row.ends.row = gap.rows[-1]
         table.begins = snapshots[table.snapshot].place
         return table
+
+    @property
+    def snapshots(self) -> Table:
+        """Numbers of the snapshots that are needed: those that run, and those with gaps."""
+        return np.array([*self._ranges, *(gap.snapshot for gap in self.gaps)], dtype=np.int64)
+
+    def leave(self, staying: Mask) -> None:
+        """Keeps these of the gaps."""
+        self.gaps = [gap for gap, stays in zip(self.gaps, staying.tolist(), strict=True) if stays]
+
+    def renumber(self, snapshots: Table) -> None:
+        """Snapshots have other numbers from now on."""
+        self.gaps = [replace(gap, snapshot=int(snapshots[gap.snapshot])) for gap in self.gaps]
+        self._ranges = {int(snapshots[number]): one for number, one in self._ranges.items()}
+        self._fresh = {int(snapshots[number]): one for number, one in self._fresh.items()}
+        self._sizes = {int(snapshots[number]): one for number, one in self._sizes.items()}
 
     def __getstate__(self) -> dict[str, list[Extra]]:
         """The gaps: of what still runs nothing is told."""

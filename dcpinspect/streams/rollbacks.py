@@ -27,7 +27,7 @@ Table = npt.NDArray[np.int64]
 _Place = tuple[Origin, int]
 """A vbucket of a server."""
 _MASK = 2**64 - 1
-_BACK = 16
+BACK = 16
 """Streams of a client, and snapshots of each, among which the one around a rollback seqno is sought."""
 _HAS_PURGE = 4
 
@@ -137,8 +137,8 @@ class Rollbacks:
         row = self._streams[number]
         mine = self._of_client[self._clients[int(row.connection)], int(row.vbucket), int(row.sid)]
         place = bisect_left(mine, number)
-        for earlier in reversed(mine[max(0, place - _BACK) : place]):
-            for snapshot in reversed(self._of_stream.get(earlier, [])[-_BACK:]):
+        for earlier in reversed(mine[max(0, place - BACK) : place]):
+            for snapshot in reversed(self._of_stream.get(earlier, [])[-BACK:]):
                 one = self._snapshots[snapshot]
                 start, end, last = _plain(one.start), _plain(one.end), _plain(one.last)
                 is_whole = one.layout > UPR_LAYOUT and not one.is_tainted and one.seen

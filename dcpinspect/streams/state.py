@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.kernel import inline
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.streams.renumbering import in_order, renumbered
 from dcpinspect.streams.rows import (
     Anomalies,
@@ -145,6 +146,21 @@ class State(Tables):
             grown = table.zeros(2 * len(table))  # zeros that nobody has written yet take no memory
             grown[: len(table)] = table
             setattr(self, name, grown)
+
+    def leave(self, staying: Mapping[str, Mask]) -> dict[str, Ints]:
+        """Keeps these rows of some tables that grow; by table, the numbers that rows have from then on, -1 for those that left.
+
+        Whatever a row that stays counts, stays as well. What the latest batch says of these tables holds no longer.
+        """
+        numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
+        for name in _GROWING:
+            own = self.used(getattr(self, name))
+            own = renumbered_rows(own[staying[name]] if name in staying else own, numbers)
+            table = own.zeros(max(_FIRST_ROWS, len(own) + ROOM))
+            table[: len(own)] = own
+            setattr(self, name, table)
+            setattr(self.counts, name, len(own))
+        return numbers
 
     def used(self, table: Table) -> Table:
         """The used rows of one of the tables that grow."""

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
-from dcpinspect.streams import words as w
 from dcpinspect.streams.collections import KnownNames
 from dcpinspect.streams.columns import MessageColumns
 from dcpinspect.streams.connections import client_of, connection_records, flow_of
@@ -28,13 +27,14 @@ from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Histories
+from dcpinspect.streams.leaving import Left, stale_gaps, stale_snapshots
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
 from dcpinspect.streams.noops import Noops
 from dcpinspect.streams.oso import OutOfOrder
 from dcpinspect.streams.rollbacks import Rollbacks
-from dcpinspect.streams.rows import CUT_VALUE, Connections, Streams
+from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
 from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
@@ -51,6 +51,8 @@ Table = npt.NDArray[np.int64]
 
 ROUNDS = 16
 """How often captures are read again to compare streams, at most."""
+_CROWD = 4
+"""Where there are more new snapshots or gaps than this part of the events that may be remembered, it is time to forget."""
 _SHORTEST_REQUEST = HEADER_SIZE + 40
 """Bytes of a stream request of the first specification; all others are longer."""
 COLLECTIONS = "Collections"
@@ -89,6 +91,10 @@ class Tracker:
         """``remembers``: the latest events, ``most`` at most, to compare streams by; where the messages cannot be read again."""
         self._recent = RecentEvents(most) if remembers else None
         self._told: dict[int, Comparison] = {}
+        self._most = most
+        self._is_endless = self._is_due = False
+        self._left = Left()
+        self._stayed = 0, 0  # snapshots and gaps, when some left last
         self._compared = 0  # vbuckets below this one were
         self.state = State()
         self.contents: Contents | None = None
@@ -127,8 +133,20 @@ class Tracker:
         whole.noops = Noops.joined(noops, connections) if noops else None
         return whole, numbers
 
+    def forget_what_is_over(self) -> None:
+        """The reading has no end: from now on snapshots and gaps leave the tables once they are over and can be part of no finding.
+
+        Streams and vbuckets count them still. Raises ValueError unless the tracker ``remembers``, by which it knows what is over.
+        """
+        if self._recent is None:
+            msg = "what is over is only known to who remembers events"
+            raise ValueError(msg)
+        self._is_endless = True
+
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
+        if self._is_due:
+            self._leave(int(batch.row[0]))
         if self._recent is not None:
             self._recent.feed(batch, with_values=self.histories is not None)
         self._meet(batch)
@@ -143,9 +161,10 @@ class Tracker:
             state.counts.oso_seqnos = 0
         if self.contents is not None:
             self.contents.feed(batch, state, self.conversation.filters)
-        if self._recent is not None and self._recent.is_full:
+        if self._recent is not None and (self._recent.is_full or self._is_crowded):
             self._settle(self._recent)
             self._recent.forget()
+            self._is_due = self._is_endless
         if self.flow is not None:
             self.flow.feed(batch, state)
         if self.noops is not None:
@@ -190,14 +209,14 @@ class Tracker:
         shown = self._recent.shown(disputes.wanted()) if self._recent is not None and disputes.pairs else None
         told = self._with_told(disputes.settled(shown, self._subscriptions(disputes, streams)))
         found = ExplainedGaps(known, extras, cause, told, facts)
-        by_cause = np.zeros((len(streams), len(w.CAUSES)), dtype=np.int64)
+        by_cause, gap_seqnos = self._left.gaps(len(streams))
         np.add.at(by_cause, (found.stream, found.cause), 1)
-        gap_seqnos = np.zeros(by_cause.shape)
         np.add.at(gap_seqnos, (found.stream, found.cause), found.width)
+        amounts = self._left.snapshots_of(len(streams)) + np.bincount(snapshots.stream, minlength=len(streams)), (by_cause, gap_seqnos)
         buckets = {number: (by_number[number].server, one.bucket) for number, one in sessions.items() if number in by_number and one.bucket}
         names = KnownNames({number: one.manifest for number, one in sessions.items()}, buckets)
         texts = Texts(self.conversation.filters, self.conversation.logs, names)
-        stream_table = stream_records(streams, snapshots, (by_cause, gap_seqnos), texts, ends, waits.are_long)
+        stream_table = stream_records(streams, snapshots, amounts, texts, ends, waits.are_long)
         verdicts = stream_table.values("verdict")
         of_connection: dict[int, list[str]] = {}
         for connection, verdict in zip(streams.connection.tolist(), verdicts, strict=True):
@@ -218,7 +237,7 @@ class Tracker:
             snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
             gaps=found.records(),
             rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, sight, self.conversation, links), clients).records(),
-            vbuckets=vbucket_records(known, verdicts, (by_cause, gap_seqnos), clients, high_seqnos, waits),
+            vbuckets=vbucket_records(known, verdicts, amounts, clients, high_seqnos, waits),
             all_gaps=found,
             waits=waits,
         )
@@ -247,6 +266,47 @@ class Tracker:
         if self._recent is not None and self.histories is not None:
             self.histories.look_back(self._recent.shown, self.state.known.streams, self.conversation, self._recent.last_row)
         return self.histories or Histories()
+
+    @property
+    def left(self) -> tuple[int, int]:
+        """How many snapshots and gaps have left the tables so far."""
+        return self._left.counts
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether there are many snapshots or gaps for the events that are remembered."""
+        counts = self.state.counts
+        return self._is_endless and max(counts.snapshots - self._stayed[0], counts.gaps - self._stayed[1]) > self._most // _CROWD
+
+    def _leave(self, row: int) -> None:
+        """What is over leaves the tables. ``row``: of the next message."""
+        recent, state = self._recent, self.state
+        before_row = recent.first_row if recent else row
+        _, streams, snapshots, gaps, _ = state.known
+        unordered = self._out_of_order.rows(snapshots)
+        own = causes(gaps, snapshots, self._facts(streams))
+        names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(unordered))))
+        cause = np.concatenate((own, np.array([gap.cause for gap in self._out_of_order.gaps], dtype=np.int64)))
+        place = {name: at for at, name in enumerate(names.tolist())}
+        for name, tale in self._told.items():
+            if tale.cause >= 0:
+                cause[place[name]] = tale.cause
+        every = Gaps.joined([gaps, unordered])
+        go = stale_gaps(every, cause, before_row)
+        stay, stay_unordered = np.split(~go, [len(gaps)])
+        self._out_of_order.leave(stay_unordered)
+        gone = stale_snapshots(snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row)
+        self._left.take(len(streams), snapshots[gone], every[go], cause[go])
+        numbers = state.leave({"gaps": stay, "snapshots": ~gone})
+        renamed = dict(
+            zip(names[~go].tolist(), (*range(int(stay.sum())), *(-1 - at for at in range(int(stay_unordered.sum())))), strict=True)
+        )
+        self._told = {renamed[name]: tale for name, tale in self._told.items() if name in renamed}
+        self._out_of_order.renumber(numbers["snapshots"])
+        if self.contents is not None:
+            self.contents.renumber(numbers["snapshots"])
+        self._stayed = state.counts.snapshots, state.counts.gaps
+        self._is_due = False
 
     def _settle(self, recent: RecentEvents) -> None:
         """Keeps what is told of gaps and histories before the events that tell it are forgotten."""

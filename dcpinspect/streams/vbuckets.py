@@ -24,13 +24,13 @@ Table = npt.NDArray[np.int64]
 def vbucket_records(
     known: Known,
     verdicts: Sequence[str],
-    gaps: Amounts,
+    amounts: tuple[Table, Amounts],
     clients: Mapping[int, str],
     high_seqnos: Mapping[tuple[str, int], HighSeqno],
     waits: Waits,
 ) -> Records:
-    """The table."""
-    streams, snapshots = known.streams, known.snapshots
+    """The table; ``amounts``: snapshots of each stream, and gaps."""
+    streams, (snapshot_counts, gaps) = known.streams, amounts
     found: dict[tuple[str, int], list[int]] = {}
     for number, (connection, vbucket) in enumerate(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True)):
         if connection in clients:
@@ -50,7 +50,6 @@ def vbucket_records(
     first = np.minimum.reduceat(np.where(has_any, place, len(own) - 1), begin)
     last = np.maximum.reduceat(np.where(has_any, place, 0), begin)
     received = np.logical_or.reduceat(has_any, begin)
-    snapshot_counts = np.bincount(snapshots.stream, minlength=len(streams))
 
     def total(values: Table | Mask) -> Numbers:
         return Numbers(np.add.reduceat(values.astype(np.int64), begin))

@@ -158,8 +158,11 @@ def _asked(streams: Streams, texts: Texts) -> Worded:
     return Worded(numbers, [texts.names.asked(pair // width, texts.filters[pair % width]) for pair in pairs.tolist()])
 
 
-def stream_records(streams: Streams, snapshots: Snapshots, gaps: Amounts, texts: Texts, ends: Ends, behind: Mask) -> Records:
-    """The table; ``behind``: as ``verdicts`` has it."""
+def stream_records(
+    streams: Streams, snapshots: Snapshots, amounts: tuple[Table, Amounts], texts: Texts, ends: Ends, behind: Mask
+) -> Records:
+    """The table; ``amounts``: snapshots of each stream, and gaps; ``behind``: as ``verdicts`` has it."""
+    snapshot_counts, gaps = amounts
     answer = answers(streams, ends)
     verdict = verdicts(streams, snapshots, answer, ends, behind)
     asked, asked_range = streams.request.form > 0, streams.request.form == 1
@@ -194,7 +197,7 @@ def stream_records(streams: Streams, snapshots: Snapshots, gaps: Amounts, texts:
         "items": Numbers(streams.items),
         "first_seqno": Numbers(unbiased(streams.first), has_seqno),
         "last_seqno": Numbers(unbiased(streams.last), has_seqno),
-        "snapshots": Numbers(np.bincount(snapshots.stream, minlength=len(streams))),
+        "snapshots": Numbers(snapshot_counts),
         "gaps": Numbers(gaps[0].sum(axis=1)),
         "gap_seqnos": Numbers(whole(gaps[1].sum(axis=1))),
         "open_row": Numbers(streams.opened.row),

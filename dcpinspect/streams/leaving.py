@@ -1,0 +1,118 @@
+"""What leaves the tables of a reading without an end: what is over, and can be part of no finding any more.
+
+Of each stream there stay the first snapshot, the newest ones, those that say most, and whatever is not as it should be. Of gaps there stay
+those that nothing explains. The rest is counted.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.flags import ACK
+from dcpinspect.streams import words as w
+from dcpinspect.streams.gaps import Amounts
+from dcpinspect.streams.rollbacks import BACK
+from dcpinspect.streams.rows import Gaps, Snapshots, Streams
+from dcpinspect.streams.snapshots import types
+from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED
+from dcpinspect.structs import Ints
+
+T = TypeVar("T", bound=np.generic)
+
+MOST_UNUSUAL = 1 << 16
+"""Snapshots that stay although they are over, and gaps that nothing explains: the latest ones."""
+_AFTER_ALL = np.iinfo(np.int64).max
+_HAS_PURGE = 4
+
+
+class Left:
+    """How much of each stream has left the tables."""
+
+    def __init__(self) -> None:
+        self._snapshots: Ints = np.zeros(0, dtype=np.int64)  # by stream
+        self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Snapshots and gaps."""
+        return int(self._snapshots.sum()), int(self._gaps[0].sum())
+
+    def gaps(self, streams: int) -> Amounts:
+        """Those of so many streams, by cause."""
+        return _padded(self._gaps[0], streams), _padded(self._gaps[1], streams)
+
+    def snapshots_of(self, streams: int) -> Ints:
+        """How many of each of so many streams."""
+        return _padded(self._snapshots, streams)
+
+    def take(self, streams: int, snapshots: Snapshots, gaps: Gaps, cause: Ints) -> None:
+        """These leave; ``cause``: of each gap."""
+        self._snapshots = _padded(self._snapshots, streams) + np.bincount(snapshots.stream, minlength=streams)
+        counts, seqnos = self.gaps(streams)
+        np.add.at(counts, (gaps.stream, cause), 1)
+        np.add.at(seqnos, (gaps.stream, cause), unbiased(gaps.before) - unbiased(gaps.after) - np.uint64(1))
+        self._gaps = counts, seqnos
+
+
+def _padded(table: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
+    """A copy with so many rows, the new ones zero."""
+    found: npt.NDArray[T] = np.zeros((rows, *table.shape[1:]), table.dtype)
+    found[: len(table)] = table
+    return found
+
+
+def stale_gaps(gaps: Gaps, cause: Ints, before_row: int) -> Mask:
+    """Gaps that ended before a row and whose cause is certain, so that they may leave."""
+    is_old = gaps.ends.row < before_row
+    unexplained = is_old & (cause == w.UNEXPLAINED)
+    return is_old & ~_latest(unexplained, gaps.ends.row)
+
+
+def stale_snapshots(snapshots: Snapshots, streams: Streams, gaps: Gaps, others: Ints, before_row: int) -> Mask:
+    """Snapshots that were over before a row and that nothing needs any more.
+
+    ``gaps``: those that stay; ``others``: numbers of snapshots that somebody else needs.
+    """
+    count = len(snapshots)
+    order = np.lexsort((snapshots.place.row, snapshots.stream))
+    stream, row = snapshots.stream[order], snapshots.place.row[order]
+    if not count:
+        return np.zeros(0, dtype=np.bool_)
+    is_last = np.append(stream[1:] != stream[:-1], True)
+    until = np.where(is_last, _AFTER_ALL, np.append(row[1:], 0))
+    place = np.arange(count)
+    is_first = np.append(True, is_last[:-1])
+    ends = np.minimum.accumulate(np.where(is_last, place, count)[::-1])[::-1]
+    own = snapshots[order]
+    is_plain = np.isin(own.state, (COMPLETE, COMPLETE_ADVANCED)) & (own.is_tainted == 0) & (own.is_overlapped == 0) & (own.flags & ACK == 0)
+    kind = types(own)
+    is_plain[1:] &= (kind[1:] == kind[:-1]) | is_last[:-1]  # it may have fallen back to disk
+    unusual = ~is_plain
+    unusual[1:] |= ~is_plain[:-1]
+    unusual[:-1] |= ~is_plain[1:]
+    says_most = np.zeros(count, dtype=np.bool_)
+    for value, has in ((own.end, own.layout > 0), (own.seqnos.purge, own.seqnos.present & _HAS_PURGE != 0)):
+        by_value = np.lexsort((value, has, stream))
+        says_most[by_value[np.append(stream[by_value][1:] != stream[by_value][:-1], True)]] = True
+    is_over = (until < before_row) & (ends - place >= BACK) & ~is_first & ~says_most
+    wanted = np.zeros(count, dtype=np.bool_)
+    for numbers in (streams.snapshot, streams.in_oso, streams.position_in, gaps.snapshot, others, np.zeros(min(1, count), dtype=np.int64)):
+        wanted[numbers[numbers >= 0]] = True
+    is_over &= ~wanted[order]
+    found = np.zeros(count, dtype=np.bool_)
+    found[order] = is_over & ~_latest(is_over & unusual, row)
+    return found
+
+
+def _latest(chosen: Mask, row: Ints) -> Mask:
+    """Of the chosen ones the latest, as many as may stay."""
+    numbers = np.flatnonzero(chosen)
+    kept = numbers[np.argsort(row[numbers], kind="stable")[-MOST_UNUSUAL:]]
+    found = np.zeros(len(chosen), dtype=np.bool_)
+    found[kept] = True
+    return found
