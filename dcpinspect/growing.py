@@ -1,7 +1,8 @@
-"""Tables that grow with what is met: columns of numbers, a row each."""
+"""Memory that grows with what is met: tables, a row each; and what becomes of it in the end."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -17,3 +18,12 @@ def grown(table: Table, rows: int, value: int = 0) -> Table:
     new = np.zeros(shape, table.dtype) if value == 0 else np.full(shape, value, table.dtype)
     new[: len(table)] = table
     return new
+
+
+def give_back() -> None:
+    """Gives what reading has freed back to the system: a third of all memory at ten million messages. Only glibc has a call for it."""
+    import ctypes  # deferred: once, at the end
+
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)

@@ -242,6 +242,8 @@ class Reading:
                 if self.checker is not None:
                     self.checker.take(looked_at, found)
                 yield batch
+        if self.tracker is not None:
+            self.tracker.finish()
 
     def _decoded(self, framed: Generator[Frames, None, None]) -> Generator[LookedAt, None, None]:
         with closing(framed):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.growing import grown
+from dcpinspect.growing import give_back, grown
 
 
 def test_a_table_keeps_its_rows_and_at_least_doubles() -> None:
@@ -18,3 +18,9 @@ def test_new_rows_hold_a_value_of_the_same_type() -> None:
     larger = grown(np.array([1, 2], np.int8), 0, -1)
     assert larger.dtype == np.int8
     assert larger.tolist() == [1, 2, -1, -1]
+
+
+def test_memory_can_be_given_back_at_any_time() -> None:
+    table = np.ones(1 << 20)
+    give_back()
+    assert table.sum() == 1 << 20

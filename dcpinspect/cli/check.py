@@ -40,6 +40,10 @@ FOUND = 1
 """Exit status where something was found that ``--fail-on`` asks about."""
 
 
+_BATCH_BYTES = 4 << 20
+"""A quarter of what others read at once: rules make more of a batch than anyone else, and several are under way."""
+
+
 class FailOn(StrEnum):
     """What makes the exit status 1."""
 
@@ -152,6 +156,8 @@ def check(
 ) -> int:
     """Print what is wrong in captures, worst first, with the messages that show it and what to do."""
     # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.capture.open import open_capture
+    from dcpinspect.growing import give_back
     from dcpinspect.reading import Reading
 
     chosen = chosen_format(context, format_name, output)
@@ -167,7 +173,8 @@ def check(
     with ExitStack() as stack:
         packets = stack.enter_context(EvidenceFile(write, captures, output=output, around=around)) if write is not None else None
         keeper = packets.keeper() if packets is not None else None
-        reading = stack.enter_context(Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
+        capture = open_capture(captures, batch_bytes=_BATCH_BYTES)
+        reading = stack.enter_context(Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
         if keeper is not None:
             keeper.follow(reading)
         reading.check(wanted, redactor=redactor)
@@ -177,6 +184,7 @@ def check(
                     for _ in interrupts.between(batches):
                         pass
             finally:  # Ctrl-C: what was found until then
+                give_back()
                 is_whole = not interrupts.settled()
                 if not is_whole:
                     complain(INTERRUPTED)

@@ -17,6 +17,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
 from dcpinspect.streams.rows import LEAST, Stream
 from dcpinspect.streams.tracker import Tables
+from dcpinspect.streams.transitions import INCOMPLETE
 
 RULES = (
     Rule(
@@ -63,8 +64,7 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     """All occurrences, in the order of the markers."""
     context, tables = finished.context, finished.tables
     snapshots = context.snapshots
-    is_incomplete = np.zeros(len(snapshots), dtype=np.bool_)
-    is_incomplete[tables.snapshots.rows_with("state", "incomplete")] = True
+    is_incomplete = tables.snapshot_states == INCOMPLETE
     has_range = (snapshots.layout != UPR_LAYOUT) & (snapshots.layout != OSO_LAYOUT)
     is_first = (snapshots.position == w.FIRST) & has_range
     for number in context.in_order(is_first | is_incomplete):
@@ -142,13 +142,10 @@ def _after_incomplete(context: Context, number: int, stream: int) -> str:
 
 def _resumed(context: Context, tables: Tables) -> Iterator[Occurrence]:
     """Gaps between two streams of a client."""
-    gaps = tables.gaps.take(tables.gaps.rows_with("cause", "resumed"))
-    names = ("connection", "vbucket", "sid", "stream", "after_seqno", "before_seqno", "rows")
     streams = context.streams
-    for connection, vbucket, sid, ordinal, after, before, rows in zip(*(gaps.values(name) for name in names), strict=True):
-        is_it = (streams.connection == connection) & (streams.vbucket == vbucket) & (streams.ordinal == ordinal)
-        number = int(np.flatnonzero(is_it & (streams.sid == (-1 if sid is None else sid)))[0])
-        old = int(np.flatnonzero(streams.at.row == rows[0])[0])
+    for gap in tables.all_gaps.of_cause(w.RESUMED):
+        number, after, before = gap.stream, plain(gap.after), plain(gap.before)
+        old = int(np.flatnonzero(streams.at.row == gap.rows[0])[0])
         places = [place for place in (context.request(number), context.place(streams[old], streams[old].at)) if place is not None]
         start = before - 1
         message = f"resumed at {start}, received only to {after}: {start - after} seqnos never delivered"

@@ -43,7 +43,8 @@ class LookedAt:
         decoded = sum(one.decoded for one in mine)
         known = sum(one.unique + one.missing for one in mine)
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"
-        return cls(reading.messages, len(reading.tables.streams), decoded, known, some, nothing)
+        streams = reading.tracker.state.counts.streams if reading.tracker is not None else 0
+        return cls(reading.messages, streams, decoded, known, some, nothing)
 
     def __str__(self) -> str:
         share = f"{self.decoded * 1000 // self.known / 10:g} %" if self.known else "none"

@@ -200,6 +200,10 @@ class ExplainedGaps:
         extra = self._extras[number - len(self.table)]
         return Missing(extra.stream, other, event, None, extra.snapshot)
 
+    def of_cause(self, cause: int) -> list[Extra]:
+        """The gaps between streams that have this cause, in order of the row that ends them."""
+        return sorted((gap for gap in self._extras if gap.cause == cause), key=lambda gap: (gap.rows[-1], gap.after))
+
     def records(self) -> Records:
         """The table."""
         sid = self._streams.sid[self.stream]

@@ -102,7 +102,7 @@ class State(Tables):
         for name, table in _GROWING.items():
             setattr(self, name, table.zeros(_FIRST_ROWS))
         self.counts = Counts.one()
-        self.take(Messages.zeros(0), Details(Requests.zeros(0), Answers.zeros(0), Markers.zeros(0), Holes.zeros(0), Extras.zeros(0)))
+        self.take(*NOTHING)
         self.early_answers = EarlyAnswers.zeros(EARLY_ANSWERS)  # of connection 0, which there is not: memory only where one is written
         self.connections = Connections.zeros(0)
         self.slots = np.full(_FIRST_SLOTS, -1, np.int64)
@@ -231,6 +231,10 @@ _GROWING: Mapping[str, type[Rows[Any]]] = {
 }
 """The tables that grow, by their names in ``Counts``."""
 _KNOWN: Mapping[str, type[Rows[Any]]] = {"connections": Connections, **{name: _GROWING[name] for name in Known._fields[1:]}}
+
+
+NOTHING = Messages.zeros(0), Details(Requests.zeros(0), Answers.zeros(0), Markers.zeros(0), Holes.zeros(0), Extras.zeros(0))
+"""A batch without messages."""
 
 
 @inline

@@ -7,7 +7,7 @@ do not depend on how it was cut into batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +38,7 @@ from dcpinspect.streams.rows import CUT_VALUE, Connections, Gaps, Streams
 from dcpinspect.streams.server_reports import HighSeqno
 from dcpinspect.streams.session import Conversation, Session
 from dcpinspect.streams.snapshots import snapshot_records, states
-from dcpinspect.streams.state import Numbers, State
+from dcpinspect.streams.state import NOTHING, Numbers, State
 from dcpinspect.streams.unread_requests import UnreadRequests
 from dcpinspect.streams.vbuckets import vbucket_records
 from dcpinspect.streams.verdicts import Ends, Texts, is_over, stream_records
@@ -63,25 +63,63 @@ _KNOWN = ("state", "conversation", "_out_of_order", "flow", "noops")
 """What a tracker knows that more than the next messages need."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """What is known so far; a later ``tables`` may know more."""
+NAMES = ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")
+"""Of the tables, which are those of SQL."""
 
-    connections: Records
-    streams: Records
-    snapshots: Records
-    gaps: Records
-    rollbacks: Records
-    vbuckets: Records
-    all_gaps: ExplainedGaps
-    """What ``gaps`` is made of."""
-    waits: Waits
-    """What verdicts of streams are made of."""
+
+class Tables:
+    """What is known so far, each table made when somebody asks for it; a later ``tables`` may know more."""
+
+    def __init__(
+        self, made: Mapping[str, Callable[[], Records]], files: Sequence[str], gaps: ExplainedGaps, waits: Waits, snapshot_states: Table
+    ) -> None:
+        """``made``: the tables by name; ``files``: the captures, if records say in which they begin."""
+        self._made, self._files = made, files
+        self.all_gaps = gaps
+        """What ``gaps`` is made of."""
+        self.waits = waits
+        """What verdicts of streams are made of."""
+        self.snapshot_states = snapshot_states
+        """The state of every snapshot."""
+
+    def _table(self, name: str) -> Records:
+        table = self._made[name]()
+        return table.with_file(self._files) if self._files else table
+
+    @cached_property
+    def connections(self) -> Records:
+        """Connections."""
+        return self._table("connections")
+
+    @cached_property
+    def streams(self) -> Records:
+        """Streams."""
+        return self._table("streams")
+
+    @cached_property
+    def snapshots(self) -> Records:
+        """Snapshots."""
+        return self._table("snapshots")
+
+    @cached_property
+    def gaps(self) -> Records:
+        """Gaps."""
+        return self._table("gaps")
+
+    @cached_property
+    def rollbacks(self) -> Records:
+        """Rollbacks."""
+        return self._table("rollbacks")
+
+    @cached_property
+    def vbuckets(self) -> Records:
+        """Vbuckets."""
+        return self._table("vbuckets")
 
     @property
     def by_name(self) -> dict[str, Records]:
-        """The tables by their names, which are those of SQL."""
-        return {name: getattr(self, name) for name in ("connections", "streams", "snapshots", "gaps", "rollbacks", "vbuckets")}
+        """All tables by their names."""
+        return {name: getattr(self, name) for name in NAMES}
 
 
 class Tracker:
@@ -172,11 +210,6 @@ class Tracker:
 
     def tables(self, links: Sequence[Link], files: Sequence[str] = ()) -> Tables:
         """All tables. ``links``: the connections as they are now; ``files``: the captures, if records say in which they begin."""
-        found = self._tables(links)
-        named: dict[str, Any] = {name: table.with_file(files) for name, table in found.by_name.items()} if files else {}
-        return replace(found, **named)
-
-    def _tables(self, links: Sequence[Link]) -> Tables:
         handshakes = {link.number: link.has_handshake for link in links}
         for number in self.state.unmet(np.array(list(handshakes), dtype=np.int64)):
             self._meet_one(number, known=handshakes[number])
@@ -231,16 +264,16 @@ class Tracker:
             is_replica=replicas,
             is_known=is_known[streams.connection],
         )
-        return Tables(
-            connections=connection_records(links, sessions, state.connections, flows, of_connection, sight),
-            streams=stream_table if in_order is None else stream_table.take(in_order),
-            snapshots=snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
-            gaps=found.records(),
-            rollbacks=Rollbacks(streams, snapshots, FailoverLogs(streams, sight, self.conversation, links), clients).records(),
-            vbuckets=vbucket_records(known, verdicts, amounts, clients, high_seqnos, waits),
-            all_gaps=found,
-            waits=waits,
-        )
+        logs = FailoverLogs(streams, sight, self.conversation, links)
+        made: dict[str, Callable[[], Records]] = {
+            "connections": lambda: connection_records(links, sessions, known.connections, flows, of_connection, sight),
+            "streams": lambda: stream_table if in_order is None else stream_table.take(in_order),
+            "snapshots": lambda: snapshot_records(snapshots, streams, snapshot_states, may_ask[streams.connection]),
+            "gaps": found.records,
+            "rollbacks": lambda: Rollbacks(streams, snapshots, logs, clients).records(),
+            "vbuckets": lambda: vbucket_records(known, verdicts, amounts, clients, high_seqnos, waits),
+        }
+        return Tables(made, files, found, waits, snapshot_states)
 
     def compare(self, look_again: Callable[[EventQuery], FoundEvents]) -> None:
         """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows."""
@@ -260,6 +293,12 @@ class Tracker:
                 )
                 if vbucket in (before, VBUCKETS):
                     break
+
+    def finish(self) -> None:
+        """No messages come any more: what only they would need goes."""
+        self.contents = None
+        self._columns = MessageColumns(self.conversation)
+        self.state.take(*NOTHING)
 
     def contradictions(self) -> Histories:
         """Where streams of one history contradict each other, as far as was asked and is known."""

@@ -20,6 +20,7 @@ from textual.screen import Screen
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip
+from dcpinspect.growing import give_back
 from dcpinspect.render.lanes import ASCII as ASCII_LANES
 from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.filter_tree import Source
@@ -33,7 +34,7 @@ from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.filtering import oddity
 from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.history import History
-from dcpinspect.tui.inspection import Inspection, Results, give_back
+from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.packets import PacketsView

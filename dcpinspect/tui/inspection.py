@@ -6,7 +6,6 @@ while reading, ever more rarely, and once at the end.
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -199,12 +198,3 @@ class Inspection:
             bad,
             of_row,
         )
-
-
-def give_back() -> None:
-    """Gives what reading has freed back to the system: a third of all memory at ten million messages. Only glibc has a call for it."""
-    import ctypes  # deferred: once, at the end
-
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)

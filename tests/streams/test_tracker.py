@@ -224,3 +224,25 @@ def test_the_greatest_seqno_leaves_no_gap_of_nothing() -> None:
     stream.send("dcp_mutation", key="k", collection=0, by_seqno=2**64 - 2, rev_seqno=1)
     stream.seqno_advanced(2**64 - 1)
     assert tables(talk).gaps == []
+
+
+def test_a_table_is_made_when_somebody_asks_for_it() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        tables = reading.tables
+        assert not {"gaps", "snapshots", "rollbacks", "vbuckets"} & vars(tables).keys()
+        assert len(tables.gaps) == len(tables.all_gaps)
+        assert tables.gaps is tables.by_name["gaps"]
+
+
+def test_what_only_the_next_messages_need_goes_with_the_last_one() -> None:
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        reading.check()
+        for _ in reading:
+            pass
+        assert reading.tracker is not None
+        assert reading.tracker.contents is None
+        assert len(reading.tracker.state.messages) == 0
+        assert reading.findings() == reading.findings()
