@@ -92,6 +92,7 @@ class Engine:
         self._framers: dict[int, Framer] = {}
         self._asked: dict[int, KnownStreams] = {}  # by connection: what its client shows
         self._accounts = Accounts()
+        self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
         self._endpoints = Endpoints([], [])
         self._begun: list[tuple[int, bool]] = []
@@ -134,6 +135,10 @@ class Engine:
         """The first half of ``finish``."""
         return self._found(self._framed(self._kept(None, self.transport.finish(), is_last=True)), is_last=True)
 
+    def frame_reset(self, before_ns: int) -> Frames:
+        """What connections that were reset before a time still had: the side that was reset says nothing any more, not even its end."""
+        return self._found(self._framed(self._kept(None, self.transport.end_reset(before_ns))))
+
     def decode(self, found: Frames) -> MessageBatch | None:
         """The second half of each; once for all that was found, in order."""
         for connection, has_handshake in found.begun:
@@ -158,12 +163,39 @@ class Engine:
         return frozenset(self._evidence.reversed)
 
     @property
+    def there(self) -> Rows:
+        """Numbers of the connections that are there, or were and have not left."""
+        count = self.transport.count
+        if count >= len(self._gone):
+            self._gone = grown(self._gone, count + 1)
+        return 1 + np.flatnonzero(~self._gone[1 : count + 1])
+
+    def over(self, before_ns: int) -> tuple[Rows, int]:
+        """Those of them that were closed and of which no byte comes any more, in the order in which they were closed; how many of them
+        were closed before a time."""
+        there = self.there
+        closed, is_over = self.transport.closed_at(there)
+        found = there[is_over]
+        order = np.argsort(closed[is_over], kind="stable")
+        order = order[[not self._evidence.is_other(number) for number in found[order].tolist()]]
+        return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
+
+    def let_go(self, connections: Iterable[int]) -> None:
+        """These connections leave: what else comes of them is not looked at. Their bytes are still counted."""
+        for connection in connections:
+            self._gone[connection] = True
+            self._asked.pop(connection, None)
+            for number in (_number(connection, C2S), _number(connection, S2C)):
+                framer = self._framers.pop(number, None)
+                if framer is not None:
+                    self._accounts.put(number, framer.account)
+
+    @property
     def links(self) -> list[Link]:
-        """The connections that carry the protocol, or may: how they began and ended, and what is missing of them; by number."""
-        directions, turned = self.coverage.directions, self._evidence.reversed
+        """The connections that are there and carry the protocol, or may: how they began and ended, and what is missing; by number."""
+        directions, turned, there = self.coverage.directions, self._evidence.reversed, self.there
         found = []
-        for connection, life in zip(self.transport.connections, self.transport.lifetimes, strict=True):
-            number = connection.number
+        for number, life in zip(there.tolist(), self.transport.lifetimes_of(there), strict=True):
             if self._evidence.is_other(number):
                 continue
             c2s, s2c = directions[_number(number, C2S)], directions[_number(number, S2C)]
@@ -173,7 +205,7 @@ class Engine:
                     number=number,
                     client=self._endpoints.client[number - 1],
                     server=self._endpoints.server[number - 1],
-                    has_handshake=connection.starts == "handshake",
+                    has_handshake=self.transport.has_handshake(number),
                     first_file=life.first_file,
                     first_ns=life.first_ns,
                     last_ns=life.last_ns,
@@ -205,6 +237,8 @@ class Engine:
     def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
         """The messages that chunks complete."""
         for chunk in chunks:
+            if chunk.connection < len(self._gone) and self._gone[chunk.connection]:
+                continue
             self._evidence.note(chunk)
             number = _number(chunk.connection, chunk.direction)
             framer = self._framers.get(number) or self._new_framer(chunk.connection, chunk.direction)

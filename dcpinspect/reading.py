@@ -7,6 +7,8 @@ from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+import numpy as np
+
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
     """A batch, the same as rules see it, and what is wrong with its messages by themselves."""
 
 T = TypeVar("T")
+
+MOST_CLOSED = 1000
+"""As ``Reading.most_closed``."""
+MANY = 10
+"""So many times as many stay of those that were closed a short time ago, or of which something is missing: it casts doubt on others."""
+LONG_AGO_NS = 60_000_000_000
+"""What was closed so long ago is no more spoken of by what comes."""
 
 
 def ahead(batches: Generator[T, None, None]) -> Generator[T, None, None]:
@@ -118,6 +127,11 @@ class Reading:
         """Called now and then while nothing comes, where the capture is one that is waited for."""
         self.on_packets: Callable[[PacketBatch], object] = lambda _: None
         """Sees every batch of packets before the engine does; what came before was decoded by then, unless the reading goes ahead."""
+        self.most_closed = MOST_CLOSED
+        """Connections that were closed and stay, where the reading has no end: the latest ones."""
+        self._is_endless = False
+        self._reset = 0  # connections, when those that were reset ended last
+        self._met = 0, 0  # connections, and streams, when some left last
         self._has_keeper = keeper is not None
         self._redactor: Redactor | None = None
         if track:
@@ -153,7 +167,24 @@ class Reading:
             msg = "this reading does not track streams"
             raise ValueError(msg)
         if not self._is_repeatable:
+            self._is_endless = True
             self.tracker.forget_what_is_over()
+
+    def _let_go(self, checker: Checker) -> None:
+        """Lets connections leave that were closed long ago, and streams that ended, where there have come many since this was done."""
+        assert self.tracker is not None, "it checks"
+        met = self.engine.transport.count, self.tracker.state.counts.streams
+        if met[0] < self._met[0] + self.most_closed and met[1] < self._met[1] + self.tracker.most_streams:
+            return
+        over, old = self.engine.over((self.last_time_ns or 0) - LONG_AGO_NS)
+        links = self.engine.links
+        doubted = [link.number for link in links if not link.is_complete]
+        count, most = len(over) - self.most_closed, len(over) - MANY * self.most_closed
+        first = over[: max(min(count, old), most, 0)]
+        gone = {*first[~np.isin(first, doubted)].tolist(), *over[: max(most, 0)].tolist()}
+        checker.let_go(links, self.coverage, gone)
+        self.engine.let_go(gone)
+        self._met = met[0], self.tracker.state.counts.streams
 
     def __enter__(self) -> Self:
         return self
@@ -242,6 +273,8 @@ class Reading:
                 if self.checker is not None:
                     self.checker.take(looked_at, found)
                 yield batch
+                if self._is_endless and self.checker is not None:
+                    self._let_go(self.checker)
         if self.tracker is not None:
             self.tracker.finish()
 
@@ -267,6 +300,9 @@ class Reading:
                 self.truncated += int((packets.captured < packets.wire).sum())
                 self.on_packets(packets)
             yield self.engine.frame(packets)
+            if self._is_endless and self.engine.transport.count >= self._reset + self.most_closed:
+                self._reset = self.engine.transport.count
+                yield self.engine.frame_reset((self.last_time_ns or 0) - LONG_AGO_NS)
             if packets.clock_ns is not None:
                 yield self.engine.frame_overdue(packets.clock_ns)
                 self.on_pause()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from dcpinspect import reading as reading_module
-from dcpinspect.capture.open import open_capture
+from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.open import CaptureFile, Problem, open_capture
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading, ahead
 from tests import builders, damage
@@ -259,3 +260,124 @@ def test_nothing_leaves_the_tables_of_files() -> None:
 def test_only_who_tracks_streams_can_forget_them() -> None:
     with Reading([str(SAMPLES / "tour.pcapng")]) as reading, pytest.raises(ValueError, match="track"):
         reading.forget_what_is_over()
+
+
+class Endless:
+    """Packets of a capture that has no size, as those of an interface."""
+
+    size = None
+    position = packets = 0
+
+    def __init__(self, captured: Sequence[damage.Packet]) -> None:
+        self.files, self.problems = [CaptureFile("endless")], list[Problem]()
+        self._batches = damage.batches(captured, [50] * (len(captured) // 50))
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        return iter(self._batches)
+
+    def stop(self) -> None:
+        """It ends by itself."""
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def comes_and_goes(count: int, *, abort: bool) -> list[damage.Packet]:
+    """Connections one after the other, a minute apart; a third of them are closed with a stream open."""
+    talks = []
+    for number in range(count):
+        talk = opened(port=20_000 + number)
+        stream = talk.stream(7, start=3 * number)
+        stream.snapshot(3 * number, 3 * number + 3, "memory", "checkpoint")
+        stream.mutation(3 * number + 1, f"a {number}")
+        stream.mutation(3 * number + 3, f"b {number}")
+        if number % 3:
+            stream.end()
+        talk.close(abort=abort)
+        talk.wait(60)
+        talks.append(talk)
+    return packets(*talks)
+
+
+def watched(captured: Sequence[damage.Packet], *, closed: int | None, streams: int = 10_000) -> Reading:
+    """A reading at its end; ``closed``: so many connections that were closed stay, and all without."""
+    reading = Reading(Endless(captured), extra_ports=[damage.PORT])
+    reading.check()
+    assert reading.tracker is not None
+    if closed is not None:
+        reading.forget_what_is_over()
+        reading.most_closed, reading.tracker.most_streams = closed, streams
+    for _ in reading:
+        pass
+    return reading
+
+
+@pytest.mark.parametrize("abort", [False, True])
+def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abort: bool) -> None:
+    captured = comes_and_goes(60, abort=abort)
+    whole, part = watched(captured, closed=None), watched(captured, closed=5)
+    assert part.findings() == whole.findings()
+    assert part.findings()
+    assert len(whole.engine.links) == 60
+    assert len(part.engine.links) <= 12
+    assert part.engine.links[-1].number == 60
+    assert part.tracker is not None
+    assert part.tracker.left["connections"] == 60 - len(part.engine.links)
+    assert part.tracker.left["streams"] + part.tracker.state.counts.streams == 60
+    assert sum(one.decoded for one in part.coverage.directions) == sum(one.decoded for one in whole.coverage.directions)
+
+
+def test_ten_times_as_many_connections_leave_no_more_behind() -> None:
+    def kept(count: int) -> list[int]:
+        tracker = watched(comes_and_goes(count, abort=True), closed=5).tracker
+        assert tracker is not None
+        counts = tracker.state.counts
+        return [counts.streams, counts.keys, counts.snapshots, counts.questions, len(tracker.conversation.sessions)]
+
+    few, many = kept(20), kept(200)
+    assert all(more <= 2 * less for less, more in zip(few, many, strict=True)), (few, many)
+
+
+def test_connections_stay_that_were_closed_a_moment_ago_or_cast_doubt_on_others() -> None:
+    at_once = []
+    for number in range(30):
+        talk = opened(port=20_000 + number)
+        talk.close()
+        at_once.append(talk)
+    assert len(watched(packets(*at_once), closed=5).engine.links) == 30
+    lossy = []
+    for number in range(30):
+        talk = opened(port=20_000 + number)
+        stream = talk.stream(7)
+        with talk.lost():
+            stream.snapshot(0, 1, "memory")
+        stream.mutation(1, "a")
+        talk.close()
+        talk.wait(60)
+        lossy.append(talk)
+    assert len(watched(packets(*lossy), closed=5).engine.links) == 30
+
+
+def test_streams_that_ended_leave_a_connection_that_goes_on() -> None:
+    talk = opened()
+    for number in range(200):
+        stream = talk.stream(7, start=number)
+        stream.snapshot(number, number + 1, "memory", "checkpoint")
+        stream.mutation(number + 1, f"key {number}")
+        stream.end("closed" if number % 50 else "state-changed")
+    captured = packets(talk)
+    whole, part = watched(captured, closed=None), watched(captured, closed=5, streams=20)
+    assert part.tracker is not None
+    assert part.tracker.state.counts.streams <= 60
+    assert part.tracker.left["streams"] == 200 - part.tracker.state.counts.streams
+    shown = [[(one.id, one.severity, one.message, one.count, one.over) for one in reading.findings()] for reading in (part, whole)]
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == 2
+
+
+def test_what_comes_of_a_connection_that_has_left_is_not_looked_at() -> None:
+    captured = comes_and_goes(40, abort=True)
+    late = [packet for packet in captured if len(packet.data) > 200][:1]
+    reading = watched([*captured, *late], closed=5)
+    assert reading.messages == watched(captured, closed=5).messages
+    assert len(reading.engine.links) <= 12

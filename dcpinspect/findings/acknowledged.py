@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Self
@@ -92,6 +92,12 @@ class Acknowledged(Watcher):
         while len(self._answers) > MOST:
             del self._answers[next(iter(self._answers))]
         return ()
+
+    def leave(self, connections: Collection[int]) -> None:
+        """As ``Watcher`` has it; markers that ask are forgotten by themselves."""
+        self._unasked = {number: time_ns for number, time_ns in self._unasked.items() if number not in connections}
+        self._needless = {key: few for key, few in self._needless.items() if key[0] not in connections}
+        self._unread = {key for key in self._unread if key[0] not in connections}
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:

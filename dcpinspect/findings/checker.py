@@ -23,6 +23,7 @@ from dcpinspect.streams.flow import FlowControl
 from dcpinspect.streams.histories import Histories
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.noops import Noops
+from dcpinspect.streams.session import Session
 from dcpinspect.streams.tracker import Tracker
 from dcpinspect.tables.messages import MessageBatch
 
@@ -44,6 +45,7 @@ class Checker:
         self._collector = Collector(self._rules, OWNS)
         self._watchers: dict[str, Watcher] = {one.name: one.watcher() for one in self._sets if one.watcher is not None}
         self._places = SessionPlaces()
+        self._past: dict[int, tuple[Link, Session]] = {}  # connections that have left, of which something was found
 
     def _follow(self, tracker: Tracker) -> None:
         """Goes by a tracker, which from now on follows all that the rules need."""
@@ -105,7 +107,7 @@ class Checker:
         """Whether anything was said by now that belongs to DCP."""
         state, sessions = self._tracker.state, self._tracker.conversation.sessions
         is_opened = any(session.open_row for session in sessions.values())
-        return is_opened or len(state.known.streams) > 0 or bool((state.connections.producer >= 0).any())
+        return is_opened or len(state.known.streams) > 0 or bool((state.connections.producer[state.connections.is_met != 0] >= 0).any())
 
     def clients(self, links: list[Link]) -> Mapping[int, str]:
         """The consumer that each connection belongs to, as the table of vbuckets calls it."""
@@ -125,6 +127,39 @@ class Checker:
         ``is_whole``: the reading has come to its end; connections may be further than the messages that were taken. ``apart``: each
         vbucket of each connection is by itself. ``wanted``: cases that are told.
         """
+        context, found = self._found(links, coverage, is_whole=is_whole)
+        outcomes = Outcomes(context, self._past)
+
+        def judged(case: Finding) -> Finding | None:
+            one = outcomes.judged(case)
+            return one if wanted is None or wanted(one) else None
+
+        told = found.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged)
+        return [outcomes.named(one) for one in told]
+
+    def let_go(self, links: list[Link], coverage: Coverage, connections: set[int]) -> None:
+        """These connections, which are over, leave memory, and so do streams that were over long ago.
+
+        What was found on them is told as it is now. To be asked between two batches.
+        """
+        context, found = self._found(links, coverage, is_whole=True)
+        outcomes = Outcomes(context, self._past)
+        told = found.cases(SILENCES, SILENCES_OF_CONNECTION, judged=outcomes.judged)
+        known = {link.number: (link, _told_of(context.session(link.number))) for link in links if link.number in connections}
+        hosts = {number: owner.host for number, owner in context.owners.items()}
+        left = self._tracker.let_go(connections, hosts, [link.number for link in links if link.closed])
+        self._collector.let_go(connections, left, told)
+        kept = {key for _, case in self._collector.past for key in case.connections}
+        self._past = {number: one for number, one in (self._past | known).items() if number in kept}
+        self._facts.leave(connections)
+        self._places.leave(connections)
+        for watcher in self._watchers.values():
+            watcher.leave(connections)
+        _, found = self._found([link for link in links if link.number not in connections], coverage, is_whole=True)
+        self._collector.found_again(found, SILENCES, SILENCES_OF_CONNECTION)
+
+    def _found(self, links: list[Link], coverage: Coverage, *, is_whole: bool) -> tuple[Context, Collector]:
+        """All that was found so far on connections that are there, and what it was found in."""
         tables = self._tracker.tables(links)  # first, for it meets the connections without messages
         context = Context(self._tracker, links)
         found = self._collector.copy()
@@ -135,14 +170,7 @@ class Checker:
             Finished(context, tables, coverage, places, faulty, found, is_whole=is_whole, with_keys=self._with_keys)
         ):
             found.add(occurrence)
-        outcomes = Outcomes(context)
-
-        def judged(case: Finding) -> Finding | None:
-            one = outcomes.judged(case)
-            return one if wanted is None or wanted(one) else None
-
-        told = found.findings(SILENCES, SILENCES_OF_CONNECTION, apart=apart, judged=judged)
-        return [outcomes.named(one) for one in told]
+        return context, found
 
     def _occurrences(self, finished: Finished) -> Iterator[Occurrence]:
         for one in self._sets:
@@ -157,3 +185,8 @@ class Checker:
             return []
         found = lint.verdicts(Context(self._tracker, links), self._places.by_row, self._tracker.flow)
         return [one for one in found if one.rule in self._rules]
+
+
+def _told_of(session: Session) -> Session:
+    """What findings say of a session."""
+    return Session(name=session.name, agent=session.agent)

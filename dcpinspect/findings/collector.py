@@ -26,6 +26,8 @@ SHOWN = 3
 """Occurrences of a finding whose messages are named, besides the last one."""
 MOST_ADVICE = 3
 """Different things to do that one finding names."""
+MOST_PAST = 1000
+"""Cases of one kind on connections that have left that are kept: the first and the latest; it counts for those between."""
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""
 _VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
@@ -118,6 +120,8 @@ class Collector:
         """By what occurrences share, and what they are effects of."""
         self._causes: dict[tuple[str, int], Key] = {}
         """By rule and stream: what findings of it are effects of."""
+        self._past: dict[tuple[*Key, Key | None], tuple[_Heap, Finding]] = {}
+        """By the same, what was found on connections that have left, as it was told last."""
         self.explained: set[int] = set()
         """Connections of which a rule says why they were closed."""
 
@@ -235,6 +239,20 @@ class Collector:
                 )
         return whole
 
+    def found_again(self, found: Collector, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> None:
+        """``found``: what is found once something has left; what is kept of the same does not count that again."""
+        for heap in found._heard(silences, of_connection):
+            key = (*heap.first.key, heap.cause)
+            if key in self._past:
+                old, case = self._past.pop(key)
+                if case.count > heap.count:
+                    self._past[key] = old, replace(case, count=case.count - heap.count)
+
+    @property
+    def past(self) -> Collection[tuple[_Heap, Finding]]:
+        """What is kept of connections that have left."""
+        return self._past.values()
+
     def copy(self) -> Collector:
         """A collector that goes on by itself."""
         return self.only(self._rules)
@@ -245,7 +263,35 @@ class Collector:
         other._heaps = {
             key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice)) for key, heap in self._heaps.items() if key[0] in rules
         }
+        other._past = {key: told for key, told in self._past.items() if key[0] in rules}
         return other
+
+    def let_go(
+        self, connections: Collection[int], vbuckets: Collection[tuple[int, int | None]], told: Sequence[tuple[_Heap, Finding]]
+    ) -> None:
+        """These connections leave, and streams of these vbuckets of others (connection, vbucket).
+
+        ``told``: the cases of all. What was found on those that leave, or seen with their help, is kept as it is.
+        """
+        self._heaps = {key: heap for key, heap in self._heaps.items() if key[3] not in connections}
+        for heap, case in told:
+            is_of = heap.first.connection in connections or (heap.first.connection, heap.first.vbucket) in vbuckets
+            if is_of or any(place.connection in connections for place in heap.places):
+                key = (*heap.first.key, heap.cause)
+                self._past.pop(key, None)  # to be the latest
+                self._past[key] = replace(heap, first=replace(heap.first, stream=None, explains=())), case
+        kinds: dict[tuple[object, ...], list[tuple[*Key, Key | None]]] = {}
+        for key in self._past:
+            kinds.setdefault((*key[:3], key[4] is None, key[6] is None), []).append(key)
+        for keys in kinds.values():
+            if len(keys) <= MOST_PAST:
+                continue
+            first = keys[0]
+            heap, case = self._past[first]
+            for key in keys[1 : len(keys) - MOST_PAST + 1]:
+                case = replace(case, count=case.count + self._past.pop(key)[1].count)
+            del self._past[first]
+            self._past = {first: (heap, case), **self._past}
 
     def doubt(self, rules: Collection[str], spans: Mapping[int, Sequence[tuple[int, int]]]) -> None:
         """Drops what these rules found at rows inside ``spans``, which are by connection and exclude both ends."""
@@ -294,8 +340,7 @@ class Collector:
         to add about its connection in the time that it speaks of. ``apart``: each vbucket of each connection by itself. ``judged``: says
         of one case what the messages around it tell; None where it is not wanted.
         """
-        told = ((heap, judged(self._one(heap))) for heap in self._heard(silences, of_connection or {}))
-        heard = [(heap, one) for heap, one in told if one is not None]
+        heard = self.cases(silences, of_connection, judged=judged)
         causes = {heap.first.key: "" for heap, _ in heard if heap.cause is None}
         """By the cause of effects: the id of the finding that it came to be in."""
         own = self._grouped(((heap, one, None) for heap, one in heard if heap.cause not in causes), apart=apart)
@@ -308,6 +353,33 @@ class Collector:
             assert found.effect_of is not None
             out.append(replace(found, next="", over=over[found.effect_of], over_row=None))
         return sorted(out, key=lambda finding: (SEVERITIES.index(finding.severity), finding.places[:1], finding.rule, finding.vbuckets))
+
+    def cases(
+        self,
+        silences: Mapping[str, Collection[str]],
+        of_connection: Mapping[str, Collection[str]] | None = None,
+        *,
+        judged: Callable[[Finding], Finding | None] = lambda case: case,
+    ) -> list[tuple[_Heap, Finding]]:
+        """What was found on each vbucket of each connection; also on those that have left, unless it is found now. As ``findings``."""
+        heard = self._heard(silences, of_connection or {})
+        past = dict(self._past)
+        now = []
+        for heap in heard:
+            one, before = heap, past.pop((*heap.first.key, heap.cause), None)
+            if before is not None:
+                old, case = before
+                one = replace(
+                    old,
+                    first=replace(old.first, is_over=heap.first.is_over),
+                    last=heap.last or next(reversed(heap.shown), ()),
+                    count=case.count + heap.count,
+                    last_time_ns=max(old.last_time_ns, heap.last_time_ns),
+                )
+            now.append((one, self._one(one)))
+        told = [*past.values(), *now]
+        judgements = ((heap, judged(case)) for heap, case in told)
+        return [(heap, one) for heap, one in judgements if one is not None]
 
     def _grouped(self, several: Iterable[tuple[_Heap, Finding, str | None]], *, apart: bool) -> list[tuple[Finding, list[_Heap]]]:
         """One finding for one thing, and what it was made of; ``several``: each with the id of its cause."""

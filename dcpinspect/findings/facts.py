@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -69,6 +69,10 @@ class Facts:
                 connection, direction = event
                 if direction != producers[connection]:
                     self._forget(row, connection)
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Nobody asks for these any more."""
+        self._asked = {key: value for key, value in self._asked.items() if key[0] not in connections}
 
     def at(self, fact: int, batch: MessageBatch, rows: Rows) -> Values:
         """What holds at each of these rows of the batch: UNKNOWN, OFF or ON."""
@@ -144,6 +148,10 @@ class SessionPlaces:
         asks = np.flatnonzero(_SESSION[batch.decoded.opcode] & ~batch.decoded.is_server & batch.decoded.has_magic)
         for index in asks[: max(0, MOST_PLACES - len(self.by_row))].tolist():
             self.by_row[int(batch.row[index])] = place_of(batch, index)
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Nobody asks for these any more."""
+        self.by_row = {row: place for row, place in self.by_row.items() if place.connection not in connections}
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -123,6 +123,14 @@ class Opens(Watcher):
                     if asked.status == Status.SUCCESS:
                         self._settled.add(connection)
         return ()
+
+    def leave(self, connections: Collection[int]) -> None:
+        """As ``Watcher`` has it."""
+        for number in connections:
+            for opened in self._of.pop(number, ()):
+                self._by_row.pop(opened.place.row, None)
+            self._early_count.pop(number, None)
+        self._early = [early for early in self._early if early.place.connection not in connections]
 
     def _command(self, batch: MessageBatch, index: int, connection: int) -> None:
         latest = next(reversed(self._of.get(connection, ())), None)

@@ -12,6 +12,7 @@ from dcpinspect.findings.finding import Finding, Over
 from dcpinspect.findings.registry import RULES
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
+from dcpinspect.streams.session import Session
 
 ENDED_BY_A_STREAM = frozenset(
     (
@@ -34,13 +35,14 @@ _When = tuple[int, int]
 class Outcomes:
     """What the messages around a case tell of it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, past: Mapping[int, tuple[Link, Session]] | None = None) -> None:
+        """``past``: connections that have left, whose cases were judged before they did."""
         self._context = context
+        self._past = past or {}
 
     def judged(self, case: Finding) -> Finding:
         """The case with its client, and with whether it is over; milder where that costs nothing any more."""
-        connection = case.connections[0]
-        client = self._context.clients.get(connection)
+        client = self._client(case)
         over, row = self._over(case)
         direction = case.places[0].direction if case.places else None
         is_handled = over == "recovered" and case.rule in HANDLED
@@ -53,12 +55,16 @@ class Outcomes:
             over_row=row,
         )
 
+    def _client(self, case: Finding) -> str | None:
+        """Whose it is, also where its connection has left."""
+        return self._context.clients.get(case.connections[0], next(iter(case.clients), None))
+
     def _over(self, case: Finding) -> tuple[Over, int | None]:
         if case.rule in STILL_OPEN:
             return "open", None
         if case.over != "unknown":
-            return case.over, None
-        client = self._context.clients.get(case.connections[0])
+            return case.over, case.over_row
+        client = self._client(case)
         since = _when(case)
         if client is None or since is None:
             return "unknown", None
@@ -109,13 +115,15 @@ class Outcomes:
 
     def named(self, found: Finding) -> Finding:
         """The same with its clients and their server in words."""
-        links = [self._context.by_number[number] for number in found.connections if number in self._context.by_number]
+        known = self._context.by_number
+        links = [known[one] if one in known else self._past[one][0] for one in found.connections if one in known or one in self._past]
         servers = sorted({link.server for link in links})
         server = f"server {servers[0]}" if len(servers) == 1 else f"{len(servers)} servers" if servers else ""
         return replace(found, who=self._who(found, links) if links else "", server=server)
 
     def _who(self, found: Finding, links: Sequence[Link]) -> str:
-        sessions = [self._context.session(link.number) for link in links]
+        past = self._past
+        sessions = [past[link.number][1] if link.number in past else self._context.session(link.number) for link in links]
         names = sorted({session.name or session.agent or "" for session in sessions} - {""})
         hosts = _addresses([link.client for link in links])
         if len(found.clients) > 1:

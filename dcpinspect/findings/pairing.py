@@ -6,7 +6,7 @@ asked, in bytes that were not captured is not accused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
@@ -152,6 +152,15 @@ class Pairing(Watcher):
             if len(mine):
                 words = partial(_unexpected, batch, effect)
                 yield Candidates("unexpected-reply", mine, words, severity)
+
+    def leave(self, connections: Collection[int]) -> None:
+        """As ``Watcher`` has it."""
+        for row in [row for row, asked in self._waiting.items() if asked.key[0] in connections]:
+            self._forget(row)
+        self._unmatched = {key: places for key, places in self._unmatched.items() if key[0] not in connections}
+        self._unmatched_count = sum(map(len, self._unmatched.values()))
+        self._slowest = {key: known for key, known in self._slowest.items() if key[0] not in connections}
+        self.takeovers = [asked for asked in self.takeovers if asked.key[0] not in connections]
 
     def _heard(self, ways: Rows, time_ns: Rows) -> None:
         more = int(ways.max(initial=-1)) + 1 - len(self._latest)

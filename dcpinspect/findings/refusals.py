@@ -8,7 +8,7 @@ Any answer to a snapshot marker or a vbucket state is taken for an acknowledgeme
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -136,6 +136,10 @@ class Refusals(Watcher):
                 self._refuse(batch, rows[order[low:high]], before, needs_v7=bool(needs_v7[order[low]]))
         self._remember(batch, sent)
         return ()
+
+    def leave(self, connections: Collection[int]) -> None:
+        """As ``Watcher`` has it."""
+        self._of = {key: refused for key, refused in self._of.items() if key[0] not in connections}
 
     def _remember(self, batch: MessageBatch, rows: columns.Rows) -> None:
         least = int(batch.row[-1]) - REACH if len(batch) else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median_low
 from typing import Self
@@ -97,6 +97,10 @@ class RoundTrips(Watcher):
                     trips.slowest_ns, trips.slowest = int(took[end]), place_of(batch, int(rows[end]))
             begin = end + 1
         return ()
+
+    def leave(self, connections: Collection[int]) -> None:
+        """As ``Watcher`` has it."""
+        self._of = {key: trips for key, trips in self._of.items() if key[0] not in connections}
 
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:

@@ -68,6 +68,9 @@ class Watcher:
         """What is only known at the end; may be asked more than once."""
         return ()
 
+    def leave(self, connections: Collection[int]) -> None:
+        """These connections are over, and what was found on them is known: what only they need goes."""
+
     @classmethod
     def joined(cls, parts: Sequence[Self], connections: Sequence[Rows]) -> Self:  # noqa: ARG003 - of others
         """What is known of readings of different connections; ``connections``: by reading, the numbers of its own among all."""

@@ -55,9 +55,20 @@ class Contents:
             self._make_room()
             start = keys.follow_keys(len(chosen) - start, start, tables)
 
-    def renumber(self, snapshots: Ints) -> None:
-        """Snapshots have other numbers from now on, -1 for those that left."""
-        entries = self._tables.entries[: self._tables.marks.used]
+    def renumber(self, streams: Ints | None, snapshots: Ints) -> None:
+        """Streams, where these are given, and snapshots have other numbers from now on, -1 for those that left."""
+        tables, marks = self._tables, self._tables.marks
+        entries = tables.entries[: marks.used]
+        if not marks.used:
+            return
+        if streams is not None:
+            entries.stream = renumbered(entries.stream, streams)
+            kept = entries[entries.stream >= 0]
+            entries[: len(kept)] = kept
+            marks.used = len(kept)
+            tables.slots[:] = -1
+            keys.refill_entries(marks.used, tables)
+            entries = tables.entries[: marks.used]
         of_key = entries.key >= 0  # others have no snapshot there
         entries.snapshot[of_key] = renumbered(entries.snapshot[of_key], snapshots)
 

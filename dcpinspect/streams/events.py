@@ -327,6 +327,10 @@ class RecentEvents:
             for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
                 self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, LEAST))[1])
 
+    def leave(self, connections: set[int]) -> None:
+        """Nobody asks what of these was forgotten."""
+        self._forgotten = {key: told for key, told in self._forgotten.items() if key >> _CONNECTION_SHIFT not in connections}
+
     def __len__(self) -> int:
         return self._count
 

@@ -160,6 +160,13 @@ class FlowControl:
         for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
             self._follow(int(of[low]), told[low:high])
 
+    def leave(self, connections: set[int]) -> None:
+        """Nobody asks for these any more."""
+        for number in connections:
+            self.unasked.pop(number, None)
+            watched = self.watched.pop(number, None)
+            self._total -= len(watched.waiting) if watched is not None else 0
+
     def _take_unasked(self, numbers: Rows, state: State) -> None:
         connection = state.messages.connection[numbers]
         for number in np.unique(connection).tolist():

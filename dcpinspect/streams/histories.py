@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
@@ -92,13 +93,19 @@ class Histories:
         """By streams and cause."""
         return [self._found[key] for key in sorted(self._found)]
 
+    def renumber(self, streams: npt.NDArray[np.int64]) -> None:
+        """Streams have other numbers from now on, -1 for those that left."""
+        kept = [replace(one, streams=(int(streams[one.streams[0]]), int(streams[one.streams[1]]))) for one in self._found.values()]
+        self._found = {(*one.streams, one.cause): one for one in kept if min(one.streams) >= 0}
+
     def begin(self) -> None:
         """All streams are about to be compared."""
         self._found.clear()
 
     def compare(self, look: Callable[[EventQuery], FoundEvents], streams: Streams, conversation: Conversation, *, vbucket: int = 0) -> int:
         """Compares streams of vbuckets from ``vbucket`` on by their events; the first vbucket for whose events there was no room."""
-        pairs = _pairs(streams, conversation, vbucket)
+        latest, row = streams.latest.row.tolist(), self._compared_row
+        pairs = [pair for pair in _pairs(streams, conversation, vbucket) if max(latest[pair[0]], latest[pair[1]]) > row]
         if not pairs:
             return VBUCKETS
         intervals: dict[int, list[Interval]] = defaultdict(list)

@@ -6,6 +6,7 @@ those that nothing explains. The rest is counted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -16,10 +17,10 @@ from dcpinspect.protocol.flags import ACK
 from dcpinspect.streams import words as w
 from dcpinspect.streams.gaps import Amounts
 from dcpinspect.streams.rollbacks import BACK
-from dcpinspect.streams.rows import Gaps, Snapshots, Streams
+from dcpinspect.streams.rows import Gaps, Keys, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
-from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, NOT_ACCEPTED
 from dcpinspect.structs import Ints
 
 T = TypeVar("T", bound=np.generic)
@@ -28,19 +29,30 @@ MOST_UNUSUAL = 1 << 16
 """Snapshots that stay although they are over, and gaps that nothing explains: the latest ones."""
 _AFTER_ALL = np.iinfo(np.int64).max
 _HAS_PURGE = 4
+_OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
 
 
 class Left:
-    """How much of each stream has left the tables."""
+    """How much has left the tables, of all and of each stream."""
 
     def __init__(self) -> None:
+        self.streams = self.connections = 0
+        """How many have left."""
+        self._gone: Ints = np.zeros(2, dtype=np.int64)  # snapshots and gaps of streams that left
         self._snapshots: Ints = np.zeros(0, dtype=np.int64)  # by stream
         self._gaps: Amounts = np.zeros((0, len(w.CAUSES)), dtype=np.int64), np.zeros((0, len(w.CAUSES)))
 
     @property
-    def counts(self) -> tuple[int, int]:
+    def counts(self) -> Ints:
         """Snapshots and gaps."""
-        return int(self._snapshots.sum()), int(self._gaps[0].sum())
+        return self._gone + np.array([self._snapshots.sum(), self._gaps[0].sum()], dtype=np.int64)
+
+    def forget(self, staying: Mask) -> None:
+        """Streams leave; those that stay have the numbers that are left."""
+        before, (counts, seqnos) = self.counts, self.gaps(len(staying))
+        self.streams += int((~staying).sum())
+        self._snapshots, self._gaps = self.snapshots_of(len(staying))[staying], (counts[staying], seqnos[staying])
+        self._gone += before - self.counts
 
     def gaps(self, streams: int) -> Amounts:
         """Those of so many streams, by cause."""
@@ -115,4 +127,32 @@ def _latest(chosen: Mask, row: Ints) -> Mask:
     kept = numbers[np.argsort(row[numbers], kind="stable")[-MOST_UNUSUAL:]]
     found = np.zeros(len(chosen), dtype=np.bool_)
     found[kept] = True
+    return found
+
+
+def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
+    """Streams that are over, all but the newest of these, and but those that their key still names."""
+    is_over = np.isin(streams.state, _OVER)
+    for numbers in (keys.live, keys.pending, keys.with_sid):
+        is_over[numbers[numbers >= 0]] = False
+    over = np.flatnonzero(is_over)
+    found = np.zeros(len(streams), dtype=np.bool_)
+    found[over[np.argsort(streams.latest.row[over], kind="stable")[: max(0, len(over) - most)]]] = True
+    return found
+
+
+def before_those(chosen: Mask, streams: Streams, hosts: Mapping[int, str], closed: Ints) -> Mask:
+    """Streams that are over and were opened before one that is chosen, by the same host for the same vbucket and stream-id.
+
+    ``closed``: connections with which their streams are over, too.
+    """
+    latest: dict[tuple[str, int, int], int] = {}
+    columns = (streams.connection, streams.vbucket, streams.sid, streams.opened.time)
+    keys = [(hosts.get(one[0], ""), one[1], one[2]) for one in zip(*(column.tolist() for column in columns[:3]), strict=True)]
+    opened = columns[3].tolist()
+    for number in np.flatnonzero(chosen).tolist():
+        latest[keys[number]] = max(opened[number], latest.get(keys[number], 0))
+    found = np.isin(streams.state, _OVER) | np.isin(streams.connection, closed)
+    for number in np.flatnonzero(found).tolist():
+        found[number] = opened[number] <= latest.get(keys[number], -1)
     return found

@@ -42,3 +42,8 @@ class Link:
     """Stream offsets [start, end) behind the latest message that could not be read; None where there are none."""
     tls: str | None = None
     """Version, cipher suite and what became of the records; None where the connection has no TLS."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was said on it was captured and read."""
+        return self.has_handshake and not any((*self.missing, *self.skipped)) and self.lost_at_end == (None, None)

@@ -108,6 +108,19 @@ class Noops:
             start = follow_noops(end - start, start, tables)
             self._keep(tables.events[: tables.counts.events])
 
+    def leave(self, connections: set[int]) -> None:
+        """Nobody asks for these any more."""
+        for number in connections:
+            self.kept.pop(number, None)
+        met = np.flatnonzero(self.peers.limit)
+        self._move(len(self.peers), met[~np.isin(met, list(connections))])
+
+    def _move(self, rows: int, staying: Ints) -> None:
+        """To a table with so many rows, in which those take no memory that do not stay."""
+        table = Peers.zeros(rows)
+        table[staying] = self.peers[staying]
+        self.peers = table
+
     def _keep(self, events: NoopEvents) -> None:
         for number, code in sorted({*zip(events.connection.tolist(), events.code.tolist(), strict=True)}):
             mine = np.flatnonzero((events.connection == number) & (events.code == code))
@@ -117,14 +130,14 @@ class Noops:
 
     def _meet(self, state: State, sessions: dict[int, Session], numbers: list[int]) -> None:
         if len(self.peers) < len(state.connections):
-            self.peers = Peers.joined([self.peers, Peers.reset(len(state.connections) - len(self.peers))])
-        self.peers.producer = state.connections.producer
+            self._move(len(state.connections), np.flatnonzero(self.peers.limit))
         for number in numbers:
             session, peer = sessions.get(number) or Session(), self.peers[number]
             interval = noop_interval(session)
             if not peer.limit:  # it is new
+                self.peers[number : number + 1] = Peers.reset(1)
                 peer.unseen = 1 - state.connections[number].is_known
-            peer.limit = noop_limit_ns(session)
+            peer.producer, peer.limit = state.connections[number].producer, noop_limit_ns(session)
             is_known = interval is not None and session.control("enable_noop") == "true"
             peer.silence = silence_ns(interval) if is_known and interval is not None else NEVER
             if is_known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -60,12 +60,21 @@ class OutOfOrder:
         """Keeps these of the gaps."""
         self.gaps = [gap for gap, stays in zip(self.gaps, staying.tolist(), strict=True) if stays]
 
-    def renumber(self, snapshots: Table) -> None:
-        """Snapshots have other numbers from now on."""
-        self.gaps = [replace(gap, snapshot=int(snapshots[gap.snapshot])) for gap in self.gaps]
-        self._ranges = {int(snapshots[number]): one for number, one in self._ranges.items()}
-        self._fresh = {int(snapshots[number]): one for number, one in self._fresh.items()}
-        self._sizes = {int(snapshots[number]): one for number, one in self._sizes.items()}
+    def renumber(self, numbers: Mapping[str, Table]) -> None:
+        """Streams, snapshots and losses have other numbers from now on, -1 for those that left."""
+
+        def of(table: str, number: int) -> int:
+            return int(numbers[table][number]) if table in numbers and number >= 0 else number
+
+        moved = (
+            replace(gap, stream=of("streams", gap.stream), snapshot=of("snapshots", gap.snapshot), loss=of("losses", gap.loss))
+            for gap in self.gaps
+        )
+        self.gaps = [gap for gap in moved if gap.stream >= 0]
+        snapshots = numbers["snapshots"]
+        self._ranges = {int(snapshots[number]): one for number, one in self._ranges.items() if snapshots[number] >= 0}
+        self._fresh = {int(snapshots[number]): one for number, one in self._fresh.items() if snapshots[number] >= 0}
+        self._sizes = {int(snapshots[number]): one for number, one in self._sizes.items() if snapshots[number] >= 0}
 
     def __getstate__(self) -> dict[str, list[Extra]]:
         """The gaps: of what still runs nothing is told."""

@@ -118,10 +118,17 @@ class State(Tables):
         """A connection with this number is there; ``known``: nothing was said on it before the capture began."""
         if connection >= len(self.connections):
             more = max(16, connection + 1, 2 * len(self.connections)) - len(self.connections)
-            self.connections = Connections.joined([self.connections, Connections.reset(more)])
+            self._move_connections(len(self.connections) + more, {})
+        self.connections[connection : connection + 1] = Connections.reset(1)
         met = self.connections[connection]
         met.is_known, met.is_met = int(known), 1
         met.end_on_close = met.oso = met.history = met.window = 0 if known else -1
+
+    def _move_connections(self, rows: int, numbers: Mapping[str, Ints]) -> None:
+        """To a table with so many rows, in which those take no memory that are not met; ``numbers``: of other tables from then on."""
+        table, met = Connections.zeros(rows), np.flatnonzero(self.connections.is_met)
+        table[met] = renumbered_rows(self.connections[met], numbers)
+        self.connections = table
 
     def unmet(self, connections: Ints) -> list[int]:
         """Those of these numbers that were not met."""
@@ -150,7 +157,7 @@ class State(Tables):
     def leave(self, staying: Mapping[str, Mask]) -> dict[str, Ints]:
         """Keeps these rows of some tables that grow; by table, the numbers that rows have from then on, -1 for those that left.
 
-        Whatever a row that stays counts, stays as well. What the latest batch says of these tables holds no longer.
+        What the latest batch says of these tables holds no longer. Whoever lets keys leave has to fill the slots anew.
         """
         numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
         for name in _GROWING:
@@ -160,7 +167,14 @@ class State(Tables):
             table[: len(own)] = own
             setattr(self, name, table)
             setattr(self.counts, name, len(own))
+        if "keys" in staying:
+            self.slots = np.full(max(_FIRST_SLOTS, 1 << (2 * (self.counts.keys + ROOM) - 1).bit_length()), -1, np.int64)
+        self._move_connections(len(self.connections), numbers)
         return numbers
+
+    def unmeet(self, connections: Ints) -> None:
+        """These connections are over; the memory of their rows is free once something leaves."""
+        self.connections.is_met[connections[connections < len(self.connections)]] = 0
 
     def used(self, table: Table) -> Table:
         """The used rows of one of the tables that grow."""

@@ -6,13 +6,15 @@ do not depend on how it was cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import SKIP_DELETES
 from dcpinspect.protocol.header import HEADER_SIZE
 from dcpinspect.streams.collections import KnownNames
@@ -27,7 +29,7 @@ from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Histories
-from dcpinspect.streams.leaving import Left, stale_gaps, stale_snapshots
+from dcpinspect.streams.leaving import Left, before_those, stale_gaps, stale_snapshots, stale_streams
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
@@ -51,6 +53,8 @@ Table = npt.NDArray[np.int64]
 
 ROUNDS = 16
 """How often captures are read again to compare streams, at most."""
+MOST_STREAMS = 10_000
+"""As ``Tracker.most_streams``."""
 _CROWD = 4
 """Where there are more new snapshots or gaps than this part of the events that may be remembered, it is time to forget."""
 _SHORTEST_REQUEST = HEADER_SIZE + 40
@@ -130,6 +134,8 @@ class Tracker:
         self._recent = RecentEvents(most) if remembers else None
         self._told: dict[int, Comparison] = {}
         self._most = most
+        self.most_streams = MOST_STREAMS
+        """Streams that are over and stay, where the reading has no end: the latest ones."""
         self._is_endless = self._is_due = False
         self._left = Left()
         self._stayed = 0, 0  # snapshots and gaps, when some left last
@@ -307,9 +313,10 @@ class Tracker:
         return self.histories or Histories()
 
     @property
-    def left(self) -> tuple[int, int]:
-        """How many snapshots and gaps have left the tables so far."""
-        return self._left.counts
+    def left(self) -> dict[str, int]:
+        """How many connections, streams, snapshots and gaps have left the tables so far."""
+        snapshots, gaps = self._left.counts.tolist()
+        return {"connections": self._left.connections, "streams": self._left.streams, "snapshots": snapshots, "gaps": gaps}
 
     @property
     def _is_crowded(self) -> bool:
@@ -336,16 +343,62 @@ class Tracker:
         self._out_of_order.leave(stay_unordered)
         gone = stale_snapshots(snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row)
         self._left.take(len(streams), snapshots[gone], every[go], cause[go])
-        numbers = state.leave({"gaps": stay, "snapshots": ~gone})
-        renamed = dict(
-            zip(names[~go].tolist(), (*range(int(stay.sum())), *(-1 - at for at in range(int(stay_unordered.sum())))), strict=True)
-        )
-        self._told = {renamed[name]: tale for name, tale in self._told.items() if name in renamed}
-        self._out_of_order.renumber(numbers["snapshots"])
-        if self.contents is not None:
-            self.contents.renumber(numbers["snapshots"])
+        self._take_leave({"gaps": stay, "snapshots": ~gone}, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
         self._stayed = state.counts.snapshots, state.counts.gaps
         self._is_due = False
+
+    def let_go(self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]) -> Collection[tuple[int, int | None]]:
+        """These connections leave, with all that was on them, and so do streams that are over, all but the newest.
+
+        ``hosts``: of the client of each connection; ``closed``: connections that were. With a stream leave those that its host opened
+        before for the same vbucket, so that nobody takes one for the latest before the next. Gives connection and vbucket of streams
+        that left other connections, also None for all vbuckets. To be asked between two batches.
+        """
+        state = self.state
+        known, numbers = state.known, np.array(sorted(connections), dtype=np.int64)
+        is_of = np.isin(known.streams.connection, numbers)
+        over = stale_streams(known.streams, state.used(state.keys), self.most_streams)
+        leaving = is_of | over
+        streams = ~(leaving | before_those(leaving, known.streams, hosts, np.array(sorted(closed), dtype=np.int64)))
+        unordered = self._out_of_order.gaps
+        gaps, kept = streams[known.gaps.stream], np.array([streams[gap.stream] for gap in unordered], dtype=np.bool_)
+        self._told = {name: tale for name, tale in self._told.items() if streams[tale.stream]}
+        self._out_of_order.leave(kept)
+        self._left.forget(streams)
+        self._left.connections += len(connections)
+        state.unmeet(numbers)
+        staying = {
+            "streams": streams,
+            "snapshots": streams[known.snapshots.stream],
+            "gaps": gaps,
+            "losses": ~np.isin(known.losses.connection, numbers),
+            "keys": ~np.isin(state.used(state.keys).connection, numbers),
+            "questions": streams[state.used(state.questions).stream],
+        }
+        self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(kept))
+        refill_slots(state.counts.keys, state)
+        for number in connections:
+            self.conversation.sessions.pop(number, None)
+        for follower in (self.flow, self.noops, self._recent):
+            if follower is not None:
+                follower.leave(connections)
+        others = known.streams[~streams & ~is_of]
+        connections_of, vbuckets = others.connection.tolist(), others.vbucket.tolist()
+        return {*zip(connections_of, vbuckets, strict=True), *((number, None) for number in connections_of)}
+
+    def _take_leave(self, staying: dict[str, Mask], gaps: Table, unordered: Table) -> None:
+        """Only these rows of the kernel's tables stay; ``gaps`` and ``unordered``: numbers that those which stay had in ``_told``."""
+        numbers = self.state.leave(staying)
+        renamed = {int(name): place for place, name in enumerate(gaps)} | {int(name): -1 - place for place, name in enumerate(unordered)}
+        self._told = {renamed[name]: tale for name, tale in self._told.items() if name in renamed}
+        self._out_of_order.renumber(numbers)
+        streams = numbers.get("streams")
+        if self.contents is not None:
+            self.contents.renumber(streams, numbers["snapshots"])
+        if streams is not None:
+            self._told = {name: replace(tale, stream=int(streams[tale.stream])) for name, tale in self._told.items()}
+            if self.histories is not None:
+                self.histories.renumber(streams)
 
     def _settle(self, recent: RecentEvents) -> None:
         """Keeps what is told of gaps and histories before the events that tell it are forgotten."""

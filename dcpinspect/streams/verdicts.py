@@ -49,18 +49,19 @@ class Ends:
     def of(streams: Streams, connections: Connections, links: Mapping[int, Link], starved: Mapping[int, bool]) -> Ends:
         """``starved``: whether the window of each connection is full."""
         number = streams.connection
-        unknown = [link for link in range(len(connections)) if link not in links]
-        closed = np.array([number not in unknown and bool(links[number].closed) for number in range(len(connections))], dtype=np.bool_)
+        closed = np.zeros(len(connections), dtype=np.bool_)
         at_end = np.zeros((len(connections), 2), dtype=np.bool_)
         now = np.zeros(len(connections), dtype=np.int64)
         for link in links.values():
             if link.number < len(connections):
                 at_end[link.number] = [span is not None for span in link.lost_at_end]
                 now[link.number] = link.last_ns
+                closed[link.number] = bool(link.closed)
         producer = np.maximum(connections.producer[number], 0)
         lost = (connections[number].losses.of(producer) != streams.losses) | at_end[number, producer]
         lost |= connections.closed_time[number] >= streams.latest.time  # it may be the one that was closed
-        full = np.array([starved.get(number, False) for number in range(len(connections))], dtype=np.bool_)
+        full = np.zeros(len(connections), dtype=np.bool_)
+        full[[one for one, is_full in starved.items() if is_full]] = True
         return Ends(closed[number], lost, full[number], now[number])
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.growing import grown
@@ -25,9 +26,11 @@ from dcpinspect.transport.headers import UNUSUAL, HeaderParser
 from dcpinspect.transport.ordering import MAX_TOTAL_WAITING, PacketTables, order_segments
 from dcpinspect.transport.overdue import give_up_overdue
 from dcpinspect.transport.rows import (
+    BY_RST,
     END,
     HELD,
     HOLE,
+    OPEN,
     RECENT_HOLES,
     Connections,
     Counts,
@@ -173,9 +176,10 @@ class Reassembler:
         self._held = np.empty(0, np.uint8)
         self._held_used = 0
 
-    def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int) -> Iterator[StreamChunk]:
-        """What ``kernel`` enters for all flows, as a packet shows; it takes the flow to begin with and returns where it stopped."""
-        tables, flow = self._tables, 0
+    def _swept(self, kernel: Kernel[[int, TransportTables], int], packet: int, time_ns: int, flow: int = 0) -> Iterator[StreamChunk]:
+        """What ``kernel`` enters for all flows from one on, as a packet shows; it takes the flow to begin with and returns where it
+        stopped."""
+        tables = self._tables
         at = tables.segment.packet
         at.number, at.frame, at.file, at.time = packet, 0, self._file, time_ns
         while True:
@@ -249,8 +253,36 @@ class Reassembler:
         )
 
     @property
+    def count(self) -> int:
+        """Connections met so far."""
+        return self._tables.counts.connections
+
+    def closed_at(self, connections: Column) -> tuple[Column, npt.NDArray[np.bool_]]:
+        """(when each of these was closed, whether the last byte of both its directions was given out by now)."""
+        known = self._tables.connections[connections - 1]
+        flows = [self._tables.flows[2 * connections - side] for side in (2, 1)]
+        is_ended = np.all([(flow.ended != 0) | (flow.base < 0) for flow in flows], axis=0)
+        return known.closed.time, (known.closed_how != OPEN) & is_ended
+
+    def end_reset(self, before_ns: int) -> Iterator[StreamChunk]:
+        """What was still waiting, and the end, of connections that were reset before a time; other sides of them say nothing any more."""
+        counts = self._tables.counts
+        is_open = self._tables.flows[: 2 * self.count].ended.reshape(-1, 2).min(axis=1) == 0
+        found = np.flatnonzero(is_open & (self._known.closed_how == BY_RST) & (self._known.closed.time < before_ns))
+        whole = counts.connections
+        for index in found.tolist():
+            counts.connections = index + 1  # up to which flows are closed
+            chunks = list(self._swept(close_flows, max(0, self.packets - 1), self._time_ns, 2 * index))
+            counts.connections = whole
+            yield from chunks
+
+    @property
     def lifetimes(self) -> list[Lifetime]:
         """When every connection was seen so far; number ``n`` is at ``n - 1``."""
+        return self.lifetimes_of(np.arange(1, self.count + 1))
+
+    def lifetimes_of(self, connections: Column) -> list[Lifetime]:
+        """The same of some, by number."""
         return [
             Lifetime(
                 first_file=one.first_file,
@@ -264,7 +296,7 @@ class Reassembler:
                 closed_ns=one.closed.time,
                 jump=one.jump,
             )
-            for one in self._known
+            for one in self._known[connections - 1]
         ]
 
     @property

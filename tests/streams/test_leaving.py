@@ -75,7 +75,12 @@ def test_what_left_is_counted() -> None:
     names = ("snapshots", "gaps", "gap_seqnos", "items")
     assert [tables.streams.values(name) for name in names] == [whole.streams.values(name) for name in names]
     assert tables.vbuckets.records() == whole.vbuckets.records()
-    assert tracker.left == (1000 - len(tables.snapshots), 1000 - len(tables.gaps))
+    assert tracker.left == {
+        "connections": 0,
+        "streams": 0,
+        "snapshots": 1000 - len(tables.snapshots),
+        "gaps": 1000 - len(tables.gaps),
+    }
 
 
 def test_findings_are_what_they_are_in_a_reading_that_keeps_everything() -> None:
