@@ -413,10 +413,10 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)  # the reader is told of them, and says when to end
     with suppress(OSError):
         os.nice(-10)  # before those who decode, where that is allowed: they can wait
-    told = _Told(1)
+    told, wishes = _Told(1), Wishes.of(sys.argv[1])
     try:
         write_packets.prepare()
-        recorder = Recorder(Wishes.of(sys.argv[1]), told)
+        recorder = Recorder(wishes, told)
         try:
             recorder.run()
         finally:
@@ -426,6 +426,10 @@ def main() -> int:
     except (OutputError, UsageError) as error:
         told.tell(error="UsageError" if isinstance(error, UsageError) else "OutputError", arguments=[str(error)])
     told.end()
+    if wishes.is_spool:  # the reader may be killed before it has read all, and then nobody else removes what it leaves
+        while os.read(0, 1 << 10):
+            pass
+        shutil.rmtree(os.path.dirname(wishes.path), ignore_errors=True)
     return 0
 
 

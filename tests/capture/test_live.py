@@ -502,6 +502,24 @@ os.kill(os.getpid(), 9)
         assert (file.problems, file.files[0].counts[0].name) == ([], "eth0")
 
 
+def test_temporary_files_go_with_a_process_that_is_killed(wire: tuple[str, int], tmp_path: Path) -> None:
+    code = """
+import os
+from dcpinspect.capture.live import LiveCapture
+capture = LiveCapture(["eth0"], None, tell=print)
+print(len(os.listdir(os.environ["TMPDIR"])), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with inside(wire[0]):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout == "1\n"
+    end = time.monotonic() + 10
+    while list(tmp_path.iterdir()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize("ports", [(11_210,), None])
 def test_without_libpcap_packets_of_all_ports_are_recorded(
     ports: tuple[int, ...] | None, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
