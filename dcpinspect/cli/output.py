@@ -23,7 +23,7 @@ def choose_format(name: str | None, path: str | None) -> TableFormat:
         return FORMATS[name]
     if path == "":
         raise UsageError("--output: is empty; name a file, or - for standard output")
-    return TEXT if path is None or path in STDOUT else format_of(path)
+    return TEXT if path is None or path in (*STDOUT, os.devnull) else format_of(path)
 
 
 @contextmanager

@@ -391,6 +391,15 @@ def test_a_reader_that_has_enough_ends_it_without_a_word(namespace: str) -> None
     assert running.process.wait() == 141
 
 
+def test_nothing_needs_to_be_printed_to_record(namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path), "-o", os.devnull) as running:
+        sent = as_sent(told(STORIES["rollback"](), namespace))
+        assert running.end() == []
+    assert running.process.returncode == 0
+    assert read_rows(path) == sum(map(len, sent.values()))
+
+
 def test_packets_on_any_port_are_recorded_where_the_protocol_is_to_be_found(namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "--port", "auto", "-w", str(path), "-f", "ndjson") as running:
