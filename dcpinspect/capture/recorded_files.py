@@ -80,7 +80,8 @@ class RecordedFiles:
         self._on_file = on_file
         self._kept: deque[str] = deque()
         self._number = 0
-        self._file: BinaryIO
+        self._file: BinaryIO | None = None
+        """None between two files: there was no room for the next one yet."""
         self._good = 0
         self._before = (0, 0)
         self._begin()
@@ -107,16 +108,21 @@ class RecordedFiles:
     @property
     def is_over(self) -> bool:
         """The time of the file is over."""
-        return self._each.seconds is not None and time.monotonic() - self._begun >= self._each.seconds
+        return self._file is not None and self._each.seconds is not None and time.monotonic() - self._begun >= self._each.seconds
 
     def put(self, blocks: memoryview, packets: int) -> None:
         """These blocks of so many packets come next. Raises OutputError."""
+        if self._file is None:
+            self._begin()
         self._write(blocks)
         self.packets += packets
         self._mark()
 
     def next(self, counts: Sequence[tuple[int, int] | None]) -> None:
-        """The next file begins; the one before ends with (received, dropped) of each interface. Raises OutputError."""
+        """The next file begins; the one before ends with (received, dropped) of each interface. Raises OutputError.
+
+        After NoRoom, ``put`` begins it.
+        """
         self.end(counts)
         self._begin()
 
@@ -124,11 +130,18 @@ class RecordedFiles:
         """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
         try:
             for interface, known in enumerate(counts):
-                if known is not None:
+                if known is not None and self._file is not None:
                     self._writer.statistics(interface, received=known[0], dropped=known[1], time_ns=time.time_ns())
                     self._mark()
         finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
             self._file.close()
+            self._file = None
+        self._good = 0
+        self._before = (self.size, self.packets)
 
     def drop_oldest(self) -> bool:
         """Removes the oldest file to make room, but not the one that is written; False: there is no other."""
@@ -147,31 +160,33 @@ class RecordedFiles:
         try:
             self._file = Path(path).open("wb", buffering=0)  # noqa: SIM115 - closed by end()
         except OSError as error:
-            raise OutputError(f"{self._name}: cannot be written to ({error.strerror})") from error
+            kind = NoRoom if error.errno in FULL else OutputError
+            raise kind(f"{self._name}: cannot be written to ({error.strerror})") from error
         self._begun = time.monotonic()
-        self._kept.append(path)
-        self._good = 0
-        self._before = (self.size, self.packets)
         try:
             self._writer = PcapNgWriter(self)
             for name, link_type in self._interfaces:
                 self._writer.interface(link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen)
         except BaseException:
-            self._file.close()
+            self._close()
+            with suppress(OSError):  # it has no packets
+                os.unlink(path)
             raise
+        self._number += 1
+        self._kept.append(path)
         self._mark()
         self._on_file(path, self.packets)
 
     def _next_path(self) -> str:
         if not self.is_ring:
             return self._path
-        self._number += 1
         stem, dot, suffix = os.path.basename(self._path).rpartition(".")
         stem, suffix = (stem, dot + suffix) if stem else (suffix, "")
         moment = time.strftime("%Y%m%d%H%M%S")
-        return os.path.join(os.path.dirname(self._path), f"{stem}_{self._number:05}_{moment}{suffix}")
+        return os.path.join(os.path.dirname(self._path), f"{stem}_{self._number + 1:05}_{moment}{suffix}")
 
     def _mark(self) -> None:
+        assert self._file is not None
         good = self._file.tell()
         self.size += good - self._good
         self._good = good
@@ -182,6 +197,7 @@ class RecordedFiles:
         return len(data)
 
     def _write(self, view: memoryview) -> None:
+        assert self._file is not None
         done = 0
         try:
             while done < len(view):
@@ -191,7 +207,8 @@ class RecordedFiles:
                 os.ftruncate(self._file.fileno(), self._good)
                 self._file.seek(self._good)  # what is still written belongs here, and not behind a hole
             kind = NoRoom if error.errno in FULL else OutputError
-            raise kind(f"{self._name}: {error.strerror}; it has the packets before that") from error
+            before = "; it has the packets before that" if self.packets else ""
+            raise kind(f"{self._name}: {error.strerror}{before}") from error
 
 
 def ring_name(path: str) -> str:

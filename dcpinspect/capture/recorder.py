@@ -290,7 +290,8 @@ class Recorder:
         try:
             self._files.next(self._count())
         except NoRoom as error:
-            self._no_room(error, 0)
+            if not self._wishes.is_spool:  # there, the next packets make room for themselves
+                self._no_room(error, 0)
 
     def _put(self, blocks: memoryview, packets: int) -> None:
         if self._is_full and not self._has_room():

@@ -469,6 +469,70 @@ def test_a_full_disk_ends_or_pauses_the_recording(pauses: bool, wire: tuple[str,
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
+@pytest.mark.parametrize("lacking", ["size=8m", "size=8m,nr_inodes=7"])
+@pytest.mark.parametrize("kind", ["end", "pause", "spool"])
+def test_a_disk_that_is_full_when_a_file_of_a_ring_begins(
+    kind: str, lacking: str, wire: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace, fd = wire
+    told: Told = []
+    subprocess.run(["mount", "-t", "tmpfs", "-o", lacking, "tmpfs", str(tmp_path)], check=True)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "other").write_bytes(bytes((8 << 20) - (1 << 18)))
+    each = Limits(packets=4)
+    path = None if kind == "spool" else tmp_path / "x.pcapng"
+    try:
+        with opened(namespace, path=path, told=told, each=each, pauses_when_full=kind == "pause") as capture:
+            for number in range(100):
+                os.write(fd, segment(number, size=8000))
+                time.sleep(0.001)
+            end = time.monotonic() + 20
+            while capture.received < 100 and kind != "end":
+                assert time.monotonic() < end
+                capture._hear()
+                time.sleep(0.01)
+            found: list[PacketBatch] = []
+            if kind == "end":
+                with pytest.raises(OutputError, match=r"(No space left on device\)?|; it has the packets before that)$"):
+                    found += iter(capture)
+            elif kind == "pause":
+                files = sorted(tmp_path.iterdir())
+                for file in files:
+                    file.unlink()
+                end = time.monotonic() + 20
+                while len(told) < 2:
+                    assert time.monotonic() < end
+                    os.write(fd, segment(777))
+                    capture._hear()
+                    time.sleep(0.01)
+                capture.stop()
+                found += iter(capture)
+                assert capture.numbers.unrecorded + capture.numbers.packets == capture.received > 100
+                assert "packets are counted and left out" in told[0]
+                assert "there is room again" in told[1]
+            else:
+                capture.stop()
+                found += iter(capture)
+                assert capture.lost > 0
+                assert capture.numbers.packets == 100
+                assert capture.numbers.unrecorded == 0
+            delivered = [packet for batch in found for packet in packets(batch)]
+            assert capture.problems == []
+        if kind == "end":
+            assert delivered == [segment(number, size=8000) for number in range(len(delivered))]
+            assert 0 < len(delivered) < 100
+        elif kind == "pause":
+            assert delivered[-1] == segment(777)
+        else:
+            assert delivered[-1] == segment(99, size=8000)
+        for file in tmp_path.glob("*.pcapng"):
+            with open_capture(file) as one:
+                assert sum(map(len, one)) in range(5)
+                assert one.problems == []
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
 def test_a_recorder_that_is_killed_leaves_what_it_wrote(wire: tuple[str, int], tmp_path: Path) -> None:
     namespace, fd = wire
     path = tmp_path / "x.pcapng"
