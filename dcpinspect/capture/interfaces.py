@@ -141,13 +141,12 @@ def open_interface(
     name: str, ports: Sequence[int] | None, buffer_bytes: int, *, snaplen: int = MAX_PACKET, is_promiscuous: bool = True
 ) -> Opened:
     """Begins to capture what may be of ``ports`` (None: everything). Raises UsageError for a name that is none, and CaptureError."""
-    known = interfaces()
-    if all(one.name != name for one in known):
-        names = ", ".join(escape(one.name) for one in known if one.is_up)
-        raise UsageError(f"-i {escape(name)}: there is no such interface; there are {names}")
-    with _scapy() as conf:
+    with _scapy(name) as conf:
         from scapy.error import Scapy_Exception
 
+        if name not in conf.ifaces and not (name == ANY and HAS_RINGS):
+            names = ", ".join(escape(one.name) for one in interfaces() if one.is_up)
+            raise UsageError(f"-i {escape(name)}: there is no such interface; there are {names}")
         opener = _Opener(conf, name, ports, buffer_bytes, snaplen, is_promiscuous)
         try:
             return opener.opened()
@@ -232,8 +231,11 @@ def _how_to_be_allowed() -> str:
 
 
 @contextmanager
-def _scapy() -> Iterator[Any]:
-    """Scapy's configuration, with the interfaces of now; what it has to say of routes and link types concerns nobody."""
+def _scapy(known: str | None = None) -> Iterator[Any]:
+    """Scapy's configuration, with the interfaces of now; what it has to say of routes and link types concerns nobody.
+
+    The list of before will do where it has the one that is ``known``: a new one takes long where there are many.
+    """
     import scapy.arch  # noqa: F401  deferred: 0.3 s
     from scapy.config import conf
 
@@ -241,7 +243,8 @@ def _scapy() -> Iterator[Any]:
     before = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
-        conf.ifaces.reload()
+        if known is None or known not in conf.ifaces:
+            conf.ifaces.reload()
         yield conf
     finally:
         logger.setLevel(before)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.interfaces import interfaces, traffic
 from dcpinspect.capture.live import BATCH_BYTES, LiveCapture
 from dcpinspect.capture.open import open_capture
 from dcpinspect.capture.packet_socket import COOKED
@@ -599,6 +600,21 @@ def test_without_libpcap_packets_of_all_ports_are_recorded(
         found = collected(capture, 30)
         assert [packet for batch in found for packet in packets(batch)] == sent
     assert [line.partition(",")[0] for line in told] == (["libpcap is not installed"] if ports is not None else [])
+
+
+def test_opening_many_interfaces_lists_them_once(wire: tuple[str, int]) -> None:
+    names = [f"many{number}" for number in range(50)]
+    for name in names:
+        ip("-n", wire[0], "tuntap", "add", name, "mode", "tap")
+        ip("-n", wire[0], "link", "set", name, "up")
+    with inside(wire[0]):
+        interfaces()
+        before = time.process_time()
+        interfaces()
+        listed = time.process_time() - before
+        before = time.process_time()
+        assert set(traffic(names, [11_210], 0)) == set(names)
+        assert time.process_time() - before < 25 * listed  # a list for each took 50
 
 
 def test_an_interface_that_is_none_leaves_nothing_open(wire: tuple[str, int]) -> None:
