@@ -112,6 +112,8 @@ class LiveCapture:
         )
         self._chain = _Chain(self._hear, self._wait, self._done_with)
         self._packer = None if packing is None else Packer(packing)
+        if self._spool is not None and wanted.user is not None:
+            rights.give(self._spool, wanted.user)
         command = [sys.executable, "-P", "-m", "dcpinspect.capture.recorder", wanted.to_json()]
         self._recorder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603 - this program
         assert self._recorder.stdout is not None
@@ -125,6 +127,7 @@ class LiveCapture:
                 self._raise()
             if wanted.user is not None:
                 rights.become(wanted.user)
+                rights.see_that_the_program_can_be_read(wanted.user)
         except BaseException:
             self.close()
             raise

@@ -31,6 +31,22 @@ def stop_being_able_to_capture() -> None:
         libc.capset(head, ctypes.create_string_buffer(struct.pack("6I", *kept)))
 
 
+def give(path: str, user: str) -> None:
+    """The file or folder is the user's from now on, as far as this process may do that; ``become`` says what is wrong."""
+    import pwd
+
+    with suppress(KeyError, OSError):
+        os.chown(path, pwd.getpwnam(user).pw_uid, -1)
+
+
+def see_that_the_program_can_be_read(user: str) -> None:
+    """Raises UsageError where the user that this process has become cannot load the modules that are not loaded yet."""
+    for path in (os.__file__, __file__):
+        if not os.access(path, os.R_OK):
+            what = f"this user may not read the program ({escape(path)})"
+            raise UsageError(f"--user {escape(user)}: {what}; install it where all users may read it, or name another user")
+
+
 def become(user: str) -> None:
     """This process goes on as another user, with the groups of that user. Raises UsageError."""
     import pwd

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -163,6 +164,10 @@ def capturing(
     stop, messages = _limits("-a", autostop, ("filesize", "duration", "packets", "messages"))
     if duration is not None:
         stop = replace(stop, seconds=duration if stop.seconds is None else min(stop.seconds, duration))
+        if not math.isfinite(duration):
+            raise UsageError(f"--duration {duration}: write a number of seconds")
+    if wait and user is not None:
+        raise UsageError("--wait: an interface that is back cannot be opened by --user; leave out one of the two")
     if ssh is not None and not ssh.strip():
         raise UsageError("--ssh: is empty; name a host")
     if tcpdump != "tcpdump" and ssh is None:
@@ -249,7 +254,7 @@ class _How:
             wishes,
             stop=self.stop,
             buffer_bytes=self.buffer_bytes,
-            snaplen=self.snaplen or wishes.snaplen,
+            snaplen=min(self.snaplen or wishes.snaplen, wishes.snaplen),
             is_promiscuous=self.is_promiscuous,
             pauses_when_full=self.pauses_when_full,
             waits=self.waits,

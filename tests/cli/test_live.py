@@ -400,6 +400,39 @@ def test_nothing_needs_to_be_printed_to_record(namespace: str, tmp_path: Path) -
     assert read_rows(path) == sum(map(len, sent.values()))
 
 
+@pytest.mark.parametrize("snaplen", [0, 60, 300_000, 99_999_999_999])
+def test_a_packet_is_captured_up_to_the_snaplen(snaplen: int, namespace: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    with live(namespace, "-i", "lo", "-w", str(path), "-s", str(snaplen)) as running:
+        told(STORIES["rollback"](), namespace)
+        running.end()
+    with open_capture(path) as capture:
+        sizes = [(int(size), int(wire)) for batch in capture for size, wire in zip(batch.captured, batch.wire, strict=True)]
+    assert [size for size, _ in sizes] == [min(wire, snaplen or wire) for _, wire in sizes]
+    assert max(wire for _, wire in sizes) > 60
+    assert subprocess.run(["capinfos", str(path)], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.requires("setpriv")
+def test_another_user_decodes_from_temporary_files(namespace: str, tmp_path: Path) -> None:
+    """Where that user may read the program; it is said otherwise."""
+    import dcpinspect
+
+    tmp_path.chmod(0o777)
+    for folder in tmp_path.parents[: len(tmp_path.parents) - 2]:
+        folder.chmod(folder.stat().st_mode | 0o011)
+    as_nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "test", "-r"]
+    readable = [subprocess.run([*as_nobody, file or ""], check=False).returncode == 0 for file in (os.__file__, dcpinspect.__file__)]
+    command = ["ip", "netns", "exec", namespace, *PROGRAM, "live", "-i", "lo", "--user", "nobody", "--duration", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"TMPDIR": str(tmp_path)})
+    if all(readable):
+        assert (done.returncode, "0 dropped by the kernel; 0 messages, 0 shown" in done.stderr) == (0, True)
+    else:
+        assert done.returncode == 2
+        assert re.fullmatch(r"dcpinspect: --user nobody: this user may not read the program \(.*\); install it .*\n", done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_packets_on_any_port_are_recorded_where_the_protocol_is_to_be_found(namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     with live(namespace, "-i", "lo", "--port", "auto", "-w", str(path), "-f", "ndjson") as running:
@@ -440,6 +473,10 @@ def test_what_is_asked_wrongly_says_what_is_right(capsys: pytest.CaptureFixture[
     assert fails(capsys, "-i", "lo", "-a", "duration:-1") == "-a duration:-1: write a number of seconds"
     assert fails(capsys, "-i", "lo", "--spool", "1MB") == "--spool 1MB: write 16MiB or more"
     assert fails(capsys, "-i", "lo", "--user", "no\x1bbody") == "--user no\\x1bbody: there is no such user"
+    back = "--wait: an interface that is back cannot be opened by --user; leave out one of the two"
+    assert fails(capsys, "-i", "lo", "--user", "nobody", "--wait") == back
+    for number in ("nan", "inf"):
+        assert fails(capsys, "-i", "lo", "--duration", number) == f"--duration {number}: write a number of seconds"
     missing = tmp_path / "none" / "x"
     assert fails(capsys, "-i", "lo", "-w", str(missing)) == f"--write {missing}: cannot be written to (No such file or directory)"
     assert fails(capsys, "-i", "lo", "--buffer", "0").startswith("--buffer 0: write a whole number from 4 to 2047")
