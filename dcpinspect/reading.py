@@ -112,6 +112,8 @@ class Reading:
         """Capture time of the first packet, once one was read."""
         self.last_time_ns: int | None = None
         """The latest capture time of a packet so far."""
+        self.clock_ns: int | None = None
+        """The same, and the time that has passed since while nothing came, where the capture is one that is waited for."""
         self.truncated = 0
         """Packets so far of which the capture has less than was sent."""
         self.messages = 0
@@ -298,12 +300,14 @@ class Reading:
                 self.first_time_ns = int(packets.time_ns[0]) if self.first_time_ns is None else self.first_time_ns
                 self.last_time_ns = latest if self.last_time_ns is None else max(self.last_time_ns, latest)
                 self.truncated += int((packets.captured < packets.wire).sum())
+                self.clock_ns = max(self.clock_ns or 0, latest)
                 self.on_packets(packets)
             yield self.engine.frame(packets)
             if self._is_endless and self.engine.transport.count >= self._reset + self.most_closed:
                 self._reset = self.engine.transport.count
                 yield self.engine.frame_reset((self.last_time_ns or 0) - LONG_AGO_NS)
             if packets.clock_ns is not None:
+                self.clock_ns = max(self.clock_ns or 0, packets.clock_ns)
                 yield self.engine.frame_overdue(packets.clock_ns)
                 self.on_pause()
         yield self.engine.frame_rest()

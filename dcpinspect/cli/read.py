@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from dcpinspect.cli import completion, interrupts, options
+from dcpinspect.cli import completion, interrupts, metrics, options
 from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
@@ -102,6 +102,8 @@ def show(
         bool,
         typer.Option("--check", help="Also print findings, as soon as they are found, and all of them at the end. For text and NDJSON."),
     ] = False,
+    metrics_at: metrics.Address = None,
+    metrics_vbuckets: metrics.WithVbuckets = False,
     port: options.Port = None,
     stats: options.Stats = False,
 ) -> int:
@@ -123,6 +125,8 @@ def show(
         span=options.span(since, until, None if source.pauses else source.captures),
         config=context.obj,
     )
+    if metrics_at is not None and not source.pauses:
+        raise UsageError("--metrics: is for what goes on; add --follow")
     if source.pauses:
         selection.prepare()  # before there is anything to wait for it
     options.refuse_with_columns(context, WHOLE_OPTIONS)
@@ -137,7 +141,8 @@ def show(
         place = partial(source.reading, extra_ports, find_ports=find_ports)
         return _in_order(source, place, selection, wishes, (format_, output, redactor), (sort or "", reverse, skip, limit), stats=stats)
     packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
-    with packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
+    exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
+    with exporting as exporter, packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
         if subset is not None:
             subset.follow(reading)
         left, shown, skipped = limit, 0, 0
@@ -149,8 +154,9 @@ def show(
         with opened(output, format_, source.captures) as out, bar, made as batches:
             writer = format_.messages(out, wishes, lambda: reading.first_time_ns)
             announcer = Announcer(reading, out, format_, pauses=source.pauses, redactor=redactor) if check else None
+            followed = batches if exporter is None else exporter.between(reading, batches)
             try:
-                for batch in interrupts.between(batches) if left != 0 else ():
+                for batch in interrupts.between(followed) if left != 0 else ():
                     rows = selection.rows(batch)
                     left_out = min(skip - skipped, len(rows))
                     rows, skipped = rows[left_out:], skipped + left_out
@@ -182,7 +188,7 @@ def _refuse_order(context: typer.Context, sort: str | None, source: Source) -> N
         raise UsageError("--reverse: is for --sort; name the column, as in --sort rtt_ns")
     if not is_ordered(column_name(sort, "--sort")):
         raise UsageError(f"--sort {sort}: lists and bytes have no order; name a column of numbers, texts or times")
-    for parameter, option in (("write", "-w"), ("check", "--check")):
+    for parameter, option in (("write", "-w"), ("check", "--check"), ("metrics_at", "--metrics")):
         if options.is_typed(context, parameter):
             raise UsageError(f"{option}: --sort does not use it; leave one of them out")
     if source.pauses and STDIN not in source.captures:

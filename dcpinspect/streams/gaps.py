@@ -171,6 +171,7 @@ class ExplainedGaps:
         self._times = [np.concatenate((of, own[:, way])) for way, of in enumerate((begins, gaps.ends.time))]
         self._order = np.lexsort((after, row))
         self.after, self.before = after[self._order], before[self._order]
+        self.last_time = self._times[1][self._order]
         self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
         self.cause = cause[self._order]
 
@@ -220,7 +221,7 @@ class ExplainedGaps:
             "evidence": Made(len(self), self._evidence),
             "rows": Made(len(self), self._rows),
             "first_time": Numbers(self._times[0][self._order]),
-            "last_time": Numbers(self._times[1][self._order]),
+            "last_time": Numbers(self.last_time),
         }
         return Records(GAPS, columns, len(self), file=self._frame[self._order] >> FILE_SHIFT)
 

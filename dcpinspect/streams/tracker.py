@@ -75,12 +75,20 @@ class Tables:
     """What is known so far, each table made when somebody asks for it; a later ``tables`` may know more."""
 
     def __init__(
-        self, made: Mapping[str, Callable[[], Records]], files: Sequence[str], gaps: ExplainedGaps, waits: Waits, snapshot_states: Table
+        self,
+        made: Mapping[str, Callable[[], Records]],
+        files: Sequence[str],
+        gaps: ExplainedGaps,
+        gap_counts: Table,
+        waits: Waits,
+        snapshot_states: Table,
     ) -> None:
         """``made``: the tables by name; ``files``: the captures, if records say in which they begin."""
         self._made, self._files = made, files
         self.all_gaps = gaps
         """What ``gaps`` is made of."""
+        self.gap_counts = gap_counts
+        """How many gaps of each cause every stream has, as ``State`` numbers them."""
         self.waits = waits
         """What verdicts of streams are made of."""
         self.snapshot_states = snapshot_states
@@ -279,7 +287,7 @@ class Tracker:
             "rollbacks": lambda: Rollbacks(streams, snapshots, logs, clients).records(),
             "vbuckets": lambda: vbucket_records(known, verdicts, amounts, clients, high_seqnos, waits),
         }
-        return Tables(made, files, found, waits, snapshot_states)
+        return Tables(made, files, found, by_cause, waits, snapshot_states)
 
     def compare(self, look_again: Callable[[EventQuery], FoundEvents]) -> None:
         """Compares streams by events that are read a second time, of so many vbuckets at a time as memory allows."""

@@ -1,0 +1,517 @@
+"""Numbers of a reading that goes on, for a system that monitors: families of samples with labels, made when somebody asks.
+
+Labels come from the wire, so their number is bounded: there are ``MOST_PAIRS`` pairs of client and bucket. For a new one a pair without
+an open connection leaves. What has no room, and what pairs that left have counted, is in the pair ``other``. Counters never go down:
+what a connection has counted since the last time is added to the pair that it belongs to by now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect import __version__
+from dcpinspect.capture.live import LiveCapture
+from dcpinspect.escape import clip, escape_rest
+from dcpinspect.protocol.opcodes import Opcode, opcode_code, opcode_name
+from dcpinspect.reading import Reading
+from dcpinspect.streams import words as w
+from dcpinspect.streams.connections import client_of
+from dcpinspect.streams.links import Link
+from dcpinspect.streams.rows import Streams
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.tracker import Tables, Tracker, number_streams
+from dcpinspect.streams.transitions import ACCEPTED, STREAM_STATES, STREAMING
+from dcpinspect.streams.visibility import Visibility
+from dcpinspect.tables.messages import SIDES, MessageBatch
+from dcpinspect.tables.records import Worded
+
+MOST_PAIRS = 100
+"""Pairs of client and bucket that have numbers of their own."""
+MOST_VBUCKETS = 1 << 14
+"""Vbuckets that have numbers of their own, the first ones of all pairs together."""
+_LABEL = 80
+"""Columns of a label at most."""
+_PENDING = 1 << 16
+"""Commands of connections that are counted before their pairs are looked up, though nobody asks."""
+SETTLED_NS = 5_000_000_000
+"""A gap is counted when it is so old: messages that come soon after it may still tell why it is there."""
+BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds of the histogram of answer times."""
+_BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
+
+OTHER, NO_DCP, UNKNOWN = "other", "no dcp", "unknown"
+"""Clients and buckets in place of those without room, of connections on which nothing of DCP was said, and of those that nobody named."""
+STUCK = ("never-answered", "starved-by-flow-control", "behind")
+"""Verdicts of streams on open connections that nothing moves, although something should."""
+
+Kind = Literal["gauge", "counter", "histogram"]
+PAIR = ("client", "bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+
+_OF_VBUCKET = (*PAIR, "vbucket")
+FAMILIES = (
+    Family("dcpinspect_build_info", "gauge", ("version",), "Version of dcpinspect. The value is always 1."),
+    Family(
+        "dcpinspect_messages_total", "counter", (*PAIR, "opcode", "side"), "Messages by command, and whether it is request or response."
+    ),
+    Family("dcpinspect_message_bytes_total", "counter", (*PAIR, "opcode", "side"), "Bytes of these messages."),
+    Family("dcpinspect_answer_seconds", "histogram", (*PAIR, "opcode"), "Time from a request to its answer, by command."),
+    Family("dcpinspect_connections", "gauge", (*PAIR, "verdict"), "Open connections by their verdict."),
+    Family("dcpinspect_connections_opened_total", "counter", PAIR, "Connections that were seen."),
+    Family(
+        "dcpinspect_streams", "gauge", (*PAIR, "state"), "Streams on open connections by their state. Of a vbucket, the newest one counts."
+    ),
+    Family("dcpinspect_stream_verdicts", "gauge", (*PAIR, "verdict"), "The same streams by their verdict."),
+    Family("dcpinspect_streams_opened_total", "counter", PAIR, "Streams that were seen, also refused ones."),
+    Family(
+        "dcpinspect_vbuckets_stuck",
+        "gauge",
+        PAIR,
+        "Vbuckets that nothing moves: the newest stream has no answer, waits for an acknowledgement of the client, or is behind.",
+    ),
+    Family(
+        "dcpinspect_seqno_lag",
+        "gauge",
+        PAIR,
+        "Seqnos from where streams are to the high seqnos that the server told, all vbuckets together.",
+    ),
+    Family("dcpinspect_seqno_lag_vbuckets", "gauge", PAIR, "Vbuckets whose high seqno is known, which are those of the lag."),
+    Family("dcpinspect_rollbacks_total", "counter", PAIR, "Stream requests that were answered with a rollback."),
+    Family(
+        "dcpinspect_gaps_total", "counter", (*PAIR, "cause"), "Gaps in the seqnos of streams, by their cause. A gap counts after 5 seconds."
+    ),
+    Family("dcpinspect_flow_control_window_bytes", "gauge", PAIR, "Flow-control windows of open connections, all together."),
+    Family("dcpinspect_flow_control_outstanding_bytes", "gauge", PAIR, "Bytes in these windows that the client has not acknowledged."),
+    Family("dcpinspect_flow_control_fill_ratio", "gauge", PAIR, "How full the fullest of these windows is. 1 is full."),
+    Family("dcpinspect_noop_age_seconds", "gauge", PAIR, "Time since the last noop, of the open connection where that is longest."),
+    Family("dcpinspect_holes_total", "counter", PAIR, "Ranges of bytes that are not in the capture."),
+    Family("dcpinspect_missing_bytes_total", "counter", PAIR, "Bytes that are not in the capture."),
+    Family("dcpinspect_vbucket_last_seqno", "gauge", _OF_VBUCKET, "Seqno up to which the newest stream has come. For --metrics-vbuckets."),
+    Family(
+        "dcpinspect_vbucket_seqno_lag",
+        "gauge",
+        _OF_VBUCKET,
+        "Seqnos from there to the high seqno that the server told. For --metrics-vbuckets.",
+    ),
+    Family("dcpinspect_vbucket_stuck", "gauge", _OF_VBUCKET, "1 where nothing moves the vbucket, else 0. For --metrics-vbuckets."),
+    Family("dcpinspect_capture_packets_total", "counter", (), "Packets that were read."),
+    Family(
+        "dcpinspect_capture_dropped_packets_total",
+        "counter",
+        ("where",),
+        "Packets that were lost: in the kernel, in the interface, on a full disk, or because they were not read in time (spool)."
+        " What another program lost before is at file.",
+    ),
+    Family("dcpinspect_capture_unread_packets", "gauge", (), "Packets that were captured and are not read yet."),
+    Family("dcpinspect_capture_behind_seconds", "gauge", (), "How old the latest packet that was read is, while others wait."),
+    Family("dcpinspect_capture_timestamp_seconds", "gauge", (), "Capture time up to which packets were read, in seconds since 1970."),
+    Family(
+        "dcpinspect_metrics_pairs",
+        "gauge",
+        (),
+        f"Pairs of client and bucket that have numbers of their own, {MOST_PAIRS} at most. All others are the pair other.",
+    ),
+    Family("dcpinspect_metrics_snapshot_seconds", "gauge", (), "Time that it took to make these numbers."),
+    Family("dcpinspect_metrics_snapshot_timestamp_seconds", "gauge", (), "When these numbers were made, in seconds since 1970."),
+)
+BY_NAME: Mapping[str, Family] = {family.name: family for family in FAMILIES}
+
+
+class Times(NamedTuple):
+    """A histogram of seconds."""
+
+    counts: Sequence[int]
+    """Up to each of ``BOUNDS_S``, those below included, and all."""
+    sum: float
+
+
+Value = float | Times
+Snapshot = Mapping[str, Sequence[tuple[tuple[str, ...], Value]]]
+"""By family: labels and value of each sample."""
+Pair = tuple[str, str]
+K = TypeVar("K")
+
+_OTHERS, _NO_DCPS = (OTHER, OTHER), (NO_DCP, NO_DCP)
+Numbers = npt.NDArray[np.int64]
+
+_RESPONSE, _SERVER, _COMMANDS = 1 << 8, 1 << 9, 1 << 10
+_RISING = (
+    "dcpinspect_connections_opened_total",
+    "dcpinspect_streams_opened_total",
+    "dcpinspect_rollbacks_total",
+    "dcpinspect_holes_total",
+    "dcpinspect_missing_bytes_total",
+)
+"""Counters that are worked out of the tables of connections; those of gaps, by cause, follow them."""
+_GAPS = len(_RISING)
+
+
+@dataclass(slots=True)
+class _Totals:
+    """What was counted of a pair; commands are as ``_command`` numbers them."""
+
+    messages: dict[int, Numbers] = field(default_factory=dict)
+    """Messages and bytes by command."""
+    answers: dict[int, Numbers] = field(default_factory=dict)
+    """By command: answers by the bound that they are up to, then nanoseconds in all."""
+    risen: Numbers = field(default_factory=lambda: np.zeros(_GAPS + len(w.CAUSES), dtype=np.int64))
+    is_open: bool = False
+    """It has an open connection."""
+
+    def add(self, other: _Totals) -> None:
+        """Takes over what another one has counted."""
+        for mine, theirs in ((self.messages, other.messages), (self.answers, other.answers)):
+            for command, numbers in theirs.items():
+                _add(mine, command, numbers)
+        self.risen = self.risen + other.risen
+
+
+class Metrics:
+    """Feed it with every batch of a reading. All of it belongs to the thread of the reading."""
+
+    def __init__(self, reading: Reading, *, with_vbuckets: bool = False, most: int = MOST_PAIRS) -> None:
+        """Before the first batch. The reading tracks streams from now on."""
+        if reading.tracker is None:
+            reading.track()
+        assert reading.tracker is not None
+        self._reading = reading
+        self._tracker: Tracker = reading.tracker
+        self._with_vbuckets = with_vbuckets
+        self._most = most
+        self._pairs: dict[Pair, _Totals] = {}
+        self._messages: dict[int, Numbers] = {}
+        """Since their pairs were looked up: by connection and command."""
+        self._answers: dict[int, Numbers] = {}
+        self._seen: dict[int, Numbers] = {}
+        """What rises, by connection, as far as it is in the totals."""
+        self._noops: dict[int, int] = {}
+        """Capture time of the last noop, by connection."""
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Counts the next messages of the reading."""
+        decoded = batch.decoded
+        command = decoded.opcode.astype(np.int64) + _RESPONSE * decoded.is_response + _SERVER * decoded.is_server
+        key = batch.connection * _COMMANDS + command
+        known, place = np.unique(key, return_inverse=True)
+        place = place.reshape(-1)
+        counts = np.bincount(place), np.bincount(place, batch.length).astype(np.int64)
+        for one, numbers in zip(known.tolist(), np.stack(counts, axis=1), strict=True):
+            _add(self._messages, one, numbers)
+        rtt = batch.rtt_ns
+        answered = np.flatnonzero(decoded.is_response if rtt.valid is None else decoded.is_response & rtt.valid)
+        if len(answered):
+            self._add_answers(key[answered], rtt.values[answered].astype(np.int64))
+        noops = np.flatnonzero((decoded.opcode == Opcode.DCP_NOOP) & ~decoded.is_response & ~decoded.is_server)
+        self._noops.update(zip(batch.connection[noops].tolist(), batch.time_ns[noops].tolist(), strict=True))
+        if len(self._messages) > _PENDING:
+            links = {link.number: link for link in self._reading.engine.links}
+            self._count(self._pairs_of(links))
+
+    def _add_answers(self, key: Numbers, rtt_ns: Numbers) -> None:
+        known, place = np.unique(key, return_inverse=True)
+        place, width = place.reshape(-1), len(BOUNDS_S) + 1
+        bound = np.searchsorted(_BOUNDS_NS, rtt_ns)
+        counts = np.bincount(place * width + bound, minlength=len(known) * width).reshape(-1, width)
+        sums = np.bincount(place, rtt_ns).astype(np.int64)
+        for one, numbers in zip(known.tolist(), np.column_stack((counts, sums)), strict=True):
+            _add(self._answers, one, numbers)
+
+    def snapshot(self) -> Snapshot:
+        """All numbers by now."""
+        begin = time.perf_counter()
+        reading = self._reading
+        tables, links = reading.tables, {link.number: link for link in reading.engine.links}
+        for gone in self._seen.keys() - links.keys():
+            del self._seen[gone]
+            self._noops.pop(gone, None)
+        pair_of = self._pairs_of(links)
+        self._count(pair_of)
+        self._rise(tables, links, pair_of)
+        found: dict[str, list[tuple[tuple[str, ...], Value]]] = defaultdict(list)
+        for source in (
+            self._counted(),
+            self._of_connections(tables, links, pair_of),
+            self._of_streams(tables, links, pair_of),
+            self._of_capture(),
+        ):
+            for name, labels, value in source:
+                found[name].append((labels, value))
+        found["dcpinspect_metrics_snapshot_seconds"].append(((), time.perf_counter() - begin))
+        found["dcpinspect_metrics_snapshot_timestamp_seconds"].append(((), time.time()))
+        return found
+
+    # -- who it belongs to ---------------------------------------------------------------------------------------------------------
+
+    def _pairs_of(self, links: Mapping[int, Link]) -> dict[int, Pair]:
+        """The pair of each connection, which has totals from now on."""
+        tracker = self._tracker
+        sight, sessions, table = Visibility(tracker.state.known, links), tracker.conversation.sessions, tracker.state.connections
+        for totals in self._pairs.values():
+            totals.is_open = False
+        found: dict[int, Pair] = {}
+        for number, link in links.items():
+            session = sessions.get(number) or Session()
+            has_dcp = bool(session.open_row) or (number < len(table) and (table.producer[number] >= 0 or table.streams[number] > 0))
+            if has_dcp:
+                client = client_of(link, session, sight)
+                name = client.name if client.is_named else f"{client.host} {UNKNOWN}"
+                found[number] = _label(name), _label(session.bucket or UNKNOWN)
+            else:
+                found[number] = _NO_DCPS
+        # first those that are open: those that are not make room for them
+        for is_open in (True, False):
+            for number, pair in found.items():
+                if bool(links[number].closed) != is_open:
+                    found[number] = self._with_room(pair, is_open=is_open)
+        return found
+
+    def _with_room(self, pair: Pair, *, is_open: bool) -> Pair:
+        """The pair, or ``other`` where there is no room for it."""
+        if pair not in self._pairs:
+            if self._own_pairs >= self._most:
+                gone = next((one for one, totals in self._pairs.items() if not totals.is_open and one != _OTHERS), None)
+                other = self._pairs.setdefault(_OTHERS, _Totals())
+                if gone is None or not is_open:
+                    other.is_open |= is_open
+                    return _OTHERS
+                other.add(self._pairs.pop(gone))
+            self._pairs[pair] = _Totals()
+        self._pairs[pair].is_open |= is_open
+        return pair
+
+    @property
+    def _own_pairs(self) -> int:
+        return len(self._pairs) - (_OTHERS in self._pairs)
+
+    # -- counters ------------------------------------------------------------------------------------------------------------------
+
+    def _count(self, pair_of: Mapping[int, Pair]) -> None:
+        """Adds what was counted since the last time to the pairs that connections belong to by now."""
+        for pending, name in ((self._messages, "messages"), (self._answers, "answers")):
+            for key, numbers in pending.items():
+                connection, command = divmod(key, _COMMANDS)
+                totals = self._pairs[pair_of[connection]] if connection in pair_of else self._pairs.setdefault(_OTHERS, _Totals())
+                _add(getattr(totals, name), command, numbers)
+            pending.clear()
+
+    def _rise(self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]) -> None:
+        """The same of what tables count. A gap may turn out to have another cause: of either as many count as there were at most."""
+        state = self._tracker.state
+        streams, size = state.known.streams, len(state.connections)
+        owner = streams.connection
+        rollbacks = np.bincount(owner[streams.answer == w.A_ROLLBACK], minlength=size)
+        causes = np.zeros((size, len(w.CAUSES)), dtype=np.int64)
+        np.add.at(causes, owner, self._settled_gaps(tables))
+        for number, link in links.items():
+            own = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
+            now = np.concatenate((np.array(own, dtype=np.int64), causes[number]))
+            before = self._seen.get(number)
+            after = now if before is None else np.maximum(before, now)
+            self._pairs[pair_of[number]].risen += after if before is None else after - before
+            self._seen[number] = after
+
+    def _settled_gaps(self, tables: Tables) -> Numbers:
+        """How many gaps of each cause every stream has that are old enough."""
+        gaps, now_ns = tables.all_gaps, self._reading.clock_ns or 0
+        found = tables.gap_counts.copy()
+        is_new = gaps.last_time > now_ns - SETTLED_NS
+        np.subtract.at(found, (gaps.stream[is_new], gaps.cause[is_new]), 1)
+        return found
+
+    def _counted(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        for pair, totals in self._pairs.items():
+            yield from _by_command(pair, totals)
+            risen = totals.risen.tolist()
+            for name, number in zip(_RISING, risen, strict=False):
+                yield name, pair, number
+            for cause, number in zip(w.CAUSES, risen[_GAPS:], strict=True):
+                yield "dcpinspect_gaps_total", (*pair, cause), number
+        yield "dcpinspect_metrics_pairs", (), self._own_pairs
+
+    # -- how it is now -------------------------------------------------------------------------------------------------------------
+
+    def _of_connections(
+        self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
+    ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        verdicts: Counter[tuple[Pair, str]] = Counter()
+        windows: dict[Pair, list[tuple[int, int]]] = defaultdict(list)
+        names = ("connection", "verdict", "window_bytes", "outstanding_bytes")
+        for number, verdict, window, outstanding in zip(*(tables.connections.values(name) for name in names), strict=True):
+            if number in links and not links[number].closed and pair_of[number] != _NO_DCPS:
+                verdicts[pair_of[number], verdict] += 1
+                if outstanding is not None and window:
+                    windows[pair_of[number]].append((window, max(0, outstanding)))
+        for (pair, verdict), count in verdicts.items():
+            yield "dcpinspect_connections", (*pair, verdict), count
+        for pair, own in windows.items():
+            yield "dcpinspect_flow_control_window_bytes", pair, sum(window for window, _ in own)
+            yield "dcpinspect_flow_control_outstanding_bytes", pair, sum(outstanding for _, outstanding in own)
+            yield "dcpinspect_flow_control_fill_ratio", pair, max(outstanding / window for window, outstanding in own)
+        ages: dict[Pair, float] = {}
+        for number, time_ns in self._noops.items():
+            if number in links and not links[number].closed:
+                age = max(0, (self._reading.clock_ns or time_ns) - time_ns) / 1e9
+                ages[pair_of[number]] = max(age, ages.get(pair_of[number], 0.0))
+        for pair, age in ages.items():
+            yield "dcpinspect_noop_age_seconds", pair, age
+
+    def _of_streams(
+        self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]
+    ) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        streams = self._tracker.state.known.streams
+        order = number_streams(streams)
+        if order is not None:  # as in the table
+            streams = streams[order]
+        verdicts = tables.streams.columns["verdict"]
+        assert isinstance(verdicts, Worded)
+        open_pairs = {pair: place for place, pair in enumerate(dict.fromkeys(pair_of[n] for n, link in links.items() if not link.closed))}
+        of = np.full(len(self._tracker.state.connections), -1)
+        for number, link in links.items():
+            if not link.closed:
+                of[number] = open_pairs[pair_of[number]]
+        rows = _newest(streams, of)
+        pairs, own = list(open_pairs), of[streams.connection[rows]]
+        for name, codes, words in (
+            ("dcpinspect_streams", streams.state[rows], STREAM_STATES),
+            ("dcpinspect_stream_verdicts", verdicts.codes[rows], verdicts.words),
+        ):
+            counts = np.bincount(own * len(words) + codes, minlength=len(pairs) * len(words))
+            for place in np.flatnonzero(counts).tolist():
+                yield name, (*pairs[place // len(words)], words[place % len(words)]), int(counts[place])
+        stuck = np.isin(verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK])
+        lags = self._lags(tables, streams, rows)
+        of_pair: dict[int, list[int]] = defaultdict(list)
+        for place, lag in zip(own.tolist(), lags, strict=True):
+            if lag is not None:
+                of_pair[place].append(lag)
+        for place, count in enumerate(np.bincount(own[stuck], minlength=len(pairs)).tolist()):
+            if pairs[place] != _NO_DCPS:
+                yield "dcpinspect_vbuckets_stuck", pairs[place], count
+                yield "dcpinspect_seqno_lag_vbuckets", pairs[place], len(of_pair[place])
+                if of_pair[place]:
+                    yield "dcpinspect_seqno_lag", pairs[place], sum(of_pair[place])
+        if self._with_vbuckets:
+            yield from _by_vbucket(streams[rows], [pairs[place] for place in own.tolist()], stuck, lags)
+
+    def _lags(self, tables: Tables, streams: Streams, rows: Numbers) -> list[int | None]:
+        """How far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
+        names = ("client", "vbucket", "high_seqno")
+        told = {(client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)}
+        own = streams[rows]
+        links = {link.number: link for link in self._reading.engine.links}
+        sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
+        clients = {number: client_of(link, sessions.get(number) or Session(), sight).name for number, link in links.items()}
+        runs = (own.has_position != 0) & np.isin(own.state, (ACCEPTED, STREAMING))
+        last = np.where(own.request.form > 0, unbiased(own.request.end), np.uint64((1 << 64) - 1))
+        found: list[int | None] = []
+        for connection, vbucket, is_running, position, end in zip(
+            own.connection.tolist(), own.vbucket.tolist(), runs.tolist(), unbiased(own.position).tolist(), last.tolist(), strict=True
+        ):
+            high = told.get((clients[connection], vbucket)) if is_running else None
+            found.append(None if high is None else max(0, min(high, end) - position))
+        return found
+
+    def _of_capture(self) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+        capture = self._reading.capture
+        yield "dcpinspect_build_info", (__version__,), 1
+        dropped: dict[str, int | None]
+        if isinstance(capture, LiveCapture):
+            numbers, lost = capture.numbers, capture.lost
+            dropped = {"kernel": capture.dropped, "interface": numbers.interface_drops, "disk": numbers.unrecorded, "spool": lost}
+            unread = capture.unread
+            yield "dcpinspect_capture_unread_packets", (), unread
+            behind = time.time() - self._reading.last_time_ns / 1e9 if unread and self._reading.last_time_ns else 0.0
+            yield "dcpinspect_capture_behind_seconds", (), max(0.0, behind)
+        else:
+            lost = 0
+            dropped = {"file": sum(counts.lost for file in capture.files for counts in file.counts)}
+        yield "dcpinspect_capture_packets_total", (), capture.packets - lost
+        for where, count in dropped.items():
+            if count is not None:
+                yield "dcpinspect_capture_dropped_packets_total", (where,), count
+        if self._reading.clock_ns is not None:
+            yield "dcpinspect_capture_timestamp_seconds", (), self._reading.clock_ns / 1e9
+
+
+def _by_command(pair: Pair, totals: _Totals) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+    """Those that nobody described are one command."""
+    messages: dict[tuple[str, str], Numbers] = {}
+    for command, numbers in totals.messages.items():
+        _add(messages, (_opcode(command), SIDES[bool(command & _RESPONSE)]), numbers)
+    for (opcode, side), (count, size) in messages.items():
+        yield "dcpinspect_messages_total", (*pair, opcode, side), int(count)
+        yield "dcpinspect_message_bytes_total", (*pair, opcode, side), int(size)
+    answers: dict[str, Numbers] = {}
+    for command, numbers in totals.answers.items():
+        _add(answers, _opcode(command), numbers)
+    for opcode, numbers in answers.items():
+        yield "dcpinspect_answer_seconds", (*pair, opcode), Times(np.cumsum(numbers[:-1]).tolist(), int(numbers[-1]) / 1e9)
+
+
+def _by_vbucket(
+    streams: Streams, pairs: Sequence[Pair], stuck: npt.NDArray[np.bool_], lags: Sequence[int | None]
+) -> Iterator[tuple[str, tuple[str, ...], Value]]:
+    """Of a vbucket with several streams, the one that is least far, and whether any is stuck."""
+    found: dict[tuple[str, ...], list[tuple[int | None, int | None, bool]]] = defaultdict(list)
+    positions = [
+        seqno if is_known else None
+        for seqno, is_known in zip(unbiased(streams.position).tolist(), streams.has_position.tolist(), strict=True)
+    ]
+    for pair, vbucket, position, lag, is_stuck in zip(pairs, streams.vbucket.tolist(), positions, lags, stuck.tolist(), strict=True):
+        labels: tuple[str, ...] = (*pair, str(vbucket))
+        if labels in found or len(found) < MOST_VBUCKETS:
+            found[labels].append((position, lag, is_stuck))
+    for labels, own in found.items():
+        last, behind = _known(position for position, _, _ in own), _known(lag for _, lag, _ in own)
+        if last:
+            yield "dcpinspect_vbucket_last_seqno", labels, min(last)
+        if behind:
+            yield "dcpinspect_vbucket_seqno_lag", labels, max(behind)
+        yield "dcpinspect_vbucket_stuck", labels, int(any(is_stuck for _, _, is_stuck in own))
+
+
+def _known(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
+
+
+def _newest(streams: Streams, pairs: Numbers) -> Numbers:
+    """The newest stream of each pair, vbucket and stream-id; ``pairs``: number of the pair by connection, -1 for none that counts."""
+    rows = np.flatnonzero(pairs[streams.connection] >= 0)[::-1]  # newest first
+    own = streams[rows]
+    key = (pairs[own.connection] * (1 << 17) + own.vbucket) * (1 << 17) + own.sid
+    found: Numbers = np.sort(rows[np.unique(key, return_index=True)[1]])
+    return found
+
+
+def _opcode(command: int) -> str:
+    is_server = bool(command & _SERVER)
+    name = opcode_name(command & 0xFF, server=is_server)
+    return UNKNOWN if opcode_code(name, server=is_server) is None else name
+
+
+def _label(text: str) -> str:
+    """What a peer calls something, as a label: nothing in it that is not seen, and not without end."""
+    return clip(escape_rest(text), _LABEL)
+
+
+def _add(table: dict[K, Numbers], key: K, numbers: Numbers) -> None:
+    before = table.get(key)
+    table[key] = numbers if before is None else before + numbers
