@@ -397,7 +397,7 @@ class Metrics:
             for place in np.flatnonzero(counts).tolist():
                 yield name, (*pairs[place // len(words)], words[place % len(words)]), int(counts[place])
         stuck = np.isin(verdicts.codes[rows], [w.STREAM_VERDICTS.index(verdict) for verdict in STUCK])
-        lags = self._lags(tables, streams, rows)
+        lags = self._lags(tables, links, streams[rows])
         of_pair: dict[int, list[int]] = defaultdict(list)
         for place, lag in zip(own.tolist(), lags, strict=True):
             if lag is not None:
@@ -411,12 +411,10 @@ class Metrics:
         if self._with_vbuckets:
             yield from _by_vbucket(streams[rows], [pairs[place] for place in own.tolist()], stuck, lags)
 
-    def _lags(self, tables: Tables, streams: Streams, rows: Numbers) -> list[int | None]:
+    def _lags(self, tables: Tables, links: Mapping[int, Link], own: Streams) -> list[int | None]:
         """How far each of these streams is behind what its server told, up to where it was asked for; None where nobody knows."""
         names = ("client", "vbucket", "high_seqno")
         told = {(client, vbucket): high for client, vbucket, high in zip(*(tables.vbuckets.values(name) for name in names), strict=True)}
-        own = streams[rows]
-        links = {link.number: link for link in self._reading.engine.links}
         sight, sessions = Visibility(self._tracker.state.known, links), self._tracker.conversation.sessions
         clients = {number: client_of(link, sessions.get(number) or Session(), sight).name for number, link in links.items()}
         runs = (own.has_position != 0) & np.isin(own.state, (ACCEPTED, STREAMING))

@@ -41,7 +41,6 @@ ANSWER_S = 10.0
 MOST = 8
 """Connections at once; a further one is closed."""
 _TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds"
-_PANEL = "Metrics"
 
 Address = Annotated[
     str | None,
@@ -49,12 +48,9 @@ Address = Annotated[
         "--metrics",
         metavar="[HOST]:PORT",
         help="Serve numbers to Prometheus at this address, under /metrics. Without a host, all interfaces serve them.",
-        rich_help_panel=_PANEL,
     ),
 ]
-WithVbuckets = Annotated[
-    bool, typer.Option("--metrics-vbuckets", help="For --metrics, also serve numbers of each vbucket.", rich_help_panel=_PANEL)
-]
+WithVbuckets = Annotated[bool, typer.Option("--metrics-vbuckets", help="For --metrics, also serve numbers of each vbucket.")]
 
 
 class Exporter:

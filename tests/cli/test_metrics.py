@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -94,6 +95,18 @@ def test_promtool_finds_nothing_to_complain_about(name: str) -> None:
         until(lambda: sample(one.text(), "dcpinspect_messages_total"))
         done = subprocess.run(["promtool", "check", "metrics"], input=one.text(), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_those_who_ask_often_get_the_same_numbers_for_a_second() -> None:
+    with served() as one:
+        until(lambda: rollbacks(one) == 3)
+        begin = time.monotonic()
+        made = [*sample(one.text(), "dcpinspect_metrics_snapshot_timestamp_seconds").values()]
+        while time.monotonic() - begin < 3:
+            made += sample(one.text(), "dcpinspect_metrics_snapshot_timestamp_seconds").values()
+    times = sorted(set(made))
+    assert len(made) > len(times) > 1
+    assert min(after - before for before, after in pairwise(times)) >= 1
 
 
 def test_only_the_numbers_are_there_and_only_to_be_read() -> None:
