@@ -274,7 +274,8 @@ def read(
     """Print the messages of captures (pcap or pcapng), one line for each."""
     if follow and len(captures) > 1:
         raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
-    return show(context, Files(captures, follow=follow), **choices)
+    is_asked = choices["metrics_at"] is not None and list(captures) == [STDIN]  # also while nothing comes from the pipe
+    return show(context, Files(captures, follow=follow or is_asked), **choices)
 
 
 def _values(text: str | None, *, is_text: bool) -> Values:

@@ -97,6 +97,23 @@ def test_promtool_finds_nothing_to_complain_about(name: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+def test_a_pipe_that_is_silent_after_a_while_has_all_its_numbers_served() -> None:
+    command = [*PROGRAM, "read", "-", "--metrics", "127.0.0.1:0"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload] # as keywords
+        try:
+            found = re.search(rb":(\d+)/", process.stderr.readline())
+            assert found is not None
+            one = Served(process, ("127.0.0.1", int(found[1])))
+            process.stdin.write(Path(ROLLBACK).read_bytes())
+            process.stdin.flush()
+            until(lambda: rollbacks(one) == 3)
+            process.stdin.close()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
 def test_those_who_ask_often_get_the_same_numbers_for_a_second() -> None:
     with served() as one:
         until(lambda: rollbacks(one) == 3)
