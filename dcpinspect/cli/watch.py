@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dcpinspect.cli import completion, interrupts, options
+from dcpinspect.cli import completion, interrupts, metrics, options
 from dcpinspect.cli.announce import AT_ONCE, Case, Pace, Told, case_of
 from dcpinspect.cli.capturing import capturing
 from dcpinspect.cli.check import FOUND, Level, rules_of
@@ -124,6 +124,8 @@ def watch(
     ] = None,
     redact: options.Redact = False,
     redact_salt: options.RedactSalt = None,
+    metrics_at: metrics.Address = None,
+    metrics_vbuckets: metrics.WithVbuckets = False,
     port: options.Port = None,
     stats: options.Stats = False,
     **choices: Any,  # those of capturing
@@ -147,7 +149,8 @@ def watch(
     notifier = _notifier(context, exec_, exec_every)
     extra_ports, find_ports = options.ports(port)
     out = StandardOutput()
-    with source.reading(extra_ports, find_ports=find_ports, keeper=None) as reading:
+    exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
+    with exporting as exporter, source.reading(extra_ports, find_ports=find_ports, keeper=None) as reading:
         reading.check(wanted, redactor=redactor)
         reading.forget_what_is_over()
         watcher = Watcher(
@@ -171,7 +174,7 @@ def watch(
 
         with interrupts.stopping(stop) if source.pauses else nullcontext():
             try:
-                for _ in reading:
+                for _ in reading if exporter is None else exporter.between(reading, reading):
                     watcher.pass_time()
                     if watcher.is_over:
                         break

@@ -114,6 +114,22 @@ def test_a_pipe_that_is_silent_after_a_while_has_all_its_numbers_served() -> Non
             process.kill()
 
 
+def test_watch_serves_them_beside_its_findings() -> None:
+    command = [*PROGRAM, "watch", "--follow", ROLLBACK, "--metrics", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            found = re.search(r":(\d+)/", process.stderr.readline())
+            assert found is not None
+            one = Served(process, ("127.0.0.1", int(found[1])))
+            until(lambda: rollbacks(one) == 3)
+            process.send_signal(signal.SIGTERM)
+            assert "rollback" in process.communicate(timeout=20)[0]
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
 def test_those_who_ask_often_get_the_same_numbers_for_a_second() -> None:
     with served() as one:
         until(lambda: rollbacks(one) == 3)
