@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dcpinspect.capture import rights
-from dcpinspect.capture.interfaces import Opened, PacketSource, interface_drops, open_interface
+from dcpinspect.capture.interfaces import Opened, PacketSource, interface_drops, interfaces, open_interface
 from dcpinspect.capture.kernel_filter import expression
 from dcpinspect.capture.packet_socket import RETIRE_MS
 from dcpinspect.capture.recorded_files import EVERYTHING, Limits, NoRoom, RecordedFiles
@@ -358,6 +358,7 @@ class Recorder:
             self._told.tell(line=f"{name}: the interface is gone ({why}); the other interfaces go on")
 
     def _reopen(self, poller: select.poll) -> None:
+        interfaces()  # one that is back has another number
         for name, number in list(self._gone.items()):
             try:
                 opened = self._open(name, number)
