@@ -192,6 +192,7 @@ class Metrics:
         if reading.tracker is None:
             reading.track()
         assert reading.tracker is not None
+        reading.forget_what_is_over()
         self._reading = reading
         self._tracker: Tracker = reading.tracker
         self._with_vbuckets = with_vbuckets
@@ -313,7 +314,7 @@ class Metrics:
             pending.clear()
 
     def _rise(self, tables: Tables, links: Mapping[int, Link], pair_of: Mapping[int, Pair]) -> None:
-        """The same of what tables count. A gap may turn out to have another cause: of either as many count as there were at most."""
+        """The same of what tables count. They count less once streams have left memory, or a gap turned out to have another cause."""
         state = self._tracker.state
         streams, size = state.known.streams, len(state.connections)
         owner = streams.connection
@@ -324,9 +325,10 @@ class Metrics:
             own = (1, int(state.connections.streams[number]), rollbacks[number], sum(link.holes), sum(link.missing))
             now = np.concatenate((np.array(own, dtype=np.int64), causes[number]))
             before = self._seen.get(number)
-            after = now if before is None else np.maximum(before, now)
-            self._pairs[pair_of[number]].risen += after if before is None else after - before
-            self._seen[number] = after
+            self._pairs[pair_of[number]].risen += now if before is None else np.maximum(now - before, 0)
+            self._seen[number] = now
+        for number in self._seen.keys() - links.keys():  # the connection has left memory
+            del self._seen[number]
 
     def _settled_gaps(self, tables: Tables) -> Numbers:
         """How many gaps of each cause every stream has that are old enough."""

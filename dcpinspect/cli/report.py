@@ -55,6 +55,10 @@ def report(
             complain("more connections lost bytes; --stats lists all")
     if stats and not is_whole:
         complain("reading stopped before the end; --stats counts what was read so far")
+    left = {} if reading.tracker is None else reading.tracker.left
+    if stats and any(left.values()):
+        counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
+        complain(f"{counts} were over and have left memory; tables have the latest, counts and findings have all")
     if stats:
         sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
     if (problems and not reading.capture.packets) or (checks and not reading.messages):
