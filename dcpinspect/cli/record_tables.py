@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 READABLE = {
     "connections": (
         *("connection", "client", "server", "name", "role", "verdict", "closed_by", "streams"),
-        *("window_bytes", "outstanding_bytes", "holes", "skipped_bytes"),
+        *("window_bytes", "outstanding_bytes", "holes", "skipped_bytes", "tls"),
     ),
     "streams": (
         *("connection", "vbucket", "sid", "stream", "requested_start", "requested_end", "answer", "verdict", "end_reason"),
