@@ -276,6 +276,7 @@ class LiveCapture:
         if "counts" in said:
             counts = [None if one is None else (one[0], one[1]) for one in said["counts"]]
             self.numbers = Numbers(said["packets"], said["bytes"], counts, said["unrecorded"], said["interface_drops"])
+            self._chain.total = self.numbers.packets
             self._say_what_was_dropped()
         if "end" in said:
             self._chain.is_complete = True
@@ -347,6 +348,8 @@ class _Chain:
         """There is more than was read."""
         self.skipped = 0
         """Packets of files that were gone before they were read."""
+        self.total = 0
+        """Packets of all files by now."""
         self._hear = hear
         self._wait = wait
         self._done_with = done_with
@@ -366,6 +369,10 @@ class _Chain:
                 if self._open_next():
                     return None
                 continue
+            if was_complete and self._skipping_from is not None:
+                self.skipped += self.total - self._skipping_from
+                self._skipping_from = None
+                return None
             if was_complete:
                 return 0
             self.is_behind = False
