@@ -16,7 +16,6 @@ from dcpinspect.capture.packing import remove
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
 from dcpinspect.capture.walk import MAX_PACKET
 from dcpinspect.errors import OutputError
-from dcpinspect.escape import escape
 
 EVERYTHING = 1 << 62
 """As many bytes, or packets, as there are."""
@@ -169,8 +168,9 @@ class RecordedFiles:
                 self._writer.interface(link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen)
         except BaseException:
             self._close()
-            with suppress(OSError):  # it has no packets
-                os.unlink(path)
+            if self.is_ring:  # a name of ours; another may be of a device
+                with suppress(OSError):
+                    os.unlink(path)
             raise
         self._number += 1
         self._kept.append(path)
@@ -209,8 +209,3 @@ class RecordedFiles:
             kind = NoRoom if error.errno in FULL else OutputError
             before = "; it has the packets before that" if self.packets else ""
             raise kind(f"{self._name}: {error.strerror}{before}") from error
-
-
-def ring_name(path: str) -> str:
-    """What a path is called in errors."""
-    return f"--write {escape(path)}"

@@ -81,8 +81,9 @@ def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"^--write .*/none/x: cannot be written to \(No such file or directory\)$"):
         opened(tmp_path / "none" / "x")
-    with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device; it has the packets before that$"):
+    with pytest.raises(OutputError, match=r"^--write /dev/full: No space left on device$"):
         opened("/dev/full")
+    assert Path("/dev/full").is_char_device()
 
 
 def recorded(path: Path) -> int:
@@ -105,7 +106,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     try:
         with (
             open_capture(SAMPLE) as capture,
-            pytest.raises(NoRoom, match=r"^--write .*/x: File too large; it has the packets before that$"),
+            pytest.raises(NoRoom, match=r"^--write .*/x: File too large$"),
         ):
             put_next(files, capture)
     finally:

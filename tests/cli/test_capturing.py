@@ -31,12 +31,12 @@ def test_limits_add_up() -> None:
 def test_options_become_wishes() -> None:
     found = capturing(
         ["eth0"], "x.pcapng", 60.0, ["filesize:1MB", "files:3"], "zstd", ["duration:30", "messages:5"], 16, "1GiB", 96,
-        promiscuous=False, full_disk=FullDisk.PAUSE, wait=True, user="me",
+        promiscuous=False, full_disk=FullDisk.PAUSE, wait=True,
     )  # fmt: skip
     wishes = found._how(Wishes(("eth0",), None, "x.pcapng", "--write x.pcapng"))
     assert (wishes.each, wishes.files, wishes.stop) == (Limits(size=1_000_000), 3, Limits(seconds=30))
     assert (wishes.buffer_bytes, wishes.snaplen, wishes.is_promiscuous) == (16 << 20, 96, False)
-    assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, "me")
+    assert (wishes.pauses_when_full, wishes.waits, wishes.user) == (True, True, None)
     spooled = found._how(Wishes(("eth0",), None, "x", "temporary files", each=Limits(size=5), files=16, is_spool=True))
     assert (spooled.each, spooled.files) == (Limits(size=5), 16)
 

@@ -24,7 +24,8 @@ SEEDS = range(400)
 NOT_PLANTED = {
     *("oversized-body", "cache-transfer-record", "refused-payload", "value-length", "undeclared-stream-id", "legacy-layout"),
     *("rollback-layout", "ack-early", "gap-unexplained", "capture-hole", "capture-cut", "mid-stream-start", "undecoded-bytes"),
-    *("connection-reuse-inferred", "tls-without-key", "failover", "slow-responses"),
+    *("connection-reuse-inferred", "failover", "slow-responses"),
+    *("tls-without-key", "tls-key-unknown", "tls-alert", "tls-certificate"),
 }
 """What captures lack, what older generations do, what is no fault, and what only the tests of the rules themselves show."""
 

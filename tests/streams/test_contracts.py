@@ -21,7 +21,7 @@ KEYS = {
     ),
     "connection": (
         "connection client server name agent role bucket features controls window_bytes outstanding_bytes counted_bytes acked_bytes"
-        " noop_interval_s verdict closed_by starts holes skipped_bytes streams first_time last_time"
+        " noop_interval_s verdict closed_by starts tls holes skipped_bytes streams first_time last_time"
     ),
     "rollback": (
         "connection vbucket sid stream client requested_start snapshot_start snapshot_end vbucket_uuid request_flags rollback_seqno"
