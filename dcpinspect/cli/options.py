@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from dcpinspect.cli import completion
+from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import FORMATS, Format
@@ -273,7 +274,8 @@ def choose_keylogs(names: list[str] | None) -> list[str] | None:
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
     if paths or keylog.is_chosen():
-        keylog.choose(paths)
+        for one in keylog.choose(paths):
+            complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
     return names
 
 

@@ -107,10 +107,11 @@ class KeyLog:
 _named: list[str] = []
 
 
-def choose(paths: Sequence[str]) -> None:
-    """From now on readings that are given no secrets have those of these key logs. Raises CaptureError."""
-    KeyLog(paths)
+def choose(paths: Sequence[str]) -> list[Damage]:
+    """From now on readings that are given no secrets have those of these key logs; lines of them that are none. Raises CaptureError."""
+    found = KeyLog(paths)
     _named[:] = paths
+    return found.damage
 
 
 def is_chosen() -> bool:
