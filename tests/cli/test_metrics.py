@@ -152,6 +152,7 @@ def test_only_the_numbers_are_there_and_only_to_be_read() -> None:
             assert b"Python" not in answer
 
 
+@pytest.mark.slow  # it waits for ten seconds
 def test_those_who_connect_and_say_nothing_are_few_and_do_not_stay() -> None:
     with served() as one, ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(one.at)) for _ in range(MOST)]
@@ -164,6 +165,7 @@ def test_those_who_connect_and_say_nothing_are_few_and_do_not_stay() -> None:
         assert one.text()
 
 
+@pytest.mark.slow  # it waits for ten seconds
 def test_one_who_asks_byte_by_byte_is_cut_off() -> None:
     with served() as one, socket.create_connection(one.at) as slow:
         begin = time.monotonic()

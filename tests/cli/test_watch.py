@@ -274,6 +274,7 @@ def test_it_is_told_again_when_it_has_grown_a_lot() -> None:
         assert running.end() == []
 
 
+@pytest.mark.slow  # it waits for ten seconds
 def test_three_lines_of_a_kind_are_told_in_an_hour_and_then_how_many_were_left_out() -> None:
     talk, ends = opened(), []
     for vbucket in range(6):
