@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dcpinspect.capture.batch import Column
-from dcpinspect.transport.chunk import C2S, S2C, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.tls.handshake import (
     CERTIFICATE,
     CLIENT_HELLO,
@@ -751,7 +751,7 @@ class _Side:
             holes=((offset - hole, offset),) if hole else (),
             is_start=is_start,
             is_end=is_end,
-            places=None if latest.places is None else np.full(entries.shape[1], SCATTERED),
+            places=None if latest.places is None else np.where(entries[2] > 0, SCATTERED, NOWHERE),
         )
 
     _released = 0

@@ -10,6 +10,7 @@ import pytest
 
 from dcpinspect.findings.finding import Finding
 from dcpinspect.reading import Reading
+from dcpinspect.store.store import Store
 from dcpinspect.transport.tls.alerts import ALERTS
 from dcpinspect.transport.tls.keylog import KeyLog
 from tests import damage as packets_damaged
@@ -87,6 +88,17 @@ def test_packets_that_are_lost_take_what_they_hit(share: float, seed: int, tape:
     assert found <= Counter(data for _, _, data in said(recorded))
     if has_hellos(what, packets):
         assert found >= expected(what, packets)
+
+
+def test_messages_can_be_looked_up_behind_holes(tape: tuple[Tape, Recorded], tmp_path: Path) -> None:
+    what, recorded = tape
+    path = save(tmp_path / "x.pcap", packets_damaged.lost(what.packets, 0.05, 1))
+    whole, hit, _ = read(path, recorded.keylog)
+    with Store() as store, Reading([str(path)], keeper=store, keys=KeyLog([str(recorded.keylog)])) as reading:
+        for _ in store.fill(reading):
+            pass
+        found = Counter(bytes(store.bytes_of(row)) for row in range(1, store.rows + 1))
+    assert found == Counter(data for _, _, data in whole + hit)
 
 
 def has_hellos(tape: Tape, packets: Sequence[packets_damaged.Packet]) -> bool:
