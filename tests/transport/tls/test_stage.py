@@ -90,8 +90,9 @@ def test_packets_that_are_lost_take_what_they_hit(share: float, seed: int, tape:
         assert found >= expected(what, packets)
 
 
-def test_messages_can_be_looked_up_behind_holes(tape: tuple[Tape, Recorded], tmp_path: Path) -> None:
-    what, recorded = tape
+def test_messages_can_be_looked_up_behind_holes(tmp_path: Path) -> None:
+    recorded = make("1.3 records of maximum size", tmp_path)
+    what = taped(recorded)
     path = save(tmp_path / "x.pcap", packets_damaged.lost(what.packets, 0.05, 1))
     whole, hit, _ = read(path, recorded.keylog)
     with Store() as store, Reading([str(path)], keeper=store, keys=KeyLog([str(recorded.keylog)])) as reading:
