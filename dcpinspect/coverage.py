@@ -17,7 +17,8 @@ from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
-from dcpinspect.transport.tls.stage import TlsConnection, TlsStage
+from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
 OTHER = "other"

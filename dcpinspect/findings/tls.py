@@ -13,7 +13,7 @@ from dcpinspect.findings.rule_set import Finished, RuleSet
 from dcpinspect.protocol.foreign import TLS
 from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
-from dcpinspect.transport.tls.stage import TlsConnection
+from dcpinspect.transport.tls.connection import TlsConnection
 
 _GIVE = "give the client's key log with --keylog FILE (docs/tls.md says how clients write one), or capture the plain port, 11210"
 

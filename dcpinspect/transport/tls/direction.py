@@ -1,0 +1,481 @@
+"""One direction of a TLS connection: cipher text with holes in, plain text with holes out.
+
+After a hole it looks for the next record header, and tries the sequence numbers that the hole can have held until the record's tag
+verifies: so it loses the records that were hit, and no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.capture.batch import Column
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.tls.connection import TlsConnection
+from dcpinspect.transport.tls.handshake import CERTIFICATE, EARLY_DATA, FINISHED, KEY_UPDATE, HandshakeReader, first_certificate
+from dcpinspect.transport.tls.suites import TLS12, TLS13, Protection, Suite, Tls13
+
+CHANGE_CIPHER, ALERT, HANDSHAKE_RECORD, APPLICATION = 20, 21, 22, 23
+HEADER = 5
+MOST_RECORD = HEADER + (1 << 14) + 2048
+"""Bytes of the longest record (RFC 5246, 6.2.3)."""
+RECORD = re.compile(rb"[\x14-\x17]\x03[\x01-\x03]")
+ANY_RECORD = re.compile(rb"[\x15-\x17]\x03\x03")
+TRIALS = 20_000
+"""Sequence numbers that are tried after a hole."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """Captured bytes without a hole."""
+
+    start: int
+    data: bytearray
+    at: int = 0
+    """Of the data, what was read."""
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.data)
+
+
+class Direction:
+    """One direction of a connection: cipher text in, plain text out."""
+
+    def __init__(self, number: int, about: TlsConnection) -> None:
+        self.number = number
+        """``C2S`` or ``S2C``."""
+        self.is_ended = False
+        self.is_lost = False
+        """Where the next record begins, or which number it has, is not known."""
+        self._about = about
+        self._runs: list[_Run] = []
+        self._segments: list[Column] = []
+        self._chain: list[Protection] = []
+        self._place = -1
+        """Of the chain, the keys in use; -1: none, records are plain."""
+        self._sequence = 0
+        self._suite: Suite | None = None
+        self._was_handshake = False
+        """Other keys were in use before what was lost."""
+        self._reader = HandshakeReader()
+        self._hello_reader = HandshakeReader()
+        self._hello_at = 0
+        self._has_told = False
+        """The alerts in the open are noted."""
+        self._offset = 0
+        """Bytes of plain text so far, holes among them."""
+        self._next_record = 0
+        """Cipher offset where the next record begins, where a record that was hit says so."""
+        self._refused = 0
+        self._lost_records = 0
+        self._lost_bytes = 0
+        """Since the last record that was opened: records that are known to be lost whole, and cipher bytes in all."""
+        self._is_start = False
+        self._has_begun = False
+        self._records = about.records[number]
+        self._sizes = 0
+        """Cipher bytes of the records that were opened."""
+        # What one call makes.
+        self._texts: list[bytes] = []
+        self._spans: list[tuple[int, int, int, int]] = []
+        """Of each text: cipher offset of its first byte, of its record's end, plain offset, bytes."""
+        self._breaks: list[tuple[int, int]] = []
+        """How many texts were before a hole of plain text, and its bytes."""
+
+    def begin(self, chain: Sequence[Protection], suite: Suite) -> None:
+        """The keys, in the order in which they come into use."""
+        self._chain = list(chain)
+        self._suite = suite
+
+    def add_keys(self, keys: Tls13) -> None:
+        """One more at the end of the chain."""
+        if not any(isinstance(one, Tls13) and one.secret == keys.secret for one in self._chain):
+            self._chain.append(keys)
+
+    @property
+    def has_records(self) -> bool:
+        """There is enough to try keys on."""
+        return sum(len(run.data) for run in self._runs) >= 2 * HEADER and self.smallest_record() is not None
+
+    def add(self, chunk: StreamChunk) -> None:
+        """More cipher text."""
+        data, at, end = chunk.data, chunk.offset, chunk.offset + len(chunk.data)
+        for hole, after in (*chunk.holes, (end, end)):
+            if hole > at:
+                piece = data[at - chunk.offset : hole - chunk.offset].tobytes()
+                if self._runs and self._runs[-1].end == at:
+                    self._runs[-1].data += piece
+                else:
+                    self._runs.append(_Run(at, bytearray(piece)))
+            at = max(at, after)
+        if not self._has_begun and (len(data) or chunk.is_end):
+            self._has_begun = True
+            self._is_start = chunk.is_start
+            self.is_lost = not chunk.is_start or bool(chunk.holes and chunk.holes[0][0] == 0)
+        self._segments.append(chunk.segments.columns)
+        self.is_ended |= chunk.is_end
+
+    def hellos(self) -> Iterator[tuple[int, bytes]]:
+        """Handshake messages in the open that have come since this was asked."""
+        if not self._runs or self.is_lost:
+            return
+        run = self._runs[0]
+        data = run.data
+        in_the_open = (HANDSHAKE_RECORD, ALERT, *((CHANGE_CIPHER,) if self._about.server is None else ()))  # it may follow a retry
+        while self._hello_at + HEADER <= len(data) and data[self._hello_at] in in_the_open:
+            end = self._hello_at + HEADER + int.from_bytes(data[self._hello_at + 3 : self._hello_at + 5], "big")
+            if end > len(data):
+                return
+            if data[self._hello_at] == ALERT and end == self._hello_at + HEADER + 2:
+                self._alert(bytes(data[end - 2 : end]))
+                self._has_told = True
+            elif data[self._hello_at] == HANDSHAKE_RECORD:
+                yield from self._hello_reader.feed(bytes(data[self._hello_at + HEADER : end]))
+            self._hello_at = end
+
+    def smallest_record(self) -> bytes | None:
+        """The smallest whole record of application data in what waits."""
+        best: bytes | None = None
+        for run in self._runs:
+            data = bytes(run.data[: 4 * MOST_RECORD])
+            found = ANY_RECORD.search(data)
+            while found is not None:
+                at = found.start()
+                if at + HEADER > len(data):
+                    break
+                end = at + HEADER + int.from_bytes(data[at + 3 : at + 5], "big")
+                is_followed = end == len(data) or (end + 3 <= len(data) and RECORD.match(data, end) is not None)
+                if data[at] == APPLICATION and end <= len(data) and is_followed and end - at > HEADER + 16:
+                    if best is None or end - at < len(best):
+                        best = data[at:end]
+                    found = ANY_RECORD.search(data, end)
+                else:
+                    found = ANY_RECORD.search(data, at + 1)
+        return best
+
+    def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
+        """The plain text of what has come."""
+        self._texts, self._spans, self._breaks = [], [], []
+        while self._runs:
+            run = self._runs[0]
+            self._read(run, is_last=len(self._runs) == 1)
+            if len(self._runs) == 1 and not self.is_ended:
+                if run.at > MOST_RECORD:
+                    del run.data[: run.at]
+                    run.start, run.at = run.start + run.at, 0
+                break
+            following = self._runs[1].start if len(self._runs) > 1 else run.end
+            self._lose(following, run)
+            del self._runs[0]
+        yield from self._chunks(latest)
+
+    def _read(self, run: _Run, *, is_last: bool) -> None:
+        """Opens the records of a run, up to one that is not there as a whole."""
+        data = run.data
+        if self._next_record > run.start + run.at:
+            self._step(run, min(len(data), self._next_record - run.start))
+            if self._next_record > run.end:
+                return
+        while True:
+            if self.is_lost and not self._find(run, is_last=is_last):
+                return
+            at = run.at
+            if at + HEADER > len(data):
+                return
+            if not RECORD.match(data, at) or (size := int.from_bytes(data[at + 3 : at + 5], "big")) > MOST_RECORD - HEADER:
+                self.is_lost = True
+                self._reader.lose()
+                continue
+            end = at + HEADER + size
+            if end > len(data):
+                if not is_last:
+                    self._next_record = run.start + end
+                    self._lost_records += 1
+                return
+            record = bytes(data[at:end])
+            run.at = end
+            if not self._open(record, run.start + at):
+                self._refuse(record)
+
+    def _open(self, record: bytes, offset: int) -> bool:
+        """Opens a record whose place is certain; False where no key does."""
+        kind = record[0]
+        if self._place < 0 and (self._chain or kind != APPLICATION):
+            return self._open_plain(kind, record, offset)
+        if not self._chain:
+            return False
+        if kind == CHANGE_CIPHER and self._suite is not None and self._suite.version == TLS13:
+            self._count(record)
+            return True
+        opened = self._chain[self._place].open(self._sequence, record)
+        if opened is None:
+            opened = self._try(record)
+            if opened is None:
+                return False
+        self._sequence += 1
+        self._take(opened[0], opened[1], record, offset)
+        return True
+
+    def _open_plain(self, kind: int, record: bytes, offset: int) -> bool:
+        """Before keys are in use."""
+        assert self._suite is not None
+        if self._suite.version == TLS13 and kind == APPLICATION:
+            self._place, self._sequence = 0, 0
+            return self._open(record, offset)
+        if kind == CHANGE_CIPHER:
+            if self._suite.version == TLS12:
+                self._place, self._sequence = 0, 0
+            self._count(record)
+            return True
+        if self._suite.version == TLS12 and (kind == APPLICATION or self.is_lost):
+            opened = self._try(record)
+            if opened is None:
+                return False
+            self._sequence += 1
+            self._take(opened[0], opened[1], record, offset)
+            return True
+        if kind == ALERT and len(record) == HEADER + 2 and not self._has_told:
+            self._alert(record[HEADER:])
+        self._count(record)
+        return True
+
+    def _count(self, record: bytes) -> None:
+        self._records.opened += 1
+        self._records.overhead += len(record)
+
+    def _try(self, record: bytes) -> tuple[int, bytes] | None:
+        """Other sequence numbers, and the keys that may have come into use, where something was lost; sets both."""
+        assert self._suite is not None
+        most = self._lost_bytes // (HEADER + 16) + 2 if self._lost_bytes or self.is_lost else 1
+        mean = self._sizes / self._records.opened if self._records.opened and self._sizes else 400
+        likely = int(self._lost_bytes / mean)
+        for place in range(max(0, self._place), len(self._chain)):
+            is_same = place == self._place
+            first = self._sequence if is_same else 0
+            keys = self._chain[place]
+            for ahead in _outward(self._lost_records if is_same else 0, likely, min(most, TRIALS)):
+                opened = keys.open(first + ahead, record)
+                if opened is not None:
+                    self._was_handshake = not is_same
+                    self._place, self._sequence, self._lost_records = place, first + ahead, ahead
+                    return opened
+        last = self._chain[-1]
+        if isinstance(last, Tls13) and self._place == len(self._chain) - 1 and self._lost_bytes:
+            following = last.next()
+            for ahead in range(min(most, TRIALS)):
+                opened = following.open(ahead, record)
+                if opened is not None:
+                    self._chain[-1] = following
+                    self._sequence = self._lost_records = ahead
+                    return opened
+        return None
+
+    def _take(self, kind: int, plain: bytes, record: bytes, offset: int) -> None:
+        """A record was opened."""
+        records = self._records
+        records.opened += 1
+        self._sizes += len(record)
+        self._end_loss()
+        if kind == APPLICATION:
+            records.plain += len(plain)
+            records.overhead += len(record) - len(plain)
+            if plain:
+                assert self._suite is not None
+                lead = HEADER + (0 if self._suite.version == TLS13 else 16 if self._suite.kind == "cbc" else _explicit(self._suite))
+                self._texts.append(plain)
+                self._spans.append((offset + lead, offset + len(record), self._offset, len(plain)))
+                self._offset += len(plain)
+            return
+        records.overhead += len(record)
+        if kind == ALERT and len(plain) == 2:
+            self._alert(plain)
+        elif kind == HANDSHAKE_RECORD:
+            for message, body in self._reader.feed(plain):
+                self._handshake(message, body)
+
+    def _handshake(self, kind: int, body: bytes) -> None:
+        if kind == CERTIFICATE and self._about.certificate is None and self._about.sides[self.number] == S2C:
+            self._about.certificate = first_certificate(body, has_context=self._about.version == TLS13)
+        keys = self._chain[self._place]
+        if not isinstance(keys, Tls13):
+            return
+        if kind == FINISHED and self._place + 1 < len(self._chain):
+            self._place, self._sequence = self._place + 1, 0
+        elif kind == KEY_UPDATE:
+            self._chain[self._place], self._sequence = keys.next(), 0
+
+    def _alert(self, body: bytes) -> None:
+        if len(self._records.alerts) < 10:
+            self._records.alerts.append((body[0], body[1]))
+
+    def _refuse(self, record: bytes) -> None:
+        """A whole record that no key opens: it is damaged, or the keys are others."""
+        if self._may_be_early():
+            self._records.early += 1
+            self._records.overhead += len(record)
+            return
+        self._records.refused += 1
+        self._refused += 1
+        self._records.overhead += len(record)
+        self._lost_bytes += len(record)
+        self._lost_records += 1
+        self._reader.lose()
+
+    def _may_be_early(self) -> bool:
+        """Before its handshake is over a client may send what only other keys open."""
+        client = self._about.client
+        is_first = self._place == 0 and not self._sequence and not self._lost_bytes
+        return is_first and client is not None and EARLY_DATA in client.extensions and self._about.sides[self.number] == C2S
+
+    def _lose(self, following: int, run: _Run) -> None:
+        """What is left of a run, and the hole behind it, which the bytes from ``following`` on end, cannot be read."""
+        left = len(run.data) - run.at
+        if not left and following == run.end:
+            return
+        self._records.overhead += left
+        self._lost_bytes += following - run.start - run.at
+        self._reader.lose()
+        if self._next_record < following:  # the hole is not within one record, whose header says where the next one begins
+            self.is_lost = True
+
+    def _end_loss(self) -> None:
+        """A record was opened again: what was lost before it is a hole of the plain text.
+
+        Its bytes are exact where all lost records held application data, whose length the cipher gives away.
+        """
+        if not self._lost_bytes:
+            return
+        assert self._suite is not None
+        lost, self._lost_bytes = self._lost_bytes, 0
+        count, self._lost_records = self._lost_records, 0
+        self._records.lost += max(0, count - self._refused)
+        self._refused = 0
+        was_handshake, self._was_handshake = self._was_handshake, False
+        if was_handshake and not count:
+            return  # the first record under its keys: what was lost is handshake
+        size = max(1, lost - count * (HEADER + self._suite.overhead))
+        self._breaks.append((len(self._texts), size))
+        self._offset += size
+
+    def _find(self, run: _Run, *, is_last: bool) -> bool:
+        """Looks for the next record that keys open; False where it has not come yet."""
+        data = run.data
+        at = run.at
+        while True:
+            found = ANY_RECORD.search(data, at)
+            if found is None:
+                self._step(run, max(run.at, len(data) - 2) if is_last and not self.is_ended else len(data))
+                return False
+            at = found.start()
+            if at + HEADER > len(data):
+                self._step(run, at)
+                return False
+            size = int.from_bytes(data[at + 3 : at + 5], "big")
+            end = at + HEADER + size
+            if size > MOST_RECORD - HEADER or size < 17:
+                at += 1
+                continue
+            if end > len(data):
+                if is_last and not self.is_ended:
+                    self._step(run, at)
+                    return False
+                at += 1
+                continue
+            record = bytes(data[at:end])
+            before = self._lost_bytes, self._lost_records
+            self._lost_bytes += at - run.at
+            opened = self._try(record) if self._chain else None
+            if opened is not None:
+                self._records.overhead += at - run.at
+                self._sequence += 1
+                run.at = end
+                self.is_lost = False
+                self._take(opened[0], opened[1], record, run.start + at)
+                return True
+            self._lost_bytes, self._lost_records = before
+            at += 1
+
+    def _step(self, run: _Run, to: int) -> None:
+        """Bytes that begin no record."""
+        self._lost_bytes += to - run.at
+        self._records.overhead += to - run.at
+        run.at = to
+
+    def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
+        """What was opened in this call, as chunks: one, and one more for each hole, which stands in front of it."""
+        columns = self._segments[0] if len(self._segments) == 1 else np.concatenate(self._segments, axis=1)
+        starts = [0, *(place for place, _ in self._breaks)]
+        ends = [*starts[1:], len(self._texts)]
+        holes = [0, *(size for _, size in self._breaks)]
+        pieces = [one for one in zip(starts, ends, holes, strict=True) if one[1] > one[0] or one[2]]
+        for start, end, hole in pieces:
+            is_last = (start, end, hole) == pieces[-1]
+            yield self._chunk(columns, start, end, hole, is_end=self.is_ended and is_last, latest=latest)
+        if self.is_ended and not pieces:
+            yield self._chunk(columns, 0, 0, 0, is_end=True, latest=latest)
+        self._segments = [self._kept(columns)]
+
+    def _chunk(self, columns: Column, start: int, end: int, hole: int, *, is_end: bool, latest: StreamChunk) -> StreamChunk:
+        spans = np.array(self._spans[start:end], np.int64).reshape(-1, 4).T
+        cipher, record_end, plain, size = spans
+        data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
+        offset = int(plain[0]) if len(plain) else self._offset
+        if len(plain):
+            first = np.searchsorted(columns[0], cipher, "right") - 1
+            last = np.searchsorted(columns[0], cipher + size - 1, "right") - 1
+            counts = last - first + 1
+            rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+            entries = columns[:, rows].copy()
+            which = np.repeat(np.arange(len(plain)), counts)
+            entries[0] = np.maximum(columns[0, rows], cipher[which]) - cipher[which] + plain[which]
+            entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][which]
+        else:
+            entries = np.empty((6, 0), np.int64)
+        if hole or not len(plain):
+            known = entries[:, :1] if len(plain) else columns[:, -1:]
+            entries = np.concatenate((known.copy(), entries), axis=1)
+            entries[0, 0], entries[2, 0] = offset - hole, 0
+        release = np.maximum.accumulate(entries[5])
+        entries[5] = np.maximum(release, self._released)
+        self._released = int(entries[5, -1])
+        is_start, self._is_start = self._is_start and not hole, False
+        return StreamChunk(
+            connection=latest.connection,
+            direction=self.number,
+            offset=offset,
+            data=data,
+            segments=Segments(entries),
+            holes=((offset - hole, offset),) if hole else (),
+            is_start=is_start,
+            is_end=is_end,
+            places=None if latest.places is None else np.where(entries[2] > 0, SCATTERED, NOWHERE),
+        )
+
+    _released = 0
+
+    def _kept(self, columns: Column) -> Column:
+        """The segments of bytes that were not read yet."""
+        at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
+        kept: Column = columns[:, max(0, int(np.searchsorted(columns[0], at, "right")) - 1) :].copy()
+        return kept
+
+
+def _explicit(suite: Suite) -> int:
+    """Bytes of the nonce in a record of TLS 1.2."""
+    return 0 if suite.kind == "chacha" else 8
+
+
+def _outward(known: int, likely: int, most: int) -> Iterator[int]:
+    """The number that is known, 0, then the numbers below ``most`` from the likely one outward."""
+    yield known
+    if known:
+        yield 0
+    for distance in range(most + 1):
+        if 0 < likely + distance < most:
+            yield likely + distance
+        if distance and 0 < likely - distance < most:
+            yield likely - distance
