@@ -25,17 +25,19 @@ def open(  # noqa: A001 - as in gzip.open: it is called with the name of the pac
     port: int | Literal["auto"] | Sequence[int | Literal["auto"]] | None = None,
     keep: int | None = None,
     keylog: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    tls_search: int | None = None,
 ) -> Recording:
     """The messages of one or more captures, read as one in order of time: tables for Arrow, and any message with every field explained.
 
     ``paths``: pcap and pcapng files, plain or packed by gzip, zstd, xz or bzip2; directories of them; a pipe; ``-`` for standard input.
     ``port``: a server port besides 11210 and 11207, several, or "auto": any that carries DCP. ``keep``: bytes of packets that are kept of a
     pipe, which can be read only once, 2 GiB unless said otherwise; the oldest messages are forgotten with theirs.
-    ``keylog``: files with secrets, by which connections of TLS are decrypted.
+    ``keylog``: files with secrets, by which connections of TLS are decrypted. ``tls_search``: how many secrets and record numbers are tried
+    for a connection that began before the capture; 5,000,000 unless said otherwise, which takes 2 s at most.
 
     Raises CaptureError when nothing can be read, UsageError for a port that is none. Both, as all errors of this package, are
     ``dcpinspect.errors.DcpInspectError``; the text of each is one line that says what is wrong, where, and what to do.
     """
     from dcpinspect.recording import Recording  # deferred: NumPy, Arrow and the decoder, 0.4 s
 
-    return Recording(paths, port=port, keep=keep, keylog=keylog)
+    return Recording(paths, port=port, keep=keep, keylog=keylog, tls_search=tls_search)

@@ -6,7 +6,7 @@ For each direction of each connection: ``captured == unique + duplicate + late``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
@@ -91,6 +91,14 @@ class Coverage:
     def packets_read(self) -> int:
         """Packets of all classes."""
         return sum(self.packets.values())
+
+    def tls_advice(self, connections: Iterable[int]) -> str:
+        """What to do to read these connections, which were not decrypted."""
+        if all((about := self.tls.get(number)) is not None and about.cannot_be_read for number in connections):
+            return "TLS 1.2 cannot be read without the handshake; start the capture before the client connects"
+        if self.has_keys:
+            return "the key log does not open it; 'dcpinspect connections' says why"
+        return "give the client's key log with --keylog, or record the plain port (11210)"
 
 
 AccountOf = Callable[[int, int], FramingAccount]

@@ -81,7 +81,7 @@ class Engine:
         ``keys``: secrets of TLS connections; None: those of the key logs that the command line names.
         """
         self.transport = Reassembler(ports, every_port=find_ports, with_places=keeper is not None)
-        self.keys = keys or chosen()
+        self.keys = chosen.open() if keys is None else keys
         self.tls = TlsStage(self.keys)
         """What is known of TLS connections."""
         self._keeper = keeper

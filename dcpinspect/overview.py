@@ -39,6 +39,7 @@ def overview(reading: Reading) -> Overview:
         name = session.name.partition(":")[0] if session.name else ""
         clients.setdefault((host, name, session.agent or ""), []).append(link.number)
         servers.setdefault(link.server, []).append(link.number)
+    encrypted = sorted({one.connection for one in tls})
     return {
         "files": [{"name": file.name, "format": file.format, "packets": file.packets} for file in reading.capture.files],
         "first_time": reading.first_time_ns,
@@ -78,7 +79,8 @@ def overview(reading: Reading) -> Overview:
         "missing_bytes": sum(one.missing for one in own),
         "holes": sum(one.holes for one in own),
         "tls_bytes": sum(one.not_decodable for one in tls),
-        "tls_connections": sorted({one.connection for one in tls}),
+        "tls_connections": encrypted,
+        "tls_next": reading.coverage.tls_advice(encrypted) if encrypted else None,
         "problems": len(reading.capture.problems),
         "next": _next(reading),
     }

@@ -38,7 +38,7 @@ from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS, column_name
-from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 _NESTED = 2048
 """Levels of a document that is JSON, twice over: it may have 1024."""
@@ -114,12 +114,14 @@ class Recording:
         port: Port | Sequence[Port] | None = None,
         keep: int | None = None,
         keylog: Name | Sequence[Name] = (),
+        tls_search: int | None = None,
     ) -> None:
         self.paths = tuple(with_folders([os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]))
         if not self.paths:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)
         self._keylog = [os.fspath(path) for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)]
+        self._tls_search = SEARCH if tls_search is None else tls_search
         self._keep = KEEP if keep is None else keep
         self._store: Store | None = None
         self._filling: Iterator[MessageBatch] = iter(())
@@ -225,7 +227,8 @@ class Recording:
             what = "reading was interrupted, and earlier messages cannot be read again"
             raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
         ports, find = self._ports
-        self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=KeyLog(self._keylog))
+        keys = KeyLog(self._keylog, search=self._tls_search)
+        self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=keys)
         if check:
             self._opened.check()
         return self._opened

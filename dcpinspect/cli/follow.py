@@ -70,9 +70,10 @@ def _facts(reading: Reading, connection: int) -> dict[str, str | None]:
 
 def _absent(reading: Reading, connection: int) -> str:
     """Why there is nothing to show of a connection."""
-    from dcpinspect.render.coverage import ADVICE
+    from dcpinspect.render.coverage import foreign
 
     for one in reading.coverage.directions:
         if one.connection == connection:
-            return f"connection {connection} has no message" + (f": it carries {ADVICE[one.protocol]}" if one.protocol in ADVICE else "")
+            what = foreign(one.protocol, reading.coverage, connection)
+            return f"connection {connection} has no message" + (f": it carries {what}" if what else "")
     return f"connection {connection}: there are {len(reading.engine.links)}; 'dcpinspect connections' lists them"

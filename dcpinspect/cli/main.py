@@ -183,6 +183,12 @@ def _choose_keylogs(names: list[str] | None) -> list[str] | None:
     return choose_keylogs(names)
 
 
+def _choose_search(trials: int | None) -> int | None:
+    from dcpinspect.cli.options import choose_search  # deferred, as above
+
+    return choose_search(trials)
+
+
 def _for_readers() -> list[Any]:
     """The options of every command that reads captures."""
 
@@ -196,11 +202,22 @@ def _for_readers() -> list[Any]:
                 help="Decrypt TLS with the secrets of this key log. env means the file that SSLKEYLOGFILE names. May be repeated.",
             ),
         ] = None,
+        tls_search: Annotated[
+            int | None,
+            typer.Option(
+                "--tls-search",
+                metavar="N",
+                min=0,
+                callback=_choose_search,
+                help="For a TLS 1.3 connection that began before the capture, try secrets and record numbers up to N times. "
+                "By default 5,000,000, which takes 2 s at most.",
+            ),
+        ] = None,
     ) -> None: ...
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
     app.command()(reader)
-    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name == "keylog"]
+    found = [parameter for parameter in typer.main.get_command(app).params if parameter.name in ("keylog", "tls_search")]
     for parameter in found:
         parameter.expose_value = False
     return found

@@ -266,17 +266,25 @@ def ports(values: list[str] | None) -> tuple[list[int], bool]:
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:
     """Take ``--keylog``. Raises UsageError, CaptureError."""
-    from dcpinspect.transport.tls import keylog  # deferred: few commands have secrets
+    from dcpinspect.transport.tls.keylog import KeyLog, chosen  # deferred: few commands have secrets
 
     paths = []
     for name in names or ():
         if name == "env" and not os.environ.get("SSLKEYLOGFILE"):
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
-    if paths or keylog.is_chosen():
-        for one in keylog.choose(paths):
-            complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
+    for one in KeyLog(paths).damage:
+        complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
+    chosen.paths = tuple(paths)
     return names
+
+
+def choose_search(trials: int | None) -> int | None:
+    """Take ``--tls-search``."""
+    from dcpinspect.transport.tls.keylog import SEARCH, chosen  # deferred, as above
+
+    chosen.search = SEARCH if trials is None else trials
+    return trials
 
 
 def selection(

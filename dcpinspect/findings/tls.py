@@ -86,7 +86,7 @@ def described(about: TlsConnection) -> str:
         parts += [f"server name {escape(name)}"] if name else []
         parts += [f"client random {about.client.random.hex()}"]
     else:
-        parts += ["its start was not captured"]
+        parts += [about.start_text, about.search_text]
     return f": {', '.join(part for part in parts if part)}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,12 +19,7 @@ from dcpinspect.transport.headers import USED
 if TYPE_CHECKING:
     from dcpinspect.reading import Reading
 
-ADVICE = {
-    TLS: "TLS, which is not decrypted: give the client's key log with --keylog, or record the plain port (11210)",
-    MEMCACHED_TEXT: "memcached's text protocol, which has no DCP",
-    OTHER: "another protocol",
-}
-"""What bytes that cannot be decoded are, and what to do."""
+_OTHERS = {MEMCACHED_TEXT: "memcached's text protocol, which has no DCP", OTHER: "another protocol"}
 
 MAX_PORTS = 8
 """Ports of other traffic that are named."""
@@ -102,11 +96,16 @@ def drops(files: Sequence[CaptureFile], most: int = 10) -> Iterator[str]:
         yield f"{sum(count for _, count in lost[most:]):>12,} dropped at {_counted(len(lost) - most, 'more interface')}"
 
 
+def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
+    """What these connections carry that cannot be decoded, and what to do; empty for what can."""
+    return f"TLS, which is not decrypted: {coverage.tls_advice(connections)}" if protocol == TLS else _OTHERS.get(protocol, "")
+
+
 def losses(coverage: Coverage) -> Iterator[str]:
     """A line for each direction of which bytes are missing or not in messages. Connections of other protocols have none."""
     for one in coverage.directions:
         if one.protocol != OTHER and not one.is_whole:
-            yield f"connection {one.connection}, {_way(one)}: {'; '.join(_parts(one))}"
+            yield f"connection {one.connection}, {_way(one)}: {'; '.join(_parts(one, coverage))}"
 
 
 def _way(one: DirectionCoverage) -> str:
@@ -114,7 +113,7 @@ def _way(one: DirectionCoverage) -> str:
     return f"{client} to {server}" if one.direction == C2S else f"{server} back to {client}"
 
 
-def _parts(one: DirectionCoverage) -> Iterator[str]:
+def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
     if one.missing:
         cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
         yield f"{one.missing:,} bytes are not in the capture ({_counted(one.holes, 'hole')}, first at byte {one.first_hole or 0:,}{cut})"
@@ -124,7 +123,7 @@ def _parts(one: DirectionCoverage) -> Iterator[str]:
     if one.unfinished:
         yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
     if one.not_decodable:
-        yield f"{one.not_decodable:,} bytes of {ADVICE.get(one.protocol, one.protocol)}"
+        yield f"{one.not_decodable:,} bytes of {foreign(one.protocol, coverage, one.connection) or one.protocol}"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -144,10 +143,11 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
     parser = reading.engine.transport.headers
     used = int(parser.counts[USED])
     if used:
-        found = Counter(one.protocol for one in reading.coverage.directions if one.not_decodable)
         for protocol in (TLS, MEMCACHED_TEXT):
-            if found[protocol]:
-                return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {ADVICE[protocol]}"
+            found = {one.connection for one in reading.coverage.directions if one.not_decodable and one.protocol == protocol}
+            if found:
+                what = foreign(protocol, reading.coverage, *found)
+                return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {what}"
         none = f"{names}: no DCP message in the {used} packets of the ports looked at"
         payload = [(one.captured, one.cut) for one in reading.coverage.directions]
         if not any(captured for captured, _ in payload) and any(cut for _, cut in payload):

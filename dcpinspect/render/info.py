@@ -143,8 +143,7 @@ def _tls(found: dict[str, Any]) -> str:
     if not found["tls_connections"]:
         return "none seen"
     numbers = _numbers("connection", found["tls_connections"])
-    advice = "give the client's key log with --keylog, or record the plain port (11210)"
-    return f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: {advice}"
+    return f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: {found['tls_next']}"
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:

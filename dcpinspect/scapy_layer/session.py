@@ -23,7 +23,7 @@ from dcpinspect.engine import Engine
 from dcpinspect.scapy_layer.messages import DCP
 from dcpinspect.tables.messages import DIRECTIONS, MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
-from dcpinspect.transport.tls.keylog import KeyLog
+from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 BATCH = 1000
 """Packets given to the engine at once, if so many are there already."""
@@ -74,14 +74,18 @@ class DCPSession(DefaultSession):
     one with the earliest packet first. The end of files gives what was still held back; after a live capture ``finish`` does.
     """
 
-    def __init__(self, *, ports: Iterable[int] = (), find_ports: bool = False, keylog: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, ports: Iterable[int] = (), find_ports: bool = False, keylog: Sequence[str] = (), tls_search: int = SEARCH
+    ) -> None:
         """``ports``: servers' ports besides the usual ones; ``find_ports``: all that prove to carry DCP.
 
-        ``keylog``: files with secrets of TLS.
+        ``keylog``: files with secrets of TLS. ``tls_search``: how many secrets and record numbers are tried for a connection that began
+        before the capture.
         """
         super().__init__()
         self._names: list[str] = []
-        self.engine = Engine(self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=KeyLog(keylog))
+        keys = KeyLog(keylog, search=tls_search)
+        self.engine = Engine(self._names, ports=(*DEFAULT_PORTS, *ports), find_ports=find_ports, keys=keys)
         """Has the coverage of the reading."""
         self._sources: dict[Any, _Source] = {}
         self._open: list[Any] = []

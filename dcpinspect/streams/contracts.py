@@ -217,6 +217,7 @@ INFO = RecordTable(
         _C("holes", "number", "holes"),
         _C("tls_bytes", "number", "bytes of TLS that were not decrypted"),
         _C("tls_connections", "numbers", "connections that carry TLS"),
+        _C("tls_next", "text", "what to do to read them"),
         _C("problems", "number", "damaged places of the files"),
         _C("next", "text", "the command to run next"),
     ),

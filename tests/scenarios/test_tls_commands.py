@@ -10,7 +10,7 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
-from dcpinspect.transport.tls import keylog
+from dcpinspect.transport.tls.keylog import chosen
 from tests import builders
 from tests.tls.forged import Forged
 from tests.tls.oracle import embed
@@ -31,7 +31,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 @pytest.fixture(autouse=True)
 def without_key_logs() -> None:
     """What one command chose is not chosen for the next."""
-    keylog.choose([])
+    chosen.paths = ()
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dcpinspect.transport.chunk import C2S, S2C
 from dcpinspect.transport.tls.handshake import Hello
+from dcpinspect.transport.tls.search import Search
 from dcpinspect.transport.tls.suites import TLS12, TLS13, Suite
 
 
@@ -37,13 +38,13 @@ class TlsConnection:
     server: Hello | None = None
     suite: Suite | None = None
     version: int = 0
-    secrets: Mapping[str, bytes] = field(default_factory=dict)
+    secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     is_open: bool = False
     """Its records are opened."""
     is_given_up: bool = False
     """It passes as it is."""
-    is_searched: bool = False
-    """It began before the capture, and every secret was tried that there is time for."""
+    search: Search | None = None
+    """Its start is not in the capture, and this was tried: for the whole connection, or for the direction that was not found."""
     certificate: bytes | None = None
     """Of the server, in DER; None where it was not seen."""
     records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
@@ -63,3 +64,43 @@ class TlsConnection:
         if self.suite is not None:
             return self.suite.name
         return f"cipher suite 0x{self.server.suites[0]:04x}" if self.server is not None else ""
+
+    @property
+    def text(self) -> str:
+        """Version, cipher suite, what became of the records, and why they were not opened, in words."""
+        name = ", ".join(part for part in (self.version_name, self.suite_name) if part) or "TLS"
+        if not self.is_open:
+            return f"{name}: not decrypted" + "".join(f"; {part}" for part in (self.start_text, self.search_text) if part)
+        opened, lost, refused = (sum(getattr(one, what) for one in self.records) for what in ("opened", "lost", "refused"))
+        told = f"{name}: {opened:,} records read, {lost:,} lost, {refused:,} refused"
+        return f"{told}; {self.search_text}" if self.search_text else told
+
+    @property
+    def cannot_be_read(self) -> bool:
+        """No secret helps: the keys depend on a handshake that is not in the capture."""
+        return self.version == TLS12 and self.client is None
+
+    @property
+    def start_text(self) -> str:
+        """What it means that the start was not captured; empty where it was."""
+        if self.client is not None:
+            return ""
+        if self.cannot_be_read:
+            return "its start was not captured, and TLS 1.2 cannot be read without the handshake"
+        return "its start was not captured" + (
+            "" if self.server is not None else "; if it is TLS 1.2, it cannot be read without the handshake"
+        )
+
+    @property
+    def search_text(self) -> str:
+        """Which secrets and sequence numbers were tried in vain; empty where none were to be."""
+        search = self.search
+        if search is None:
+            return ""
+        if search.known is None:
+            return "no secrets were tried, after too many connections in vain"
+        if not search.known:
+            return "the key log has no secret of " + ("one side" if self.is_open else "TLS 1.3 that it may have")
+        of = f" of {search.known:,}" if search.tried < search.known else ""
+        whose = "one side" if self.is_open else f"{search.tried:,}{of} connection{'' if search.known == 1 else 's'}"
+        return f"its records up to number {search.numbers:,} were tried with the secrets of {whose}; a larger --tls-search tries more"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -76,6 +77,8 @@ class Direction:
         """Since the last record that was opened: records that are known to be lost whole, and cipher bytes in all."""
         self._is_start = False
         self._has_begun = False
+        self._sampled: tuple[int, list[int], int] | None = None
+        """Run of the sample, where the records of its row begin, and which of them it is."""
         self._records = about.records[number]
         self._sizes = 0
         """Cipher bytes of the records that were opened."""
@@ -95,11 +98,6 @@ class Direction:
         """One more at the end of the chain."""
         if not any(isinstance(one, Tls13) and one.secret == keys.secret for one in self._chain):
             self._chain.append(keys)
-
-    @property
-    def has_records(self) -> bool:
-        """There is enough to try keys on."""
-        return sum(len(run.data) for run in self._runs) >= 2 * HEADER and self.smallest_record() is not None
 
     def add(self, chunk: StreamChunk) -> None:
         """More cipher text."""
@@ -137,25 +135,47 @@ class Direction:
                 yield from self._hello_reader.feed(bytes(data[self._hello_at + HEADER : end]))
             self._hello_at = end
 
-    def smallest_record(self) -> bytes | None:
-        """The smallest whole record of application data in what waits."""
-        best: bytes | None = None
+    @property
+    def waiting(self) -> int:
+        """Bytes that were not opened."""
+        return sum(len(run.data) - run.at for run in self._runs)
+
+    def sample(self) -> bytes | None:
+        """A whole record of application data in what waits, by which keys can be found: a small one.
+
+        It is in the second half of its row, since the first ones may have the keys of the handshake.
+        """
+        for place, run in enumerate(self._runs):
+            rows = _records(run.data)
+            if rows:
+                chosen = min(range(len(rows) // 2, len(rows)), key=lambda row: rows[row][1] - rows[row][0])
+                self._sampled = place, [start for start, _ in rows], chosen
+                return bytes(run.data[slice(*rows[chosen])])
+        return None
+
+    def begin_at(self, keys: Tls13, sequence: int) -> None:
+        """Keys, and the number that the sample has under them. What is before the row of the sample is lost."""
+        assert self._sampled is not None
+        place, starts, chosen = self._sampled
+        self.begin([keys], keys.suite)
+        first = max(0, chosen - sequence)  # those before it have other keys, of the handshake
+        self._place, self._sequence = 0, sequence - (chosen - first)
+        self._was_handshake = self._sequence == 0
+        for run, following in pairwise(self._runs[: place + 1]):
+            self._lose(following.start, run)
+        del self._runs[:place]
+        self._step(self._runs[0], starts[first])
+        self.is_lost = False
+
+    @property
+    def is_tls12(self) -> bool:
+        """What waits can only be TLS 1.2: its records are counted in the open, as with AES-GCM."""
         for run in self._runs:
-            data = bytes(run.data[: 4 * MOST_RECORD])
-            found = ANY_RECORD.search(data)
-            while found is not None:
-                at = found.start()
-                if at + HEADER > len(data):
-                    break
-                end = at + HEADER + int.from_bytes(data[at + 3 : at + 5], "big")
-                is_followed = end == len(data) or (end + 3 <= len(data) and RECORD.match(data, end) is not None)
-                if data[at] == APPLICATION and end <= len(data) and is_followed and end - at > HEADER + 16:
-                    if best is None or end - at < len(best):
-                        best = data[at:end]
-                    found = ANY_RECORD.search(data, end)
-                else:
-                    found = ANY_RECORD.search(data, at + 1)
-        return best
+            rows = _records(run.data)
+            counts = [int.from_bytes(run.data[start + HEADER : start + HEADER + 8], "big") for start, _ in rows]
+            if len(rows) > 2 and all(later == earlier + 1 for earlier, later in pairwise(counts)):
+                return True
+        return False
 
     def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """The plain text of what has come."""
@@ -462,6 +482,26 @@ class Direction:
         at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
         kept: Column = columns[:, max(0, int(np.searchsorted(columns[0], at, "right")) - 1) :].copy()
         return kept
+
+
+def _records(data: bytearray) -> list[tuple[int, int]]:
+    """Start and end of the whole records of application data in a row of records, the first row that goes on to the end of the data."""
+    seen: set[int] = set()  # where rows were that end before
+    found = ANY_RECORD.search(data)
+    while found is not None:
+        at, rows = found.start(), []
+        while at not in seen and RECORD.match(data, at) and at + HEADER <= len(data):
+            seen.add(at)
+            end = at + HEADER + int.from_bytes(data[at + 3 : at + 5], "big")
+            if end - at > MOST_RECORD:
+                break
+            if end <= len(data) and data[at] == APPLICATION and end - at > HEADER + 16:
+                rows.append((at, end))
+            at = end
+        if rows and at + HEADER > len(data):
+            return rows
+        found = ANY_RECORD.search(data, found.start() + 1)
+    return []
 
 
 def _explicit(suite: Suite) -> int:

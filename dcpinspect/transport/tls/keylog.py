@@ -25,10 +25,16 @@ _OTHER = re.compile(rb"[A-Za-z0-9_]{1,64} [0-9A-Fa-f]+ [0-9A-Fa-f]+")
 MOST_CONNECTIONS = 500_000
 """Connections whose secrets are kept: the newest ones."""
 MOST_TOLD = 10
+SEARCH = 5_000_000
+"""As ``KeyLog.search``: 2 s at most on the machine where it was measured, 1 s with AES."""
 AGAIN_S = 0.1
 """How often a key log is looked at for what was written meanwhile."""
 _READ = 1 << 24
 _LONGEST = 4096
+
+
+Secrets = Mapping[str, bytes]
+"""Of one connection, by label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,9 @@ class KeyLog:
     Raises CaptureError for a file that cannot be read.
     """
 
-    def __init__(self, paths: Sequence[str] = ()) -> None:
+    def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH) -> None:
+        self.search = search
+        """How many secrets and sequence numbers are tried for a connection that began before the capture."""
         self.damage: list[Damage] = []
         """Lines that could not be read: the first ones."""
         self.dropped = 0
@@ -59,22 +67,18 @@ class KeyLog:
         """Whether there may be a secret."""
         return bool(self._secrets or self._files)
 
-    def of(self, client_random: bytes, wanted: Sequence[str]) -> Mapping[str, bytes]:
+    def of(self, client_random: bytes, wanted: Sequence[str]) -> Secrets:
         """The secrets of a connection, by label, as far as they are known by now; looked for again where one is missing that is wanted."""
         known = self._secrets.get(client_random, {})
         if any(label not in known for label in wanted) and time.monotonic() - self._looked >= AGAIN_S:
             self._look()
         return self._secrets.get(client_random, {})
 
-    def all_of(self, label: str) -> list[bytes]:
-        """Every secret of a label, the newest first."""
+    def each(self) -> Iterator[tuple[bytes, Secrets]]:
+        """Client random and secrets of every connection, the newest first."""
         if time.monotonic() - self._looked >= AGAIN_S:
             self._look()
-        return [found[label] for found in reversed(self._secrets.values()) if label in found]
-
-    def each(self) -> Iterator[Mapping[str, bytes]]:
-        """The secrets of every connection."""
-        return iter(self._secrets.values())
+        return reversed(self._secrets.items())
 
     def add(self, text: bytes) -> None:
         """Lines of a secrets block of a pcapng file."""
@@ -104,24 +108,20 @@ class KeyLog:
         return True
 
 
-_named: list[str] = []
+@dataclass(slots=True)
+class Chosen:
+    """What readings have that are given no secrets."""
+
+    paths: tuple[str, ...] = ()
+    search: int = SEARCH
+
+    def open(self) -> KeyLog:
+        """The secrets of these key logs by now. Raises CaptureError."""
+        return KeyLog(self.paths, search=self.search)
 
 
-def choose(paths: Sequence[str]) -> list[Damage]:
-    """From now on readings that are given no secrets have those of these key logs; lines of them that are none. Raises CaptureError."""
-    found = KeyLog(paths)
-    _named[:] = paths
-    return found.damage
-
-
-def is_chosen() -> bool:
-    """Whether there are any."""
-    return bool(_named)
-
-
-def chosen() -> KeyLog:
-    """The secrets of the key logs that were chosen."""
-    return KeyLog(_named)
+chosen = Chosen()
+"""The key logs that the command line names."""
 
 
 class _Followed:

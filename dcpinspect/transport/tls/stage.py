@@ -10,29 +10,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.direction import ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD, Direction
 from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, first_certificate, hello_of
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
-from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Suite, Tls13, tls12_keys
+from dcpinspect.transport.tls.search import SEARCHED, Asked, Fit, Search
+from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Tls13, tls12_keys
 
 MOST_WAITING = 256 << 10
 """Bytes of a direction that wait for the other direction's hello, or for secrets that the key log does not have yet."""
-SEARCH = 250_000
-"""Secrets and sequence numbers that are tried for a connection that began before the capture: some 2 s."""
+IN_VAIN = 100
+"""Connections that are searched for in vain before no more are."""
 _START = re.compile(rb"[\x15\x16]\x03[\x00-\x04]")
-_SMALL_SUITES = tuple(suite for suite in SUITES.values() if suite.version == TLS13)
 
 
 class TlsStage:
     """Chunks in, chunks out; by connection."""
 
-    def __init__(self, keys: KeyLog, *, search: int = SEARCH) -> None:
-        """``search``: how many secrets and sequence numbers are tried for a connection that began before the capture."""
+    def __init__(self, keys: KeyLog) -> None:
         self._keys = keys
-        self._search = search
+        self._used = Used()
         self.connections: dict[int, TlsConnection] = {}
         """Those that look like TLS, by number."""
         self._talks: dict[int, _Talk] = {}
@@ -52,7 +52,7 @@ class TlsStage:
                     yield chunk
                     continue
                 self.connections[number] = about = TlsConnection()
-                talk = self._talks[number] = _Talk(about, self._keys, self._search)
+                talk = self._talks[number] = _Talk(about, self._keys, self._used)
             yield from talk.feed(chunk)
             if talk.is_over:
                 del self._talks[number]
@@ -63,15 +63,9 @@ class TlsStage:
             self._talks.clear()
 
     def text(self, connection: int) -> str | None:
-        """Version, cipher suite and what became of the records, in words; None without TLS."""
+        """As ``TlsConnection.text``; None without TLS."""
         about = self.connections.get(connection)
-        if about is None:
-            return None
-        name = ", ".join(part for part in (about.version_name, about.suite_name) if part) or "TLS"
-        if not about.is_open:
-            return f"{name}: not decrypted"
-        opened, lost, refused = (sum(getattr(one, what) for one in about.records) for what in ("opened", "lost", "refused"))
-        return f"{name}: {opened:,} records read, {lost:,} lost, {refused:,} refused"
+        return None if about is None else about.text
 
     @property
     def has_keys(self) -> bool:
@@ -102,13 +96,23 @@ class TlsStage:
         return False
 
 
+@dataclass(slots=True)
+class Used:
+    """What the connections of a reading know of each other."""
+
+    randoms: set[bytes] = field(default_factory=set)
+    """Client randoms of those that were opened: others hardly have their secrets."""
+    in_vain: int = 0
+    """Connections that were searched for in vain."""
+
+
 class _Talk:
     """One connection."""
 
-    def __init__(self, about: TlsConnection, keys: KeyLog, search: int) -> None:
+    def __init__(self, about: TlsConnection, keys: KeyLog, used: Used) -> None:
         self._about = about
         self._keys = keys
-        self._search = search
+        self._used = used
         self._sides = (Direction(C2S, about), Direction(S2C, about))
         self._raw: list[StreamChunk] = []
         """As they came, until it is known that they can be opened."""
@@ -116,40 +120,51 @@ class _Talk:
         self._client_side = C2S
         self._is_complete = True
         """Every secret is there that may be needed."""
+        self._is_hopeless = False
+        """It cannot be opened, whatever comes."""
+        self._unplaced: Direction | None = None
+        """Its secret is known, and the numbers of its records are not: it has had none yet."""
         self.is_over = False
         """Nothing is done with it any more: chunks pass as they are."""
 
     def feed(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
         about = self._about
-        if not about.is_open:
-            self._raw.append(chunk)
-            self._waiting += len(chunk.data)
         side = self._sides[chunk.direction]
         side.add(chunk)
-        if not about.is_open:
-            self._learn()
-            if not about.is_open:
-                is_hopeless = not self._keys and (about.server is not None or about.is_searched)
-                if is_hopeless or self._waiting > MOST_WAITING or all(one.is_ended for one in self._sides):
-                    about.is_given_up = self.is_over = True
-                    yield from self._raw
-                return
-            self._raw.clear()
-            yield from self._sides[self._client_side].open(chunk)
-            yield from self._sides[1 - self._client_side].open(chunk)
-        else:
+        if about.is_open:
             if not self._is_complete:
                 self._complete()
-            yield from side.open(chunk)
-        self.is_over = all(one.is_ended for one in self._sides)
+            if side is self._unplaced:
+                self._place(side)
+            yield from self._opened([side], chunk)
+            self.is_over = all(one.is_ended for one in self._sides)
+            return
+        self._raw.append(chunk)
+        self._waiting += len(chunk.data)
+        is_over = self._waiting > MOST_WAITING or all(one.is_ended for one in self._sides)
+        if self._learn() or ((is_over or self._is_inside()) and self._search_keys()):
+            self._raw.clear()
+            yield from self._opened(self._in_roles(), chunk)
+            self.is_over = all(one.is_ended for one in self._sides)
+        elif is_over or self._is_hopeless:
+            about.is_given_up = self.is_over = True
+            yield from self._raw
 
     def rest(self) -> Iterator[StreamChunk]:
-        """What was held back, as it came."""
-        yield from self._raw
+        """What was held back: opened if that can be done at last, else as it came."""
+        if self._raw and self._search_keys():
+            yield from self._opened(self._in_roles(), self._raw[-1])
+        else:
+            yield from self._raw
         self._raw.clear()
 
-    def _learn(self) -> None:
-        """Reads hellos, and finds keys."""
+    def _opened(self, sides: Iterable[Direction], latest: StreamChunk) -> Iterator[StreamChunk]:
+        for side in sides:
+            if side is not self._unplaced:
+                yield from side.open(latest)
+
+    def _learn(self) -> bool:
+        """Reads hellos, and takes the keys that belong to them; whether it can be opened."""
         about = self._about
         for side in self._sides:
             for kind, body in side.hellos():
@@ -158,20 +173,24 @@ class _Talk:
                 hello = hello_of(kind, body) if kind in (CLIENT_HELLO, SERVER_HELLO) else None
                 if hello is None:
                     continue
-                if kind == CLIENT_HELLO and about.client is None:
-                    about.client, self._client_side = hello, side.number
-                    about.sides = (C2S, S2C) if side.number == C2S else (S2C, C2S)
-                elif kind == CLIENT_HELLO:
+                if kind == CLIENT_HELLO:
+                    if about.client is None:
+                        self._is_client(side)
                     about.client = hello
-                elif kind == SERVER_HELLO and not hello.is_retry and about.server is None:
+                elif not hello.is_retry and about.server is None:
+                    if about.client is None:
+                        self._is_client(self._sides[1 - side.number])
                     about.server = hello
                     about.version, about.suite = hello.version, SUITES.get(hello.suites[0])
         if about.client is not None and about.server is not None and about.suite is not None:
             about.secrets = self._keys.of(about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,))
             self._take_keys()
-        elif about.client is None and not about.is_searched and all(side.has_records or side.is_ended for side in self._sides):
-            about.is_searched = True
-            self._search_keys()
+        self._is_hopeless = about.server is not None and not self._keys
+        return about.is_open
+
+    def _is_client(self, side: Direction) -> None:
+        self._client_side = side.number
+        self._about.sides = (C2S, S2C) if side.number == C2S else (S2C, C2S)
 
     def _take_keys(self) -> None:
         about = self._about
@@ -179,6 +198,8 @@ class _Talk:
         assert about.server is not None
         assert about.suite is not None
         suite, secrets = about.suite, about.secrets
+        if secrets:
+            self._used.randoms.add(about.client.random)
         if about.version == TLS13 and suite.version == TLS13:
             for role, side in enumerate(self._in_roles()):
                 # Of a handshake that fails there are no secrets of traffic, and perhaps none of one side.
@@ -212,40 +233,72 @@ class _Talk:
         """Client, server."""
         return self._sides[self._client_side], self._sides[1 - self._client_side]
 
-    def _search_keys(self) -> None:
-        """The connection began before the capture: whose records are these?"""
-        left = self._search
-        for side in self._sides:
-            record = side.smallest_record()
-            if record is None:
-                continue
-            for role in (side.number, 1 - side.number):
-                secrets = self._keys.all_of(TRAFFIC[role])
-                suites = [suite for suite in _SMALL_SUITES if suite.kind in ("gcm", "chacha")]
-                tries = [Tls13(secret, suite) for secret in secrets[:1000] for suite in suites if len(secret) == _secret_bytes(suite)]
-                most = min(1 << 20, left // max(1, len(tries)) // 2)
-                for keys in tries:
-                    for sequence in range(most):
-                        if keys.open(sequence, record) is not None:
-                            self._found(keys, role, side)
-                            return
-                left -= len(tries) * most
+    def _is_inside(self) -> bool:
+        """The capture begins inside the connection, and there is enough of it to know its keys by."""
+        about = self._about
+        return about.client is None and about.server is None and all(one.is_ended or one.sample() is not None for one in self._sides)
 
-    def _found(self, keys: Tls13, role: int, side: Direction) -> None:
-        """These keys open a record of a side, which has this role: so those of the other side are known."""
-        about, suite = self._about, keys.suite
-        for found in self._keys.each():
-            if found.get(TRAFFIC[role]) == keys.secret:
-                about.secrets = found
-        about.version, about.suite = TLS13, suite
-        self._client_side = side.number if role == C2S else 1 - side.number
-        about.sides = (C2S, S2C) if self._client_side == C2S else (S2C, C2S)
-        for place, one in enumerate(self._in_roles()):
-            secret = about.secrets.get(TRAFFIC[place])
-            one.begin([] if secret is None else [Tls13(secret, suite)], suite)
-            one.is_lost = True
+    def _search_keys(self) -> bool:
+        """Both hellos would tell the keys. One is not there: which keys of those that it may have open the records? Whether any do."""
+        about, keys = self._about, self._keys
+        if about.client is not None and about.server is not None:
+            return False
+        self._is_hopeless = True
+        if any(side.is_tls12 for side in self._sides):
+            about.version = TLS12
+        if about.version == TLS12 or not keys:
+            return False
+        about.search = search = Search()
+        if self._used.in_vain >= IN_VAIN:
+            return False
+        samples = [(side, side.sample()) for side in self._sides]
+        asked = {Asked(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)}
+        suites = [suite for suite in SEARCHED if about.suite in (None, suite)]
+        if about.client is not None:
+            known = {about.client.random: keys.of(about.client.random, TRAFFIC)}
+        else:
+            known = dict(keys.each())
+            known = {random: secrets for random, secrets in known.items() if random not in self._used.randoms} or known
+        fit = search.find([*asked], known.values(), suites, most=keys.search)
+        if fit is None:
+            self._used.in_vain += 1
+            return False
+        self._used.randoms |= {random for random, secrets in known.items() if secrets is fit.secrets}
+        self._found(fit, asked[fit.asked])
+        return True
+
+    def _roles_of(self, side: Direction) -> tuple[int, ...]:
+        """Who may send in a direction: 0 for the client. Without a hello the number of the direction is a guess."""
+        if self._about.client is None and self._about.server is None:
+            return (side.number, 1 - side.number)
+        return (C2S,) if side.number == self._client_side else (S2C,)
+
+    def _found(self, fit: Fit, side: Direction) -> None:
+        """Keys open a record of a side; so the secret of the other side is known, and the numbers of its records are to be found."""
+        about, other = self._about, self._sides[1 - side.number]
+        about.secrets, about.version, about.suite, about.search = fit.secrets, TLS13, fit.keys.suite, None
         about.is_open = True
+        self._is_client(side if fit.asked.role == C2S else other)
+        side.begin_at(fit.keys, fit.sequence)
+        self._unplaced = other
+        self._place(other)
 
-
-def _secret_bytes(suite: Suite) -> int:
-    return 48 if suite.hash == "sha384" else 32
+    def _place(self, side: Direction) -> None:
+        """Finds the numbers of a side's records, once it has some."""
+        about = self._about
+        assert about.suite is not None
+        sample = side.sample()
+        if sample is None and not side.is_ended and side.waiting <= MOST_WAITING:
+            return
+        self._unplaced = None
+        if sample is None:
+            side.begin([], about.suite)
+            return
+        search = Search()
+        role = C2S if side.number == self._client_side else S2C
+        fit = search.find([Asked(sample, role)], [about.secrets], [about.suite], most=self._keys.search)
+        if fit is not None:
+            side.begin_at(fit.keys, fit.sequence)
+        else:
+            about.search = search
+            side.begin([], about.suite)

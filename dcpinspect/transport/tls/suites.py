@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, Protocol
 
+import numpy as np
+
+from dcpinspect.transport.tls import keystream
+
 TLS12, TLS13 = 0x0303, 0x0304
 
 Kind = Literal["gcm", "chacha", "ccm", "ccm8", "cbc"]
@@ -34,6 +38,11 @@ class Suite:
         if self.kind == "cbc":
             return 16 + _HASH_BYTES[self.mac] + 1
         return _tag(self.kind) + (0 if self.kind == "chacha" else 8)
+
+    @property
+    def secret_bytes(self) -> int:
+        """Bytes of a traffic secret of TLS 1.3."""
+        return _HASH_BYTES[self.hash]
 
 
 _HASH_BYTES = {"sha1": 20, "sha256": 32, "sha384": 48}
@@ -75,6 +84,9 @@ def _suites() -> dict[int, Suite]:
 SUITES = _suites()
 """By number; those that are not here cannot be read."""
 
+_MAY_END = np.isin(np.arange(256), (0, 21, 22, 23))
+"""By byte: a record of TLS 1.3 may end so, before its tag."""
+
 Opened = tuple[int, bytes]
 """Content type of a record, and its plain text."""
 
@@ -92,8 +104,10 @@ class Tls13:
     def __init__(self, secret: bytes, suite: Suite) -> None:
         self.secret = secret
         self.suite = suite
-        self._open = _aead(suite, expand_label(secret, "key", suite.key_bytes, suite.hash))
-        self._iv = int.from_bytes(expand_label(secret, "iv", 12, suite.hash), "big")
+        self._key = expand_label(secret, "key", suite.key_bytes, suite.hash)
+        self._open = _aead(suite, self._key)
+        self._iv_bytes = expand_label(secret, "iv", 12, suite.hash)
+        self._iv = int.from_bytes(self._iv_bytes, "big")
 
     def open(self, sequence: int, record: bytes) -> Opened | None:
         """As ``Protection.open``."""
@@ -107,10 +121,28 @@ class Tls13:
             last = plain[-1:]
         return (last[0], plain[:-1]) if last else (0, b"")
 
+    def may_have(self, record: bytes, first: int, count: int) -> list[int]:
+        """The sequence numbers, of so many from the first on, under which a record would end with a content type, or with padding.
+
+        One in 64 does so by chance; the others need not be tried.
+        """
+        place = len(record) - 6 - _tag(self.suite.kind)  # of the last byte of its plain text
+        if place < 0:
+            return []
+        block = divmod(place, 64 if self.suite.kind == "chacha" else 16)
+        asked = self._key, self._iv_bytes, first, count
+        if self.suite.kind == "chacha":
+            stream = keystream.chacha_bytes(*asked, counter=1 + block[0], at=block[1])
+        elif self.suite.kind == "gcm":
+            stream = keystream.aes_bytes(*asked, head=b"", counter=2 + block[0], at=block[1])
+        else:
+            stream = keystream.aes_bytes(*asked, head=b"\2", counter=1 + block[0], at=block[1])
+        found: list[int] = (first + np.flatnonzero(_MAY_END[stream ^ record[5 + place]])).tolist()
+        return found
+
     def next(self) -> Tls13:
         """The keys after a KeyUpdate."""
-        size = _HASH_BYTES[self.suite.hash]
-        return Tls13(expand_label(self.secret, "traffic upd", size, self.suite.hash), self.suite)
+        return Tls13(expand_label(self.secret, "traffic upd", self.suite.secret_bytes, self.suite.hash), self.suite)
 
 
 class Aead12:

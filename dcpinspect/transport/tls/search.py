@@ -1,0 +1,71 @@
+"""Whose records are these: secrets and sequence numbers are tried for a connection whose start is not in the capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dcpinspect.transport.tls.keylog import TRAFFIC, Secrets
+from dcpinspect.transport.tls.keystream import AT_ONCE
+from dcpinspect.transport.tls.suites import SUITES, TLS13, Suite, Tls13
+
+FEW = 1024
+"""Sequence numbers that are tried with each secret at least. Where that is too much, the newest secrets are tried."""
+SEARCHED = tuple(suite for suite in SUITES.values() if suite.version == TLS13 and suite.kind in ("gcm", "chacha"))
+"""Cipher suites that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A record, and who may have sent it: 0 for the client."""
+
+    record: bytes
+    role: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What opens a record."""
+
+    asked: Asked
+    secrets: Secrets
+    """All of the connection."""
+    keys: Tls13
+    sequence: int
+    """Number of the record."""
+
+
+class Search:
+    """The search for one connection. A trial is one secret with one cipher suite and one sequence number."""
+
+    def __init__(self) -> None:
+        self.known: int | None = None
+        """Connections of the key log that have a secret which it may be; None where nothing was looked at."""
+        self.tried = 0
+        """Those whose secrets were tried."""
+        self.numbers = 0
+        """Sequence numbers below this one were tried with each of them."""
+
+    def find(self, asked: Sequence[Asked], known: Iterable[Secrets], suites: Sequence[Suite], *, most: int) -> Fit | None:
+        """What opens one of the records with the secrets of one of some connections, after so many trials at most."""
+        known = [secrets for secrets in known if any(TRAFFIC[one.role] in secrets for one in asked)]
+        tried = known[: max(1, most // (FEW * max(1, len(asked) * len(suites))))]
+        self.known, self.tried = len(known), len(tried)
+        ways = [
+            Fit(one, secrets, Tls13(secrets[TRAFFIC[one.role]], suite), 0)
+            for secrets in tried
+            for one in asked
+            if TRAFFIC[one.role] in secrets
+            for suite in suites
+            if len(secrets[TRAFFIC[one.role]]) == suite.secret_bytes
+        ]
+        # Low numbers of all secrets come before high numbers of any.
+        while ways and (count := min(AT_ONCE, most // len(ways))):
+            for way in ways:
+                record = way.asked.record
+                for sequence in way.keys.may_have(record, self.numbers, count):
+                    if way.keys.open(sequence, record) is not None:
+                        return Fit(way.asked, way.secrets, way.keys, sequence)
+            self.numbers += count
+            most -= count * len(ways)
+        return None
