@@ -78,6 +78,9 @@ def overview(reading: Reading) -> Overview:
         "skipped_bytes": sum(sum(one.skipped.values()) + one.unfinished for one in own),
         "missing_bytes": sum(one.missing for one in own),
         "holes": sum(one.holes for one in own),
+        "tls_overhead_bytes": sum(one.tls for one in own),
+        "unopened_records": sum(one.lost + one.refused for about in reading.coverage.tls.values() for one in about.records),
+        "decrypted_connections": sorted({one.connection for one in own if one.tls}),
         "tls_bytes": sum(one.not_decodable for one in tls),
         "tls_connections": encrypted,
         "tls_next": reading.coverage.tls_advice(encrypted) if encrypted else None,
@@ -93,6 +96,7 @@ def _version(session: Session | None) -> str | None:
 def _next(reading: Reading) -> str | None:
     """The command to run next; None where no command of ours finds more."""
     options = [f"--port {port}" for port in reading.options["extra_ports"]] + ["--port auto"] * bool(reading.options["find_ports"])
+    options += [f"--keylog {shlex.quote(path)}" for path in reading.engine.keys.paths]
     if reading.messages:
         command = "check"
     elif not reading.options["find_ports"] and reading.engine.transport.headers.other_ports.any():

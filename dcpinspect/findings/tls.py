@@ -61,11 +61,10 @@ def findings(finished: Finished) -> Iterator[Occurrence]:
     for one in finished.coverage.directions:
         if one.direction == 0 and one.protocol == TLS and one.not_decodable:
             yield _unread(one, tls.get(one.connection), has_keys=finished.coverage.has_keys)
-    for number, about in tls.items():
-        yield from _alerts(number, about)
-    first_ns = {link.number: link.first_ns for link in finished.context.links}
+    first_ns = {link.number: link.first_ns for link in finished.context.links}  # others are of another protocol
     for number, about in tls.items():
         if number in first_ns:
+            yield from _alerts(number, about)
             yield from _certificate(number, about, first_ns[number])
 
 

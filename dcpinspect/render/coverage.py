@@ -149,6 +149,9 @@ def nothing_found(reading: Reading, *, any_port: str = "") -> str:
                 what = foreign(protocol, reading.coverage, *found)
                 return f"{names}: no DCP message in the {used} packets of the ports looked at; they carry {what}"
         none = f"{names}: no DCP message in the {used} packets of the ports looked at"
+        if reading.coverage.tls:
+            opened = "which the key log does not open" if reading.coverage.has_keys else "which --keylog decrypts with the client's key log"
+            return f"{none}; some carry TLS, {opened}"
         payload = [(one.captured, one.cut) for one in reading.coverage.directions]
         if not any(captured for captured, _ in payload) and any(cut for _, cut in payload):
             return f"{none}; their contents were cut off by the snapshot length: capture with -s 0"

@@ -126,11 +126,14 @@ def _complete(found: dict[str, Any]) -> str:
         lacks.append(f"{counted(found['missing_bytes'], 'byte')} lost ({counted(found['holes'], 'hole')})")
     if found["skipped_bytes"]:
         lacks.append(f"{counted(found['skipped_bytes'], 'byte')} in no message")
+    if found["unopened_records"]:
+        lacks.append(f"{counted(found['unopened_records'], 'record')} of TLS not opened")
     if found["mid_stream"]:
         lacks.append(f"no handshake of {_numbers('connection', found['mid_stream'])}")
     if not found["captured_bytes"]:
         return "; ".join(["nothing to decode", *lacks])
-    share = f"{_percent(found['decoded_bytes'], found['captured_bytes'])} of {counted(found['captured_bytes'], 'byte')} decoded"
+    plain = found["captured_bytes"] - found["tls_overhead_bytes"]
+    share = f"{_percent(found['decoded_bytes'], plain)} of {counted(plain, 'byte')} decoded"
     return f"no: {share}; {'; '.join(lacks)}" if lacks or found["tls_bytes"] else f"yes: {share}, no handshake is missing"
 
 
@@ -140,10 +143,14 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _tls(found: dict[str, Any]) -> str:
-    if not found["tls_connections"]:
-        return "none seen"
-    numbers = _numbers("connection", found["tls_connections"])
-    return f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: {found['tls_next']}"
+    parts = []
+    if found["decrypted_connections"]:
+        size = counted(found["tls_overhead_bytes"], "byte")
+        parts.append(f"{_numbers('connection', found['decrypted_connections'])} decrypted; {size} of them are TLS itself")
+    if found["tls_connections"]:
+        numbers = _numbers("connection", found["tls_connections"])
+        parts.append(f"{counted(found['tls_bytes'], 'byte')} on {numbers}, not decrypted: {found['tls_next']}")
+    return "; ".join(parts) or "none seen"
 
 
 def _numbers(noun: str, numbers: Sequence[int]) -> str:

@@ -17,14 +17,14 @@ def record(kind: int, body: bytes) -> bytes:
     return bytes([kind]) + b"\x03\x03" + len(body).to_bytes(2, "big") + body
 
 
-def found(tmp_path: Path, *said: tuple[bool, bytes]) -> dict[str, Finding]:
-    talk = Conversation()
+def found(tmp_path: Path, *said: tuple[bool, bytes], port: int = 11_207) -> dict[str, Finding]:
+    talk = Conversation(server=("10.0.0.2", port))
     talk.handshake()
     for to_server, data in said:
         talk.stream(to_server, data)
     path = tmp_path / "x.pcap"
     path.write_bytes(builders.pcap(builders.recorded(talk.segments)))
-    with Reading([str(path)]) as reading:
+    with Reading([str(path)], find_ports=True) as reading:
         reading.check()
         list(reading)
         return {one.rule: one for one in reading.findings()}
@@ -56,6 +56,10 @@ def test_an_alert_that_only_closes_is_none_and_one_without_a_name_has_its_number
     assert "tls-alert" not in found(tmp_path, hello, (False, record(21, bytes([1, 0]))))
     one = found(tmp_path, hello, (False, record(21, bytes([2, 200]))))["tls-alert"]
     assert (one.message, one.cause) == ("the server says alert-200: an alert without a name", None)
+
+
+def test_connections_of_others_are_theirs(tmp_path: Path) -> None:
+    assert found(tmp_path, (True, record(22, client_hello())), (False, record(21, bytes([2, 40]))), port=443) == {}
 
 
 def test_a_plain_connection_has_no_finding_about_tls(tmp_path: Path) -> None:

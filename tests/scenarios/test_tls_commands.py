@@ -53,6 +53,23 @@ def test_commands_that_read_captures_read_the_plain_text(recorded: Recorded, cap
         assert rows(capsys, command, path, *keys)
 
 
+def test_info_tells_what_is_of_tls_itself(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    told = {line.split()[0]: line for line in rows(capsys, "info", str(recorded.path), "--keylog", str(recorded.keylog))}
+    assert "yes: 100 % of " in told["complete"]
+    assert "connection 1 decrypted; " in told["TLS"]
+    assert told["next"].endswith(f"check {recorded.path} --keylog {recorded.keylog}")
+
+
+def test_other_ports_that_carry_tls_are_told(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forged = Forged(tmp_path, Tls(), port=12_345)
+    forged.send(1, builders.mutation(1))
+    path = str(forged.finish().path)
+    main(["read", path, "--port", "auto"])
+    assert "some carry TLS, which --keylog decrypts with the client's key log" in capsys.readouterr().err
+    main(["read", path, "--port", "auto", "--keylog", str(recorded.keylog)])
+    assert "some carry TLS, which the key log does not open" in capsys.readouterr().err
+
+
 def test_without_the_key_log_it_says_what_to_do(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["read", str(recorded.path)]) == 0
     assert "TLS, which is not decrypted: give the client's key log with --keylog" in capsys.readouterr().err

@@ -127,7 +127,7 @@ def test_many_connections_in_vain_end_the_search(
 ) -> None:
     monkeypatch.setattr(stage, "IN_VAIN", 0)
     (link,) = ndjson(capsys, "connections", str(recorded.path), "--keylog", str(recorded.keylog))
-    assert str(link["tls"]).endswith("no secrets were tried, after too many connections in vain")
+    assert str(link["tls"]).endswith("no secrets were tried, after too many connections in vain; --port names those that matter")
 
 
 def test_python_bounds_the_search_too(recorded: Recorded) -> None:

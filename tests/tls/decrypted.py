@@ -16,12 +16,12 @@ Message = tuple[str, int, bytes]
 """The client's address, direction, bytes."""
 
 
-def read(path: Path, keylog: Path | None) -> tuple[list[Message], list[Message], Reading]:
+def read(path: Path, keylog: Path | None, *, find_ports: bool = False) -> tuple[list[Message], list[Message], Reading]:
     """Whole messages, those that bytes are missing of, and the reading."""
     whole: list[Message] = []
     hit: list[Message] = []
     keys = KeyLog([str(keylog)] if keylog is not None and keylog.exists() else [])
-    with Reading([str(path)], keys=keys) as reading:
+    with Reading([str(path)], keys=keys, find_ports=find_ports) as reading:
         reading.check()
         for batch in reading:
             missing = set(batch.missing.row.tolist())

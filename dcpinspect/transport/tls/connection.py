@@ -98,7 +98,7 @@ class TlsConnection:
         if search is None:
             return ""
         if search.known is None:
-            return "no secrets were tried, after too many connections in vain"
+            return "no secrets were tried, after too many connections in vain; --port names those that matter"
         if not search.known:
             return "the key log has no secret of " + ("one side" if self.is_open else "TLS 1.3 that it may have")
         of = f" of {search.known:,}" if search.tried < search.known else ""

@@ -52,6 +52,7 @@ class KeyLog:
     """
 
     def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH) -> None:
+        self.paths = tuple(paths)
         self.search = search
         """How many secrets and sequence numbers are tried for a connection that began before the capture."""
         self.damage: list[Damage] = []

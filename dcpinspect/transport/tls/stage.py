@@ -22,7 +22,7 @@ from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Tls13, tls12_k
 
 MOST_WAITING = 256 << 10
 """Bytes of a direction that wait for the other direction's hello, or for secrets that the key log does not have yet."""
-IN_VAIN = 100
+IN_VAIN = 30
 """Connections that are searched for in vain before no more are."""
 _START = re.compile(rb"[\x15\x16]\x03[\x00-\x04]")
 

@@ -13,8 +13,8 @@ from dcpinspect.transport.tls.alerts import ALERTS
 from tests.peers.network import NEEDS_ROOT
 from tests.tls.damage import midstream, one_way, save, taped
 from tests.tls.decrypted import expected, read, said
-from tests.tls.peers import REFUSALS, SUITES_1_3, Tls, refuse
-from tests.tls.variants import VARIANTS, make
+from tests.tls.peers import REFUSALS, SUITES_1_3, Tls, Version, record, refuse
+from tests.tls.variants import VARIANTS, make, short
 
 pytestmark = [NEEDS_ROOT, pytest.mark.requires("tcpdump")]
 
@@ -55,6 +55,19 @@ def test_one_direction_alone_is_read(direction: int, suite: str, tmp_path: Path)
         whole, _, _ = read(save(tmp_path / "x.pcap", packets), recorded.keylog)
         found = Counter(data for _, _, data in whole)
         assert expected(what, packets) <= found <= Counter(data for _, _, data in said(recorded))
+
+
+@pytest.mark.parametrize("version", ["1.2", "1.3"])
+def test_connections_of_any_port_are_found_by_the_protocol_inside(version: Version, tmp_path: Path) -> None:
+    recorded = record(tmp_path, short(), Tls(version), port=12_345)
+    whole, hit, _ = read(recorded.path, recorded.keylog, find_ports=True)
+    assert (Counter(whole), hit) == (Counter(said(recorded)), [])
+    assert read(recorded.path, recorded.keylog)[0] == []
+    if version == "1.3":
+        what = taped(recorded, 12_345)
+        packets = midstream(what.packets, 0.4)
+        whole, _, _ = read(save(tmp_path / "x.pcap", packets), recorded.keylog, find_ports=True)
+        assert expected(what, packets) <= Counter(data for _, _, data in whole) <= Counter(data for _, _, data in said(recorded))
 
 
 def by_rule(reading: Reading) -> dict[str, Finding]:
