@@ -182,6 +182,8 @@ class Engine:
 
     def let_go(self, connections: Iterable[int]) -> None:
         """These connections leave: what else comes of them is not looked at. Their bytes are still counted."""
+        connections = list(connections)
+        self.tls.let_go(connections)
         for connection in connections:
             self._gone[connection] = True
             self._asked.pop(connection, None)

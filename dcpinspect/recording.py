@@ -120,8 +120,8 @@ class Recording:
         if not self.paths:
             raise UsageError("open: name at least one capture")
         self._ports = _ports(port)
-        self._keylog = [os.fspath(path) for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)]
-        self._tls_search = SEARCH if tls_search is None else tls_search
+        keylogs = [os.fspath(path) for path in ([keylog] if isinstance(keylog, str | os.PathLike) else keylog)]
+        self._keys = KeyLog(keylogs, search=SEARCH if tls_search is None else tls_search)
         self._keep = KEEP if keep is None else keep
         self._store: Store | None = None
         self._filling: Iterator[MessageBatch] = iter(())
@@ -227,8 +227,7 @@ class Recording:
             what = "reading was interrupted, and earlier messages cannot be read again"
             raise CaptureError(", ".join(self.paths), None, what, "record it to a file, and open that")
         ports, find = self._ports
-        keys = KeyLog(self._keylog, search=self._tls_search)
-        self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=keys)
+        self._opened = Reading(self.paths, extra_ports=ports, find_ports=find, track=track, keeper=keeper, keys=self._keys)
         if check:
             self._opened.check()
         return self._opened

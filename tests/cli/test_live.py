@@ -23,10 +23,12 @@ from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.peers.endpoint import Wrap, bare
 from tests.peers.network import NEEDS_ROOT, Plug, Wire, inside, ip, namespaces, tapped
 from tests.peers.play import Said, play
 from tests.peers.script import Story
 from tests.peers.stories import STORIES
+from tests.tls.peers import Contexts, Tls
 
 pytestmark = NEEDS_ROOT
 PROGRAM = [sys.executable, "-m", "dcpinspect"]
@@ -74,11 +76,11 @@ def live(namespace: str, *arguments: str) -> Iterator[Live]:
             process.kill()
 
 
-def told(story: Story, namespace: str, *, port: int = 11_210) -> list[Said]:
+def told(story: Story, namespace: str, *, port: int = 11_210, wrap: Wrap = bare) -> list[Said]:
     """Tells a story on the loopback interface of a namespace, where every host has an address."""
     names = dict.fromkeys(name for talk in story for name in (talk.client, talk.server))
     hosts = {name: f"127.0.0.{number}" for number, name in enumerate(names, 1)}
-    return play(story, hosts=hosts, port=port, at_server=lambda: inside(namespace), at_client=lambda: inside(namespace))
+    return play(story, hosts=hosts, port=port, at_server=lambda: inside(namespace), at_client=lambda: inside(namespace), wrap=wrap)
 
 
 def address(end: tuple[str, int]) -> str:
@@ -120,6 +122,19 @@ def test_everything_that_was_sent_is_printed_as_it_comes(interface: str, namespa
         rf"dcpinspect: {interface}: [\d,]+ packets captured, 0 dropped by the kernel; {count} messages, {count} shown", running.told[1]
     )
     assert running.told[2:] == []
+
+
+@pytest.mark.slow  # the rest of it is in tests/scenarios/test_tls_late_keys.py
+def test_packets_wait_for_a_key_log_that_is_written_later(namespace: str, tmp_path: Path) -> None:
+    keylog, contexts = tmp_path / "late.log", Contexts(tmp_path, Tls())
+    keylog.touch()
+    with live(namespace, "-i", "lo", "-f", "ndjson", "--no-fields", "--keylog", str(keylog)) as running:
+        said = told(STORIES["snapshots"](), namespace, port=11_207, wrap=contexts.wrap)
+        keylog.write_bytes(contexts.keylog.read_bytes())
+        sent = as_sent(said)
+        rows = running.messages(sum(map(len, sent.values())))
+        assert running.end() == []
+    assert by_direction(rows) == sent
 
 
 def test_what_is_wrong_is_said_as_it_is_found_and_put_together_at_the_end(namespace: str, tmp_path: Path) -> None:

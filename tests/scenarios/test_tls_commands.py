@@ -31,7 +31,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
 @pytest.fixture(autouse=True)
 def without_key_logs() -> None:
     """What one command chose is not chosen for the next."""
-    chosen.paths = ()
+    chosen.choose([])
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
@@ -84,6 +84,23 @@ def test_the_environment_may_name_the_key_log(
     monkeypatch.delenv("SSLKEYLOGFILE")
     assert main(["read", str(recorded.path), "--keylog", "env"]) == 2
     assert "--keylog env: the variable SSLKEYLOGFILE is not set; name the file" in capsys.readouterr().err
+
+
+def test_several_key_logs_may_stand_in_the_config_file(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [line for line in recorded.keylog.read_text().splitlines() if not line.startswith("#")]
+    for number, line in enumerate(lines):
+        (tmp_path / f"{number}.log").write_text(line + "\n")
+    names = [str(tmp_path / f"{number}.log") for number in range(len(lines))]
+    assert len(rows(capsys, "read", str(recorded.path), *(f"--keylog={name}" for name in names))) == COUNT + 2
+    config = tmp_path / "config.toml"
+    config.write_text(f"[read]\nkeylog = {json.dumps(names)}\ntls-search = 10\n")
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
+    assert len(rows(capsys, "read", str(recorded.path))) == COUNT + 2
+    config.write_text('[read]\nkeylog = ["nosuch.log"]\n')
+    assert main(["read", str(recorded.path)]) == 2
+    assert capsys.readouterr().err == "dcpinspect: nosuch.log: the key log cannot be read (No such file or directory); check the name\n"
 
 
 def test_damaged_lines_are_told_without_what_they_have(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from dcpinspect.transport.tls import stage
 from dcpinspect.transport.tls.keylog import SEARCH, chosen
 from tests import builders
 from tests.tls.damage import save, taped
+from tests.tls.decrypted import read
 from tests.tls.forged import Forged
 from tests.tls.peers import Recorded, Tls
 
@@ -27,7 +28,8 @@ NUMBERS = (30_000, 70_000)
 @pytest.fixture(autouse=True)
 def without_key_logs() -> Iterator[None]:
     yield
-    chosen.paths, chosen.search = (), SEARCH
+    chosen.choose([])
+    chosen.search = SEARCH
 
 
 def midstream(folder: Path, tls: Tls, numbers: tuple[int, int] = NUMBERS) -> Recorded:
@@ -94,6 +96,20 @@ def test_a_side_that_is_silent_at_first_is_placed_when_it_speaks(tmp_path: Path,
     save(recorded.path, taped(recorded).packets[begun:])
     (link,) = ndjson(capsys, "connections", str(recorded.path), "--keylog", str(recorded.keylog))
     assert str(link["tls"]).endswith(": 402 records read, 0 lost, 0 refused")
+
+
+def test_a_side_that_never_has_a_record_is_still_counted(tmp_path: Path) -> None:
+    forged = Forged(tmp_path, Tls())
+    begun, forged.numbers = len(forged._talk.packets), [*NUMBERS]
+    for seqno in range(1, 400):
+        forged.send(1, builders.mutation(seqno, key=b"key", value=b"x" * 1000))
+    forged.send(0, encode("dcp_open", key=b"x" * 3000))
+    recorded = forged.finish()
+    packets = taped(recorded).packets[begun:]
+    cut = [place for place, packet in enumerate(packets) if packet.size and not packet.flow[2]][1]
+    save(recorded.path, packets[:cut])
+    whole, _, _ = read(recorded.path, recorded.keylog)
+    assert len(whole) == 399
 
 
 @pytest.mark.parametrize("suite", ["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-CHACHA20-POLY1305", "ECDHE-RSA-AES128-SHA"])

@@ -94,11 +94,6 @@ class Direction:
         self._chain = list(chain)
         self._suite = suite
 
-    def add_keys(self, keys: Tls13) -> None:
-        """One more at the end of the chain."""
-        if not any(isinstance(one, Tls13) and one.secret == keys.secret for one in self._chain):
-            self._chain.append(keys)
-
     def add(self, chunk: StreamChunk) -> None:
         """More cipher text."""
         data, at, end = chunk.data, chunk.offset, chunk.offset + len(chunk.data)

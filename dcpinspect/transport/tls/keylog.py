@@ -5,7 +5,10 @@ They are secrets: nothing here prints one, keeps one in a message, or writes one
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +23,7 @@ HANDSHAKE = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET
 TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
 """By direction, ``C2S`` and ``S2C``, as the one before."""
 _LABELS = {MASTER, EARLY, *HANDSHAKE, *TRAFFIC}
-_LINE = re.compile(rb"([A-Z0-9_]{1,64}) ([0-9A-Fa-f]{64}) ([0-9A-Fa-f]{64,192})")
+_LINE = re.compile(rb"([A-Z0-9_]{1,64}) ([0-9A-Fa-f]{64}) ([0-9A-Fa-f]{64}|[0-9A-Fa-f]{96})")
 _OTHER = re.compile(rb"[A-Za-z0-9_]{1,64} [0-9A-Fa-f]+ [0-9A-Fa-f]+")
 MOST_CONNECTIONS = 500_000
 """Connections whose secrets are kept: the newest ones."""
@@ -48,13 +51,15 @@ class Damage:
 class KeyLog:
     """The secrets of key logs, by the client random of their connection. Files are read again when a secret is asked for that is not there.
 
-    Raises CaptureError for a file that cannot be read.
+    Raises CaptureError for a file that cannot be read, or is something else.
     """
 
     def __init__(self, paths: Sequence[str] = (), *, search: int = SEARCH) -> None:
         self.paths = tuple(paths)
         self.search = search
         """How many secrets and sequence numbers are tried for a connection that began before the capture."""
+        self.count = 0
+        """Secrets that were read so far."""
         self.damage: list[Damage] = []
         """Lines that could not be read: the first ones."""
         self.dropped = 0
@@ -63,6 +68,9 @@ class KeyLog:
         self._files = [_Followed(path) for path in paths]
         self._looked = 0.0
         self._look()
+        for file in self._files:
+            if file.is_something_else:
+                raise CaptureError(file.path, None, "has no line of a key log in it", "check the name")
 
     def __bool__(self) -> bool:
         """Whether there may be a secret."""
@@ -71,15 +79,19 @@ class KeyLog:
     def of(self, client_random: bytes, wanted: Sequence[str]) -> Secrets:
         """The secrets of a connection, by label, as far as they are known by now; looked for again where one is missing that is wanted."""
         known = self._secrets.get(client_random, {})
-        if any(label not in known for label in wanted) and time.monotonic() - self._looked >= AGAIN_S:
-            self._look()
+        if any(label not in known for label in wanted):
+            self.look_again()
         return self._secrets.get(client_random, {})
 
     def each(self) -> Iterator[tuple[bytes, Secrets]]:
         """Client random and secrets of every connection, the newest first."""
+        self.look_again()
+        return reversed(self._secrets.items())
+
+    def look_again(self) -> None:
+        """Reads what was written meanwhile, unless it has just done so."""
         if time.monotonic() - self._looked >= AGAIN_S:
             self._look()
-        return reversed(self._secrets.items())
 
     def add(self, text: bytes) -> None:
         """Lines of a secrets block of a pcapng file."""
@@ -89,7 +101,9 @@ class KeyLog:
     def _look(self) -> None:
         for file in self._files:
             for number, line in file.lines():
-                if not self._take(line) and len(self.damage) < MOST_TOLD:
+                if self._take(line):
+                    file.good += bool(line.strip())
+                elif len(self.damage) < MOST_TOLD:
                     self.damage.append(Damage(file.path, number))
         self._looked = time.monotonic()
 
@@ -100,29 +114,34 @@ class KeyLog:
         if found is None:
             return not line or line.startswith(b"#") or bool(_OTHER.fullmatch(line))
         label = found[1].decode()
-        if label in _LABELS and len(found[3]) % 2 == 0:
+        if label in _LABELS:
             client_random = bytes.fromhex(found[2].decode())
             if client_random not in self._secrets and len(self._secrets) >= MOST_CONNECTIONS:
                 del self._secrets[next(iter(self._secrets))]
                 self.dropped += 1
             self._secrets.setdefault(client_random, {})[label] = bytes.fromhex(found[3].decode())
+            self.count += 1
         return True
 
 
-@dataclass(slots=True)
 class Chosen:
     """What readings have that are given no secrets."""
 
-    paths: tuple[str, ...] = ()
-    search: int = SEARCH
+    def __init__(self) -> None:
+        self.search = SEARCH
+        """As ``KeyLog.search``."""
+        self._keys = KeyLog()
+
+    def choose(self, paths: Sequence[str]) -> list[Damage]:
+        """From now on they have those of these key logs; lines of them that are none. Raises CaptureError."""
+        self._keys = KeyLog(paths)
+        return self._keys.damage
 
     def open(self) -> KeyLog:
-        """The secrets of these key logs by now. Raises CaptureError."""
-        return KeyLog(self.paths, search=self.search)
-
-
-chosen = Chosen()
-"""The key logs that the command line names."""
+        """The secrets. Those of named files are the same for all readings, for a pipe can be read but once."""
+        keys = self._keys if self._keys.paths else KeyLog()
+        keys.search = self.search
+        return keys
 
 
 class _Followed:
@@ -130,30 +149,60 @@ class _Followed:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.good = 0
+        """Lines that were ones of a key log."""
         self._rest = b""
         self._line = 0
         self._at = 0
+        self._file: tuple[int, int] | None = None
+        """Which file it was when it was read last."""
         self._is_over = False
 
-    def lines(self) -> list[tuple[int, bytes]]:
-        """The lines that are complete by now, with their numbers; at the end of the file also one that has no end but is one."""
-        found: list[tuple[int, bytes]] = []
+    @property
+    def is_something_else(self) -> bool:
+        """It has text, or bytes, and no line of a key log."""
+        return not self.good and (self._line > 0 or len(self._rest) > _LONGEST // 4)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines that have come by now, with their numbers; at the end of the file also one that has no end but is one.
+
+        Raises CaptureError when the file cannot be read the first time. Later it may be away for a while, or begin anew.
+        """
         if self._is_over:
-            return found
+            return
         try:
-            with Path(self.path).open("rb", buffering=0) as file:
-                self._is_over = not file.seekable()
-                if not self._is_over:
-                    file.seek(self._at)
-                while data := file.read(_READ):
-                    self._at += len(data)
-                    *lines, self._rest = (self._rest + data).split(b"\n")
-                    for line in lines:
-                        self._line += 1
-                        found.append((self._line, line))
-                    self._rest = self._rest[:_LONGEST]
+            yield from self._lines()
         except OSError as error:
-            raise CaptureError(self.path, None, f"the key log cannot be read ({error.strerror})", "check the name") from error
+            if self._file is None:
+                raise CaptureError(self.path, None, f"the key log cannot be read ({error.strerror})", "check the name") from error
+            self._file = (0, 0)  # another one may come under this name
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        about = os.stat(self.path)
+        if not (stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode) or _is_open_pipe(self.path, about.st_mode)):
+            raise OSError(errno.EINVAL, "it is no file")  # opening it may wait forever
+        with Path(self.path).open("rb", buffering=0) as file:
+            self._is_over = not file.seekable()
+            if not self._is_over:
+                if self._file != (about.st_dev, about.st_ino) or about.st_size < self._at:
+                    self._rest, self._line, self._at = b"", 0, 0
+                file.seek(self._at)
+            while data := file.read(_READ):
+                self._at += len(data)
+                *lines, self._rest = (self._rest + data).split(b"\n")
+                for line in lines:
+                    self._line += 1
+                    yield self._line, line
+                self._rest = self._rest[:_LONGEST]
+        self._file = about.st_dev, about.st_ino
         if _LINE.fullmatch(self._rest.strip()):
-            found.append((self._line + 1, self._rest))
-        return found
+            yield self._line + 1, self._rest
+
+
+def _is_open_pipe(path: str, mode: int) -> bool:
+    """A pipe that somebody writes, as ``<(command)`` makes it; one with a name may have nobody."""
+    return stat.S_ISFIFO(mode) and path.startswith(("/dev/", "/proc/"))
+
+
+chosen = Chosen()
+"""The key logs that the command line names."""

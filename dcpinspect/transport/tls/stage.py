@@ -21,7 +21,9 @@ from dcpinspect.transport.tls.search import SEARCHED, Asked, Fit, Search
 from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Tls13, tls12_keys
 
 MOST_WAITING = 256 << 10
-"""Bytes of a direction that wait for the other direction's hello, or for secrets that the key log does not have yet."""
+"""Bytes of a connection that wait for the other direction's hello."""
+MOST_FOR_KEYS = 32 << 20
+"""Bytes of all connections that wait for secrets that the key log does not have yet; then the first one waits no longer."""
 IN_VAIN = 30
 """Connections that are searched for in vain before no more are."""
 _START = re.compile(rb"[\x15\x16]\x03[\x00-\x04]")
@@ -32,11 +34,12 @@ class TlsStage:
 
     def __init__(self, keys: KeyLog) -> None:
         self._keys = keys
-        self._used = Used()
+        self._shared = Shared()
         self.connections: dict[int, TlsConnection] = {}
         """Those that look like TLS, by number."""
         self._talks: dict[int, _Talk] = {}
         self._plain: set[int] = set()
+        self._seen = keys.count  # secrets, when what waits was looked at last
 
     def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
         """What framing is to see of the chunks; with the last ones, also of those that were held back."""
@@ -52,15 +55,39 @@ class TlsStage:
                     yield chunk
                     continue
                 self.connections[number] = about = TlsConnection()
-                talk = self._talks[number] = _Talk(about, self._keys, self._used)
+                talk = self._talks[number] = _Talk(about, self._keys, self._shared)
             yield from talk.feed(chunk)
-            if talk.is_over:
-                del self._talks[number]
-                self._plain.add(number)
-        if is_last:
-            for talk in self._talks.values():
+            self._end(number, talk)
+        yield from self._again()
+        for number, talk in [*self._talks.items()]:
+            if not is_last and self._shared.waiting <= MOST_FOR_KEYS:
+                break
+            if is_last or talk.is_waiting:
                 yield from talk.rest()
-            self._talks.clear()
+                self._end(number, talk)
+
+    def _again(self) -> Iterator[StreamChunk]:
+        """What was held back, where the key log has its secrets by now."""
+        if not self._shared.waiting:
+            return
+        self._keys.look_again()
+        if self._keys.count != self._seen:
+            self._seen = self._keys.count
+            for number, talk in [*self._talks.items()]:
+                if talk.is_waiting:
+                    yield from talk.again()
+                    self._end(number, talk)
+
+    def _end(self, number: int, talk: _Talk) -> None:
+        if talk.is_over:
+            del self._talks[number]
+            self._plain.add(number)
+
+    def let_go(self, connections: Iterable[int]) -> None:
+        """Of these connections nothing but counts is asked any more."""
+        for about in filter(None, map(self.connections.get, connections)):
+            about.client = about.server = about.certificate = about.search = None
+            about.secrets = {}
 
     def text(self, connection: int) -> str | None:
         """As ``TlsConnection.text``; None without TLS."""
@@ -97,9 +124,11 @@ class TlsStage:
 
 
 @dataclass(slots=True)
-class Used:
+class Shared:
     """What the connections of a reading know of each other."""
 
+    waiting: int = 0
+    """Bytes that all of them hold back."""
     randoms: set[bytes] = field(default_factory=set)
     """Client randoms of those that were opened: others hardly have their secrets."""
     in_vain: int = 0
@@ -109,62 +138,82 @@ class Used:
 class _Talk:
     """One connection."""
 
-    def __init__(self, about: TlsConnection, keys: KeyLog, used: Used) -> None:
+    def __init__(self, about: TlsConnection, keys: KeyLog, shared: Shared) -> None:
         self._about = about
         self._keys = keys
-        self._used = used
+        self._shared = shared
         self._sides = (Direction(C2S, about), Direction(S2C, about))
         self._raw: list[StreamChunk] = []
         """As they came, until it is known that they can be opened."""
-        self._waiting = 0
         self._client_side = C2S
-        self._is_complete = True
-        """Every secret is there that may be needed."""
         self._is_hopeless = False
         """It cannot be opened, whatever comes."""
         self._unplaced: Direction | None = None
         """Its secret is known, and the numbers of its records are not: it has had none yet."""
+        self._latest: StreamChunk | None = None
         self.is_over = False
         """Nothing is done with it any more: chunks pass as they are."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Something is held back."""
+        return bool(self._raw)
 
     def feed(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
         about = self._about
         side = self._sides[chunk.direction]
         side.add(chunk)
+        self._latest = chunk
         if about.is_open:
-            if not self._is_complete:
-                self._complete()
             if side is self._unplaced:
                 self._place(side)
             yield from self._opened([side], chunk)
             self.is_over = all(one.is_ended for one in self._sides)
             return
         self._raw.append(chunk)
-        self._waiting += len(chunk.data)
-        is_over = self._waiting > MOST_WAITING or all(one.is_ended for one in self._sides)
-        if self._learn() or ((is_over or self._is_inside()) and self._search_keys()):
-            self._raw.clear()
-            yield from self._opened(self._in_roles(), chunk)
-            self.is_over = all(one.is_ended for one in self._sides)
-        elif is_over or self._is_hopeless:
-            about.is_given_up = self.is_over = True
-            yield from self._raw
+        self._shared.waiting += _weight(chunk)
+        is_over = all(one.is_ended for one in self._sides)
+        has_hellos = self._learn(is_last=is_over) or (about.client is not None and about.server is not None)
+        if about.is_open:
+            yield from self._open_held()
+        elif self._is_hopeless or (not has_hellos and (is_over or self._is_inside() or sum(map(_weight, self._raw)) > MOST_WAITING)):
+            yield from self.rest()
+
+    def again(self) -> Iterator[StreamChunk]:
+        """What was held back, where the key log has its secrets by now."""
+        if self._learn(is_last=all(one.is_ended for one in self._sides)):
+            yield from self._open_held()
 
     def rest(self) -> Iterator[StreamChunk]:
         """What was held back: opened if that can be done at last, else as it came."""
-        if self._raw and self._search_keys():
-            yield from self._opened(self._in_roles(), self._raw[-1])
-        else:
-            yield from self._raw
-        self._raw.clear()
+        if self._raw and not self._is_hopeless and (self._learn(is_last=True) or self._search_keys()):
+            yield from self._open_held()
+        if self._unplaced is not None:
+            side = self._unplaced
+            self._place(side, is_last=True)
+            if side.waiting and self._latest is not None:
+                yield from side.open(self._latest)
+        elif not self._about.is_open:
+            self._about.is_given_up = self.is_over = True
+            yield from self._held()
+
+    def _open_held(self) -> Iterator[StreamChunk]:
+        yield from self._opened(self._in_roles(), self._held()[-1])
+        self.is_over = all(one.is_ended for one in self._sides)
+
+    def _held(self) -> list[StreamChunk]:
+        """What was held back, and is not any more."""
+        held, self._raw = self._raw, []
+        self._shared.waiting -= sum(map(_weight, held))
+        return held
 
     def _opened(self, sides: Iterable[Direction], latest: StreamChunk) -> Iterator[StreamChunk]:
         for side in sides:
             if side is not self._unplaced:
                 yield from side.open(latest)
 
-    def _learn(self) -> bool:
-        """Reads hellos, and takes the keys that belong to them; whether it can be opened."""
+    def _learn(self, *, is_last: bool) -> bool:
+        """Reads hellos, and takes the keys that belong to them; whether it can be opened. ``is_last``: more secrets are not waited for."""
         about = self._about
         for side in self._sides:
             for kind, body in side.hellos():
@@ -184,8 +233,9 @@ class _Talk:
                     about.version, about.suite = hello.version, SUITES.get(hello.suites[0])
         if about.client is not None and about.server is not None and about.suite is not None:
             about.secrets = self._keys.of(about.client.random, TRAFFIC if about.version == TLS13 else (MASTER,))
-            self._take_keys()
-        self._is_hopeless = about.server is not None and not self._keys
+            if is_last or all(label in about.secrets for label in TRAFFIC) or about.version != TLS13:
+                self._take_keys()
+        self._is_hopeless = about.server is not None and (about.suite is None or not self._keys)
         return about.is_open
 
     def _is_client(self, side: Direction) -> None:
@@ -199,13 +249,12 @@ class _Talk:
         assert about.suite is not None
         suite, secrets = about.suite, about.secrets
         if secrets:
-            self._used.randoms.add(about.client.random)
+            self._shared.randoms.add(about.client.random)
         if about.version == TLS13 and suite.version == TLS13:
             for role, side in enumerate(self._in_roles()):
                 # Of a handshake that fails there are no secrets of traffic, and perhaps none of one side.
                 side.begin([Tls13(secrets[label], suite) for label in (HANDSHAKE[role], TRAFFIC[role]) if label in secrets], suite)
                 about.is_open |= any(label in secrets for label in (HANDSHAKE[role], TRAFFIC[role]))
-            self._is_complete = all(label in secrets for label in TRAFFIC)
         elif about.version == TLS12 and suite.version == TLS12 and MASTER in secrets:
             both = tls12_keys(
                 secrets[MASTER],
@@ -217,17 +266,6 @@ class _Talk:
             for keys, side in zip(both, self._in_roles(), strict=True):
                 side.begin([keys], suite)
             about.is_open = True
-
-    def _complete(self) -> None:
-        """Takes secrets of traffic that were written after those of the handshake."""
-        about = self._about
-        if about.client is None or about.suite is None:
-            return
-        secrets = self._keys.of(about.client.random, TRAFFIC)
-        if all(label in secrets for label in TRAFFIC):
-            for role, side in enumerate(self._in_roles()):
-                side.add_keys(Tls13(secrets[TRAFFIC[role]], about.suite))
-            self._is_complete = True
 
     def _in_roles(self) -> tuple[Direction, Direction]:
         """Client, server."""
@@ -249,7 +287,7 @@ class _Talk:
         if about.version == TLS12 or not keys:
             return False
         about.search = search = Search()
-        if self._used.in_vain >= IN_VAIN:
+        if self._shared.in_vain >= IN_VAIN:
             return False
         samples = [(side, side.sample()) for side in self._sides]
         asked = {Asked(sample, role): side for side, sample in samples if sample is not None for role in self._roles_of(side)}
@@ -258,12 +296,12 @@ class _Talk:
             known = {about.client.random: keys.of(about.client.random, TRAFFIC)}
         else:
             known = dict(keys.each())
-            known = {random: secrets for random, secrets in known.items() if random not in self._used.randoms} or known
+            known = {random: secrets for random, secrets in known.items() if random not in self._shared.randoms} or known
         fit = search.find([*asked], known.values(), suites, most=keys.search)
         if fit is None:
-            self._used.in_vain += 1
+            self._shared.in_vain += 1
             return False
-        self._used.randoms |= {random for random, secrets in known.items() if secrets is fit.secrets}
+        self._shared.randoms |= {random for random, secrets in known.items() if secrets is fit.secrets}
         self._found(fit, asked[fit.asked])
         return True
 
@@ -283,12 +321,12 @@ class _Talk:
         self._unplaced = other
         self._place(other)
 
-    def _place(self, side: Direction) -> None:
+    def _place(self, side: Direction, *, is_last: bool = False) -> None:
         """Finds the numbers of a side's records, once it has some."""
         about = self._about
         assert about.suite is not None
         sample = side.sample()
-        if sample is None and not side.is_ended and side.waiting <= MOST_WAITING:
+        if sample is None and not (is_last or side.is_ended or side.waiting > MOST_WAITING):
             return
         self._unplaced = None
         if sample is None:
@@ -302,3 +340,8 @@ class _Talk:
         else:
             about.search = search
             side.begin([], about.suite)
+
+
+def _weight(chunk: StreamChunk) -> int:
+    """Bytes that it takes to hold a chunk back, about."""
+    return 1000 + len(chunk.data)

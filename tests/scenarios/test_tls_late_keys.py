@@ -1,0 +1,99 @@
+"""Key logs whose lines come later than the packets that they open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.engine import Engine
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.transport.tls import keylog, stage
+from dcpinspect.transport.tls.keylog import KeyLog
+from tests import builders
+from tests.tls.forged import Forged
+from tests.tls.peers import Recorded, Tls
+
+SAID = [builders.mutation(seqno, value=b"x" * 900) for seqno in range(1, 41)]
+WAYS = [Tls("1.3"), Tls("1.2", "ECDHE-RSA-AES128-GCM-SHA256")]
+
+
+@pytest.fixture(params=WAYS, ids=lambda tls: tls.version)
+def recorded(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
+    forged = Forged(tmp_path, request.param)
+    for data in SAID:
+        forged.send(1, data)
+    return forged.finish()
+
+
+class Followed:
+    """A capture that is fed in pieces while its key log is written."""
+
+    def __init__(self, recorded: Recorded) -> None:
+        self.secrets = recorded.keylog.read_text()
+        self.keylog = recorded.keylog
+        self.keylog.write_text("")
+        self.engine = Engine([str(recorded.path)], ports=DEFAULT_PORTS, keys=KeyLog([str(recorded.keylog)]))
+        self.said: list[bytes] = []
+        with open_capture(recorded.path, batch_bytes=4096) as capture:
+            self.pieces = list(capture)
+
+    def feed(self, pieces: slice) -> None:
+        for packets in self.pieces[pieces]:
+            self.take(self.engine.feed(packets))
+
+    def take(self, batch: MessageBatch | None) -> None:
+        if batch is not None:
+            self.said += [bytes(batch.bytes_of(place)) for place in range(len(batch))]
+
+
+def test_what_came_before_its_secrets_is_read_when_they_come_and_no_packet_follows(recorded: Recorded) -> None:
+    followed = Followed(recorded)
+    followed.feed(slice(5))
+    assert followed.said == []
+    followed.keylog.write_text(followed.secrets)
+    last = int(followed.pieces[4].time_ns[-1])
+    followed.take(followed.engine.pass_time(last + 10_000_000_000))
+    early = len(followed.said)
+    assert early > 3
+    followed.feed(slice(5, None))
+    followed.take(followed.engine.finish())
+    assert followed.said == SAID
+
+
+def test_a_connection_that_is_over_waits_for_its_secrets_too(recorded: Recorded) -> None:
+    followed = Followed(recorded)
+    followed.feed(slice(None))
+    assert followed.said == []
+    followed.keylog.write_text(followed.secrets)
+    followed.take(followed.engine.pass_time(int(followed.pieces[-1].time_ns[-1])))
+    assert followed.said == SAID
+
+
+def test_secrets_may_come_one_by_one(recorded: Recorded) -> None:
+    followed = Followed(recorded)
+    lines = [line for line in followed.secrets.splitlines(keepends=True) if not line.startswith("#")]
+    for number, line in enumerate(lines):
+        followed.feed(slice(3 * number, 3 * number + 3))
+        with followed.keylog.open("a") as file:
+            file.write(line[:150])
+        followed.take(followed.engine.pass_time(int(followed.pieces[3 * number].time_ns[0])))
+        with followed.keylog.open("a") as file:
+            file.write(line[150:])
+    followed.feed(slice(3 * len(lines), None))
+    followed.take(followed.engine.finish())
+    assert followed.said == SAID
+
+
+def test_what_waits_is_bounded(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stage, "MOST_FOR_KEYS", 20_000)
+    followed = Followed(recorded)
+    followed.feed(slice(None))
+    assert followed.engine.tls._shared.waiting == 0
+    followed.keylog.write_text(followed.secrets)
+    followed.take(followed.engine.finish())
+    assert followed.said == []
+    assert all(one.tls == 0 and one.unique == one.not_decodable for one in followed.engine.coverage.directions)
