@@ -25,6 +25,7 @@ from dcpinspect.streams.renumbering import in_order
 from dcpinspect.streams.tracker import Tables, Tracker
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
+from dcpinspect.transport.tls.connection import TlsConnection
 
 if TYPE_CHECKING:
     from dcpinspect.findings.checker import Checker
@@ -46,6 +47,9 @@ class Part:
     packets: Mapping[str, int]
     """Packets by class."""
     messages: int
+    tls: Mapping[int, TlsConnection]
+    """As ``Coverage.tls``, without secrets."""
+    has_keys: bool
 
     @staticmethod
     def of(reading: Reading) -> Part:
@@ -62,6 +66,8 @@ class Part:
             opened_by=engine.transport.opened_by.copy(),
             packets=coverage.packets,
             messages=reading.messages,
+            tls={number: replace(about, secrets={}) for number, about in coverage.tls.items()},
+            has_keys=coverage.has_keys,
         )
 
     def to_bytes(self) -> bytes:
@@ -155,7 +161,12 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
         type(checkers[0]).joined(checkers, numbers, tracker) if checkers else None,
         files=files,
         links=sorted(links, key=lambda link: link.number),
-        coverage=Coverage(packets, sorted(directions, key=lambda one: (one.connection, one.direction))),
+        coverage=Coverage(
+            packets,
+            sorted(directions, key=lambda one: (one.connection, one.direction)),
+            {int(of[number]): about for part, of in zip(parts, numbers, strict=True) for number, about in part.tls.items()},
+            any(part.has_keys for part in parts),
+        ),
         numbers=numbers,
         messages=sum(part.messages for part in parts),
     )
@@ -208,6 +219,10 @@ _ALLOWED = {
     "dcpinspect.streams.session": ("Control", "Conversation", "Session"),
     "dcpinspect.streams.state": ("State",),
     "dcpinspect.streams.tracker": ("Tracker",),
+    "dcpinspect.transport.tls.connection": ("Records", "TlsConnection"),
+    "dcpinspect.transport.tls.handshake": ("Hello",),
+    "dcpinspect.transport.tls.search": ("Search",),
+    "dcpinspect.transport.tls.suites": ("Suite",),
 }
 """What bytes may bring to life: arrays, and classes that only hold what was found; and what rules say that they keep."""
 

@@ -142,7 +142,7 @@ class DeferredCommand(TyperCommand):
         assert isinstance(command, TyperCommand)
         own = {option for parameter in command.params for option in parameter.opts}
         command.params += [parameter for parameter in _common() if own.isdisjoint(parameter.opts)]
-        if "--port" in own and self._module != "pipeline":  # whose work is done by processes that have no key log
+        if "--port" in own or self._table == "pipeline-check":
             command.params += _for_readers()
         return command
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -17,12 +18,13 @@ from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.report import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain
-from dcpinspect.errors import CaptureError, DamagedCapture
+from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dcpinspect.spark.analysis import Secrets
     from dcpinspect.spark.run import Summary
 
 __all__ = ["check", "info", "run", "sql"]
@@ -72,6 +74,7 @@ def run(
         point_rule=capture_point,
         extra_ports=None if extra_ports is None else tuple(extra_ports),
         find_ports=find_ports,
+        secrets=_secrets(),
         fails=on_error is OnError.FAIL,
     )
     settings = options.spark_settings(conf)
@@ -85,6 +88,17 @@ def run(
     if len(summary.problems) > MAX_LINES:
         complain(f"{len(summary.problems) - MAX_LINES} more; the table bad has all")
     return 0 if summary.is_whole else DamagedCapture.exit_status
+
+
+def _secrets() -> Secrets:
+    """Where the secrets of TLS are that ``--keylog`` names. Raises UsageError for a pipe: other processes read it, too."""
+    from dcpinspect.spark.analysis import Secrets
+    from dcpinspect.transport.tls.keylog import chosen
+
+    for path in (keys := chosen.open()).paths:
+        if not os.path.isfile(path):
+            raise UsageError(f"--keylog {escape(path)}: every process of Spark reads it; name a file")
+    return Secrets(tuple(map(os.path.abspath, keys.paths)), keys.search)
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:
@@ -124,8 +138,10 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
         choices["baseline"],
         context.obj,
     )
-    manifest = Manifest.newest(out)
-    found_in = compared(manifest).merged
+    manifest, secrets = Manifest.newest(out), _secrets()
+    if manifest.options.get("decrypted") and not secrets.keylogs:
+        complain(f"{escape(out)}: was made with --keylog; without it, streams inside TLS are not compared with each other")
+    found_in = compared(manifest, secrets).merged
     shown = checking.columns_of(choices["columns"], format_, several=len(found_in.files) > 1)
     assert found_in.checker is not None
     checker = found_in.checker.only(rules)

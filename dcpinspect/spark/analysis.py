@@ -4,22 +4,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.capture.open import CaptureFile, Problem
+from dcpinspect.capture.open import CaptureFile, Problem, open_capture
+from dcpinspect.errors import CaptureError
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
 from dcpinspect.spark.bundles import Bundled
 from dcpinspect.spark.message_files import MessageFiles
+from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
 if TYPE_CHECKING:
     from dcpinspect.streams.events import EventQuery, FoundEvents
+
+MOST_CLOSED = 10_000
+"""TLS connections of a part that are remembered because no key opened them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Where the secrets of TLS connections are. These themselves never travel, and are in no file that is written."""
+
+    keylogs: tuple[str, ...] = ()
+    search: int = SEARCH
+    captures: Sequence[tuple[str, int]] = ()
+    """Captures that have some in them, and in how many blocks."""
+
+    def read(self) -> KeyLog:
+        """The secrets. Raises CaptureError for a key log that cannot be read here."""
+        keys = KeyLog(self.keylogs, search=self.search)
+        for path, blocks in self.captures:
+            with suppress(CaptureError, OSError), open_capture(path) as capture:  # it may be gone by now
+                found = capture.files[0]
+                for _ in capture:
+                    if len(found.secrets) >= blocks:
+                        break
+                for text in found.secrets:
+                    keys.add(text)
+        return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +61,7 @@ class Work:
     """In the order of the captures."""
     extra_ports: tuple[int, ...] = ()
     find_ports: bool = False
+    secrets: Secrets = field(default_factory=lambda: Secrets())
     part: str = ""
     """File that what was found is written to."""
     messages: str = ""
@@ -41,7 +70,7 @@ class Work:
     def reading(self) -> Reading:
         """The packets, as a part of a larger reading."""
         packets = UnitPackets(self.files, self.bundles)
-        return Reading(packets, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True)
+        return Reading(packets, extra_ports=self.extra_ports, find_ports=self.find_ports, is_part=True, keys=self.secrets.read())
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +80,8 @@ class Analysed:
     messages: tuple[str, ...]
     """Paths of the files of its messages."""
     rows: int
+    closed: tuple[str, ...] = ()
+    """As ``Kept.closed``."""
 
 
 class UnitPackets:
@@ -90,7 +121,9 @@ def analyse(work: Work) -> Analysed:
     files.close()
     with open(work.part, "wb") as file:
         file.write(Part.of(reading).to_bytes())
-    return Analysed(tuple(files.paths), files.rows)
+    tls = reading.coverage.tls.values()
+    closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
+    return Analysed(tuple(files.paths), files.rows, tuple(closed[:MOST_CLOSED]))
 
 
 def nothing(files: Sequence[str]) -> Part:

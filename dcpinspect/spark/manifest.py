@@ -59,6 +59,8 @@ class Kept:
     """Files of its messages."""
     rows: int
     """Messages in them."""
+    closed: tuple[str, ...] = ()
+    """Client randoms, which are no secrets, of its TLS connections that no key opened; empty ones where the start was not captured."""
     is_copy: bool = False
     """Its connections were captured at another point, too, and there is more of them there; messages and tables are of that."""
 
@@ -119,7 +121,7 @@ class Manifest:
                 content["options"],
                 content["points"],
                 [_read_unit(one) for one in content["units"]],
-                [Kept(**{**one, "messages": tuple(one["messages"])}) for one in content["parts"]],
+                [Kept(**{**one, "messages": tuple(one["messages"]), "closed": tuple(one.get("closed", ()))}) for one in content["parts"]],
                 content["tables"],
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:

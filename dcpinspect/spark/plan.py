@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from typing import Any
 
-from dcpinspect.spark.analysis import Work
+from dcpinspect.spark.analysis import Secrets, Work
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.stitch import PointSummary, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
-from dcpinspect.spark.whole import names_of, ports, read_keys, write_keys
+from dcpinspect.spark.whole import names_of, ports, read_keys, with_embedded, write_keys
 
 PART_BYTES = 8 << 20
 """A part is not smaller without need."""
@@ -89,12 +89,15 @@ def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
     return list(merge(*ordered.values(), key=lambda one: one.report.first_ns or 0))
 
 
-def parts(manifest: Manifest, processors: int, *, anew: bool) -> tuple[list[Kept], list[Work]]:
-    """The parts that stay as they are, and those that have to be read; ``anew``: all.
+def parts(
+    manifest: Manifest, processors: int, *, anew: bool, secrets: Secrets | None = None, opened: Collection[str] = ()
+) -> tuple[list[Kept], list[Work]]:
+    """The parts that stay as they are, and those that have to be read; ``anew``: all; ``opened``: also the parts with these files.
 
     Writes beside each of the latter which groups are in it.
     """
     batch = manifest.number + 1
+    known = with_embedded(manifest, secrets or Secrets())
     points: dict[str, _Point] = {}
     for number in manifest.counting:
         one = manifest.units[number]
@@ -113,7 +116,7 @@ def parts(manifest: Manifest, processors: int, *, anew: bool) -> tuple[list[Kept
             if part.point == name:
                 keys = read_keys(manifest.path(part.file))
                 is_same = all(key in of and of[key] not in roots and (key in copied) == part.is_copy for key in keys)
-                if is_same and not anew:
+                if is_same and not anew and part.file not in opened:
                     stay.append(part)
                 else:
                     touched.update(key for key in keys if key in of)
@@ -129,7 +132,7 @@ def parts(manifest: Manifest, processors: int, *, anew: bool) -> tuple[list[Kept
             for group in balanced(weight, wanted):
                 keys = sorted(key for root in group for key in members[root])
                 units = [number for number, sizes in point.units.items() if not sizes.keys().isdisjoint(keys)]
-                works.append(_work(manifest, name, units, keys, f"{BATCH}{batch}/{len(works):06}", is_copy=is_copy))
+                works.append(_work(manifest, name, units, keys, f"{BATCH}{batch}/{len(works):06}", known, is_copy=is_copy))
     return stay, works
 
 
@@ -180,9 +183,11 @@ def _of_continued(manifest: Manifest, point: str) -> set[bytes]:
     return found
 
 
-def _work(manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, *, is_copy: bool) -> Work:
+def _work(
+    manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, secrets: Secrets, *, is_copy: bool
+) -> Work:
     bundles = [Bundled(manifest.path(manifest.units[number].bundles), number, manifest.units[number].base, keys) for number in units]
     part, messages = manifest.path(f"{PARTS}/{name}.part"), "" if is_copy else manifest.path(f"messages/{name}")
     os.makedirs(os.path.dirname(part), exist_ok=True)
     write_keys(part, keys)
-    return Work(point, names_of(manifest.units), bundles, part=part, messages=messages, **ports(manifest))
+    return Work(point, names_of(manifest.units), bundles, secrets=secrets, part=part, messages=messages, **ports(manifest))

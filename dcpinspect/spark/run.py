@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -17,13 +17,13 @@ from typing import Any
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark import plan
-from dcpinspect.spark.analysis import Analysed, Work, analyse, look
+from dcpinspect.spark.analysis import Analysed, Secrets, Work, analyse, look
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.scan import Report, scan
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
-from dcpinspect.spark.whole import Whole, ports, program, whole
+from dcpinspect.spark.whole import Whole, ports, program, whole, with_embedded
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 SUMMARY = "dcpinspect.pipeline_run/1"
@@ -40,6 +40,8 @@ class Options:
     point_rule: str | None = None
     extra_ports: tuple[int, ...] | None = None
     find_ports: bool | None = None
+    secrets: Secrets = field(default_factory=Secrets)
+    """Where those of TLS connections are; nothing of it is kept."""
     fails: bool = False
     """A capture that cannot be read ends the run."""
 
@@ -98,8 +100,10 @@ def _with_options(manifest: Manifest, options: Options) -> Manifest:
         "extra_ports": None if options.extra_ports is None else sorted(set(options.extra_ports)),
         "find_ports": options.find_ports,
     }
+    if manifest.options.get("decrypted") and not options.secrets.keylogs:
+        raise UsageError(f"--keylog: {escape(options.out)} was made with one; give it again, or name a new directory")
     if not manifest.number:
-        usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False}
+        usual: dict[str, Any] = {"capture_point": BY_DIRECTORY, "extra_ports": [], "find_ports": False, "decrypted": False}
         return replace(manifest, options={**usual, **{name: value for name, value in asked.items() if value is not None}})
     for name, value in asked.items():
         if value is not None and value != manifest.options[name]:
@@ -123,7 +127,8 @@ class _Run:
             new = plan.new_units(manifest, found)
             self.summary.known = len(found) - len(new)
             is_stale = bool(manifest.number) and manifest.program != program()
-            if not new and not is_stale and manifest.number:
+            opened = _opened(manifest, self.options.secrets)
+            if not (new or is_stale or opened) and manifest.number:
                 self.summary.batch, self.summary.kept_parts = manifest.number, len(manifest.parts)
                 self.summary.rows = dict(rows_of(manifest))
                 return self.summary
@@ -131,21 +136,25 @@ class _Run:
             start = time.monotonic()
             with tasks_of() as tasks:
                 self._took("start", start)
-                self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale)
+                self._work(tasks, replace(manifest, points=points, program=program()), new, is_stale=is_stale, opened=opened)
         return self.summary
 
-    def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool) -> None:
+    def _work(self, tasks: Tasks, manifest: Manifest, new: Sequence[Unit], *, is_stale: bool, opened: Collection[str]) -> None:
+        secrets = self.options.secrets
+        if secrets.keylogs:
+            manifest = replace(manifest, options={**manifest.options, "decrypted": True})
         with self._timed("scan"):
             read = self._scanned(tasks, new)
         with self._timed("stitch"):
             manifest, is_renumbered = plan.numbered(manifest, read)
-            stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered)
+            stay, works = plan.parts(manifest, tasks.processors, anew=is_stale or is_renumbered, secrets=secrets, opened=opened)
         with self._timed("analysis"):
             analysed = tasks.each("following streams", analyse, works, [_size(work) for work in works])
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
             found = whole(replace(manifest, parts=kept, tables={}))
-            found.merged.compare(lambda wanted: _look(tasks, found, wanted))
+            known = with_embedded(manifest, secrets)
+            found.merged.compare(lambda wanted: _look(tasks, found, wanted, known))
             manifest = replace(found.manifest, tables=write_tables(found, self.batch))
         manifest = manifest.commit()
         self._sum_up(manifest, works=len(works))
@@ -179,7 +188,9 @@ class _Run:
         def relative(path: str) -> str:
             return os.path.relpath(path, self.out).replace(os.sep, "/")
 
-        return Kept(work.point, relative(work.part), tuple(relative(path) for path in one.messages), one.rows, is_copy=not work.messages)
+        return Kept(
+            work.point, relative(work.part), tuple(relative(path) for path in one.messages), one.rows, one.closed, is_copy=not work.messages
+        )
 
     def _sum_up(self, manifest: Manifest, *, works: int) -> None:
         summary = self.summary
@@ -204,9 +215,20 @@ def _scan(item: tuple[str, str], **ports: Any) -> Report:
     return scan(*item, **ports)
 
 
-def _look(tasks: Tasks, found: Whole, wanted: EventQuery) -> FoundEvents:
+def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:
+    """Files of the parts with connections that could not be opened before, and can now."""
+    keys = secrets.read()
+    is_first = bool(secrets.keylogs) and not manifest.options.get("decrypted")
+
+    def opens(random: str) -> bool:
+        return bool(keys.of(bytes.fromhex(random), ())) if random else is_first
+
+    return {part.file for part in manifest.parts if any(map(opens, part.closed))}
+
+
+def _look(tasks: Tasks, found: Whole, wanted: EventQuery, secrets: Secrets) -> FoundEvents:
     """Reads again what is wanted to compare streams."""
-    looks = found.looks(wanted)
+    looks = found.looks(wanted, secrets)
     return FoundEvents.joined(wanted, tasks.each("comparing streams", look, looks, [_size(one.work) for one in looks]))
 
 

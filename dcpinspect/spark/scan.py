@@ -56,6 +56,8 @@ class Report:
     """By group, its key in hex: sequence numbers of the SYNs in it, which tell connections apart that have the same two ends."""
     joins: list[tuple[str, str]] = field(default_factory=list)
     """Groups of fragments, and those that the segments in them belong to; keys in hex."""
+    secrets: int = 0
+    """Blocks of TLS secrets in it; these stay there."""
     tunnels: list[tuple[str, str]] = field(default_factory=list)
     """Addresses that fragments between them would have, and groups of segments that were in tunnels between these."""
 
@@ -90,6 +92,7 @@ def scan(path: str, target: str, *, extra_ports: tuple[int, ...] = (), find_port
         report.packets, report.size = capture.packets, capture.position
         report.problems = [(one.offset, one.what) for one in capture.problems]
         report.format = capture.files[0].format
+        report.secrets = len(capture.files[0].secrets)
     try:
         report.head, report.tail = digests(path, report.size)
     except OSError:  # it is gone; what was read of it is kept

@@ -20,6 +20,7 @@ from dcpinspect.tables import select
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.filter_tree import Compare, Constant
+from dcpinspect.transport.tls.keylog import SEARCH
 
 OnError = Literal["row", "fail", "skip"]
 
@@ -40,6 +41,8 @@ OPTIONS = {
     "since": "a time in UTC; messages from then on",
     "until": "a time in UTC; messages before then",
     "port": "ports besides the usual ones, with commas; auto finds others",
+    "keylog": "a file with secrets of TLS connections, which every executor has, or several as a JSON list",
+    "tls_search": "how many secrets and record numbers are tried for a connection that began before the capture",
     "capture_point": "what files of one capture point have in common: dir, stem or name:NAME",
     "unit": "what one task reads: all files of a capture point as one (point), or each file alone (file)",
     "on_error": "if something cannot be read, a row shows it (row), the job fails (fail), or nothing happens (skip)",
@@ -74,6 +77,8 @@ class Asked:
     point_rule: str = BY_DIRECTORY
     by_file: bool = False
     on_error: OnError = "row"
+    keylogs: tuple[str, ...] = ()
+    tls_search: int = SEARCH
 
     @property
     def schema(self) -> Any:
@@ -119,6 +124,8 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
         _told("capture_point", check_rule, given.get("capture_point", BY_DIRECTORY)),
         _one_of(given, "unit", ("point", "file"), "point") == "file",
         on_error,
+        _keylogs(given.get("keylog")),
+        _trials(given.get("tls_search")),
     )
 
 
@@ -176,6 +183,21 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     if not paths:
         raise UsageError('name captures, as in spark.read.format("dcp").load("captures/")')
     return paths
+
+
+def _keylogs(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    try:
+        return tuple(map(_local, map(str, json.loads(text)))) if text.startswith("[") else (_local(text),)
+    except json.JSONDecodeError:
+        raise UsageError('option keylog: write a path, or several as ["a.log", "b.log"]') from None
+
+
+def _trials(text: str | None) -> int:
+    if text is not None and not (text.isascii() and text.isdecimal()):
+        raise UsageError(f"option tls_search: {escape(text)} is no number; write how many secrets and record numbers are tried")
+    return SEARCH if text is None else int(text)
 
 
 def _local(path: str) -> str:

@@ -16,6 +16,7 @@ from dcpinspect.spark.schema import message_rows
 from dcpinspect.spark.source_options import ERROR, POINT, SCHEMA, Asked, Part
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.transport.tls.keylog import KeyLog
 
 ROWS = 10_000
 """Messages of a record batch at most; Spark takes batches as they come."""
@@ -36,8 +37,9 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
     if not readable:
         return
     seen = 0
+    keys = KeyLog(asked.keylogs, search=asked.tls_search)
     try:
-        with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports) as reading:
+        with Reading(readable, extra_ports=asked.extra_ports, find_ports=asked.find_ports, keys=keys) as reading:
             for batch in reading:
                 for found in reading.capture.problems[seen:]:
                     yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import dcpinspect
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import Merged, Part, merged
-from dcpinspect.spark.analysis import Look, Work, look, nothing
+from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.streams.events import EventQuery, FoundEvents
@@ -41,9 +41,9 @@ class Whole:
     """What is known of connections that were captured at another point, too."""
     copied: Sequence[tuple[Kept, Part]]
 
-    def looks(self, wanted: EventQuery) -> list[Look]:
+    def looks(self, wanted: EventQuery, secrets: Secrets) -> list[Look]:
         """What has to be read again to compare streams."""
-        works = zip(works_of(self.manifest, self.kept), self.merged.numbers, strict=True)
+        works = zip(works_of(self.manifest, self.kept, secrets), self.merged.numbers, strict=True)
         return [Look(work, wanted, numbers) for work, numbers in works if np.isin(wanted.connections, numbers).any()]
 
 
@@ -87,14 +87,21 @@ def _read(path: str) -> Part:
         raise UsageError(f"{what}; run the pipeline into a new directory") from error
 
 
-def compared(manifest: Manifest) -> Whole:
+def compared(manifest: Manifest, secrets: Secrets | None = None) -> Whole:
     """The same, with streams compared in this process."""
     found = whole(manifest)
-    found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted)]))
+    known = with_embedded(manifest, secrets or Secrets())
+    found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted, known)]))
     return found
 
 
-def works_of(manifest: Manifest, parts: Sequence[Kept]) -> list[Work]:
+def with_embedded(manifest: Manifest, secrets: Secrets) -> Secrets:
+    """The secrets, with those that are in captures."""
+    captures = [(one.unit.path, one.report.secrets) for number in manifest.counting if (one := manifest.units[number]).report.secrets]
+    return replace(secrets, captures=captures)
+
+
+def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> list[Work]:
     """What it takes to read each of the parts again."""
     found = []
     groups = {number: group_sizes(read_index(manifest.path(manifest.units[number].bundles))).keys() for number in manifest.counting}
@@ -106,7 +113,7 @@ def works_of(manifest: Manifest, parts: Sequence[Kept]) -> list[Work]:
             for number in groups
             if (one := manifest.units[number]).unit.point == part.point and not groups[number].isdisjoint(keys)
         ]
-        found.append(Work(part.point, files, bundles, **ports(manifest)))
+        found.append(Work(part.point, files, bundles, secrets=secrets, **ports(manifest)))
     return found
 
 

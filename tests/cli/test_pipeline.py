@@ -17,10 +17,12 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
+from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import ran, stored, told
 from tests.spark.test_run import equal
+from tests.tls.forged import Forged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,19 +56,23 @@ def test_runs_on_spark_make_the_tables_of_a_reading(spark: SparkSession, tmp_pat
 def test_every_sample_at_a_point_of_its_own(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Parts of many points in one run of Spark; the messages of each are those of a reading of it alone."""
     assert spark.version
-    names = [path.name for path in SAMPLES.iterdir() if ".pcap" in path.name]
-    for name in names:
+    forged = Forged(tmp_path / "tls")
+    forged.send(1, builders.mutation(1))
+    captures = {path.name: path for path in SAMPLES.iterdir() if ".pcap" in path.name} | {"encrypted": (recorded := forged.finish()).path}
+    for name, path in captures.items():
         (tmp_path / name).mkdir()
-        shutil.copy(SAMPLES / name, tmp_path / name / "x.pcap")
-    status, _, err = output(capsys, "run", *(tmp_path / name for name in names), "-o", tmp_path / "out")
+        shutil.copy(path, tmp_path / name / "x.pcap")
+    names = list(captures)
+    status, _, err = output(capsys, "run", *(tmp_path / name for name in names), "-o", tmp_path / "out", "--keylog", recorded.keylog)
     assert (status, err) == (0, "")
     manifest = Manifest.newest(tmp_path / "out")
     rows = {name: sum(part.rows for part in manifest.parts if part.point == name) for name in names}
     counts = {}
-    for name in names:
-        with Reading([str(SAMPLES / name)]) as reading:
+    for name, path in captures.items():
+        with Reading([str(path)], keys=KeyLog([str(recorded.keylog)])) as reading:
             counts[name] = sum(len(batch) for batch in reading)
     assert rows == counts
+    assert rows["encrypted"] == 1
 
 
 def test_check_says_what_check_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

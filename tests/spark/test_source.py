@@ -10,7 +10,9 @@ import pytest
 
 from dcpinspect.cli.main import main
 from dcpinspect.spark import filter_sql, readable, register
+from tests import builders
 from tests.peers.truth import SAMPLES
+from tests.tls.forged import Forged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,8 +57,23 @@ def test_pushing_conditions_down_changes_no_row(session: SparkSession) -> None:
     assert found[0] == found[1] != []
 
 
+def test_tls_is_decrypted_with_a_key_log_that_no_plan_shows(session: SparkSession, tmp_path: Path) -> None:
+    forged = Forged(tmp_path)
+    for seqno in range(1, 31):
+        forged.send(1, builders.mutation(seqno))
+    recorded = forged.finish()
+    reader = session.read.format("dcp").option("columns", "by_seqno").option("keylog", str(recorded.keylog))
+    frame = reader.option("tls_search", "0").load(str(recorded.path))
+    assert sorted(row.by_seqno for row in frame.collect()) == list(range(1, 31))
+    plan = frame._jdf.queryExecution().toString()
+    assert str(recorded.keylog) not in plan
+    assert not [line for line in recorded.keylog.read_text().split() if len(line) == 64 and line in plan]
+
+
 def test_wrong_options_are_told_in_the_error_of_spark(session: SparkSession) -> None:
     with pytest.raises(Exception, match="option opcode: there is none; did you mean opcodes"):
         session.read.format("dcp").option("opcode", "1").load(TOUR)
+    with pytest.raises(Exception, match="the key log cannot be read"):
+        session.read.format("dcp").option("keylog", "/nosuch.log").option("columns", "row").option("on_error", "skip").load(TOUR).collect()
     with pytest.raises(Exception, match=r"nosuch\.pcap: is missing"):
         session.read.format("dcp").load("nosuch.pcap").collect()

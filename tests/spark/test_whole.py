@@ -7,6 +7,7 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.reading import Reading
+from dcpinspect.spark.analysis import Secrets
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.whole import compared, read_keys, whole, works_of, write_keys
 from tests.spark.outputs import ran
@@ -41,7 +42,7 @@ def test_a_part_can_be_read_again(tmp_path: Path) -> None:
     done = ran(tmp_path / "out", SAMPLE)
     rows = 0
     manifest = Manifest.newest(tmp_path / "out")
-    for work in works_of(manifest, manifest.parts):
+    for work in works_of(manifest, manifest.parts, Secrets()):
         with work.reading() as reading:
             rows += sum(len(batch) for batch in reading)
     assert rows == done.messages
