@@ -12,6 +12,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from dcpinspect.errors import CaptureError
@@ -22,9 +23,18 @@ EARLY = "CLIENT_EARLY_TRAFFIC_SECRET"
 HANDSHAKE = ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "SERVER_HANDSHAKE_TRAFFIC_SECRET")
 TRAFFIC = ("CLIENT_TRAFFIC_SECRET_0", "SERVER_TRAFFIC_SECRET_0")
 """By direction, ``C2S`` and ``S2C``, as the one before."""
-_LABELS = {MASTER, EARLY, *HANDSHAKE, *TRAFFIC}
-_LINE = re.compile(rb"([A-Z0-9_]{1,64}) ([0-9A-Fa-f]{64}) ([0-9A-Fa-f]{64}|[0-9A-Fa-f]{96})")
-_OTHER = re.compile(rb"[A-Za-z0-9_]{1,64} [0-9A-Fa-f]+ [0-9A-Fa-f]+")
+_LABELS = {label.encode(): label for label in (MASTER, EARLY, *HANDSHAKE, *TRAFFIC)}
+_HEX = "[0-9A-Fa-f]"
+_SECRET = (
+    rf"(?:{MASTER} {_HEX}{{64}} {_HEX}{{96}}|(?:{'|'.join((EARLY, *HANDSHAKE, *TRAFFIC))}) {_HEX}{{64}} (?:{_HEX}{{64}}|{_HEX}{{96}}))"
+)
+_OTHER = rf"(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+"
+_END = r"[ \t\r]*$"
+_SECRETS = re.compile(rf"^[ \t]*({_SECRET}){_END}".encode(), re.MULTILINE)
+_GOOD = re.compile(rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})".encode(), re.MULTILINE)
+"""A line of a key log, of any label."""
+_DAMAGE = re.compile(rf"^(?![ \t\r]*(?:$|\#|(?:{_SECRET}|{_OTHER}){_END}))".encode(), re.MULTILINE)
+"""Where a line begins that is none of a key log."""
 MOST_CONNECTIONS = 500_000
 """Connections whose secrets are kept: the newest ones."""
 MOST_TOLD = 10
@@ -34,6 +44,7 @@ AGAIN_S = 0.1
 """How often a key log is looked at for what was written meanwhile."""
 _READ = 1 << 24
 _LONGEST = 4096
+"""Bytes that are kept of a line without an end."""
 
 
 Secrets = Mapping[str, bytes]
@@ -95,33 +106,31 @@ class KeyLog:
 
     def add(self, text: bytes) -> None:
         """Lines of a secrets block of a pcapng file."""
-        for line in text.splitlines():
-            self._take(line)
+        for found in _SECRETS.finditer(text):
+            label, client_random, secret = found[1].split(b" ")
+            self._keep(_LABELS[label], bytes.fromhex(client_random.decode()), bytes.fromhex(secret.decode()))
+
+    def _keep(self, label: str, client_random: bytes, secret: bytes) -> None:
+        known = self._secrets.get(client_random)
+        if known is None:
+            if len(self._secrets) >= MOST_CONNECTIONS:
+                oldest = list(islice(self._secrets, 1 + MOST_CONNECTIONS // 10))  # many at once: a dict finds its first slowly
+                for one in oldest:
+                    del self._secrets[one]
+                self.dropped += len(oldest)
+            known = self._secrets[client_random] = {}
+        known[label] = secret
+        self.count += 1
 
     def _look(self) -> None:
         for file in self._files:
-            for number, line in file.lines():
-                if self._take(line):
-                    file.good += bool(line.strip())
-                elif len(self.damage) < MOST_TOLD:
-                    self.damage.append(Damage(file.path, number))
+            for number, lines in file.lines():
+                self.add(lines)
+                file.is_key_log = file.is_key_log or _GOOD.search(lines) is not None
+                if len(self.damage) < MOST_TOLD:
+                    damaged = islice(_DAMAGE.finditer(lines), MOST_TOLD - len(self.damage))
+                    self.damage += [Damage(file.path, number + lines.count(b"\n", 0, found.start())) for found in damaged]
         self._looked = time.monotonic()
-
-    def _take(self, line: bytes) -> bool:
-        """Whether it is a line of a key log, of any label."""
-        line = line.strip()
-        found = _LINE.fullmatch(line)
-        if found is None:
-            return not line or line.startswith(b"#") or bool(_OTHER.fullmatch(line))
-        label = found[1].decode()
-        if label in _LABELS:
-            client_random = bytes.fromhex(found[2].decode())
-            if client_random not in self._secrets and len(self._secrets) >= MOST_CONNECTIONS:
-                del self._secrets[next(iter(self._secrets))]
-                self.dropped += 1
-            self._secrets.setdefault(client_random, {})[label] = bytes.fromhex(found[3].decode())
-            self.count += 1
-        return True
 
 
 class Chosen:
@@ -149,10 +158,10 @@ class _Followed:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.good = 0
-        """Lines that were ones of a key log."""
+        self.is_key_log = False
+        """A line of one was in it."""
         self._rest = b""
-        self._line = 0
+        self._line = 1
         self._at = 0
         self._file: tuple[int, int] | None = None
         """Which file it was when it was read last."""
@@ -161,10 +170,10 @@ class _Followed:
     @property
     def is_something_else(self) -> bool:
         """It has text, or bytes, and no line of a key log."""
-        return not self.good and (self._line > 0 or len(self._rest) > _LONGEST // 4)
+        return not self.is_key_log and (self._line > 1 or len(self._rest) > _LONGEST // 4)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines that have come by now, with their numbers; at the end of the file also one that has no end but is one.
+        """The lines that have come by now, many at a time, with the number of the first; at last one that has no end but is whole.
 
         Raises CaptureError when the file cannot be read the first time. Later it may be away for a while, or begin anew.
         """
@@ -185,18 +194,20 @@ class _Followed:
             self._is_over = not file.seekable()
             if not self._is_over:
                 if self._file != (about.st_dev, about.st_ino) or about.st_size < self._at:
-                    self._rest, self._line, self._at = b"", 0, 0
+                    self._rest, self._line, self._at = b"", 1, 0
                 file.seek(self._at)
             while data := file.read(_READ):
                 self._at += len(data)
-                *lines, self._rest = (self._rest + data).split(b"\n")
-                for line in lines:
-                    self._line += 1
-                    yield self._line, line
-                self._rest = self._rest[:_LONGEST]
+                end = data.rfind(b"\n") + 1
+                if end:
+                    lines = self._rest + data[:end]
+                    yield self._line, lines
+                    self._line += lines.count(b"\n")
+                    self._rest = b""
+                self._rest = (self._rest + data[end:])[:_LONGEST]
         self._file = about.st_dev, about.st_ino
-        if _LINE.fullmatch(self._rest.strip()):
-            yield self._line + 1, self._rest
+        if _SECRETS.fullmatch(self._rest):
+            yield self._line, self._rest
 
 
 def _is_open_pipe(path: str, mode: int) -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,6 +129,64 @@ def test_the_oldest_connections_leave(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (keys.dropped, len(list(keys.each()))) == (2, 3)
     assert not keys.of((0).to_bytes(32, "big"), ())
     assert keys.of((4).to_bytes(32, "big"), ())
+
+
+def test_the_newest_connections_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keylog, "MOST_CONNECTIONS", 1000)
+    keys = KeyLog()
+    for number in range(5500):
+        keys.add(line(f"{number:064x}").encode())
+    assert len(list(keys.each())) + keys.dropped == 5500
+    assert len(list(keys.each())) <= 1000
+    assert all(keys.of(number.to_bytes(32, "big"), ()) for number in range(4700, 5500))
+
+
+def test_secrets_of_a_wrong_length_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    wrong = [(MASTER, 32), (MASTER, 47), (TRAFFIC[0], 33), (TRAFFIC[1], 96), (TRAFFIC[0], 0)]
+    path.write_text("".join(line(ONE, label, "0c" * size) for label, size in wrong) + line(ONE, MASTER, "0" * 97) + line(TWO))
+    keys = KeyLog([str(path)])
+    assert [one.line for one in keys.damage] == [1, 2, 3, 4, 5, 6]
+    assert not keys.of(bytes.fromhex(ONE), ())
+    assert keys.of(bytes.fromhex(TWO), ())
+
+
+def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
+    path, text = tmp_path / "k", line(ONE)
+    keys = None
+    for end in range(1, len(text) - 1):
+        path.write_text(text[:end])
+        keys = keys or KeyLog([str(path)])
+        assert keys.of(bytes.fromhex(ONE), (MASTER,)) == {}
+    path.write_text(text)
+    assert keys is not None
+    assert keys.of(bytes.fromhex(ONE), (MASTER,))
+    assert keys.damage == []
+
+
+@pytest.mark.parametrize("content", [b"\n", b"x\n", b"# \r\n", b"A aa bb\n", line(ONE).encode()])
+def test_millions_of_lines_take_no_memory(content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keylog, "_READ", 1 << 16)
+    path = tmp_path / "k"
+    path.write_bytes(b"#\n" + content * (4_000_000 // len(content)))
+    tracemalloc.start()
+    try:
+        keys = KeyLog([str(path)])
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(keys.damage) == (10 if content == b"x\n" else 0)
+
+
+def test_lines_are_the_same_wherever_reads_cut_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "k"
+    path.write_text("\n#\r\nnone\n" + line(ONE) + "OTHER aa bb\r\n \n" + line(TWO, TRAFFIC[0]).replace("\n", "\r\n") + "no ne")
+    for size in (1, 7, 64, 1 << 24):
+        monkeypatch.setattr(keylog, "_READ", size)
+        keys = KeyLog([str(path)])
+        assert [one.line for one in keys.damage] == [3]
+        assert [list(keys.of(bytes.fromhex(one), ())) for one in (ONE, TWO)] == [[MASTER], [TRAFFIC[0]]]
 
 
 def test_a_file_that_cannot_be_read_is_told() -> None:
