@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from datetime import datetime
 
-MOST_NAMES = 100
+from dcpinspect.transport.tls.handshake import MOST_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +23,26 @@ class Certificate:
 
 def read_certificate(data: bytes) -> Certificate | None:
     """A certificate in DER; None where it is damaged."""
-    from cryptography import x509  # deferred: only TLS needs it
-
     try:
-        found = x509.load_der_x509_certificate(data)
-        since, until = found.not_valid_before_utc, found.not_valid_after_utc
-        try:
-            listed = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-            names = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
-        except x509.ExtensionNotFound:
-            names = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what is unusual in it, they would reach the terminal
+            return _read(data)
     except Exception:
         return None
-    return Certificate(_text(since), _text(until), _ns(since), _ns(until), tuple(name.lower() for name in names[:MOST_NAMES]))
+
+
+def _read(data: bytes) -> Certificate:
+    from cryptography import x509  # deferred: only TLS needs it
+
+    found = x509.load_der_x509_certificate(data)
+    since, until = found.not_valid_before_utc, found.not_valid_after_utc
+    try:
+        listed = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = [*listed.get_values_for_type(x509.DNSName), *map(str, listed.get_values_for_type(x509.IPAddress))]
+    except x509.ExtensionNotFound:
+        names = []
+    hosts = tuple(name.lower() for name in names if len(name) <= MOST_NAME)
+    return Certificate(_text(since), _text(until), _ns(since), _ns(until), hosts)
 
 
 def host_named(host: str, names: tuple[str, ...]) -> bool:

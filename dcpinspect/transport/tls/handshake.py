@@ -13,6 +13,14 @@ _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2
 EARLY_DATA = 42
 """Extension of a ClientHello that says that early data follow."""
 _SERVER_NAME, _ENCRYPT_THEN_MAC, _SUPPORTED_VERSIONS = 0, 22, 43
+_KEPT = {_SERVER_NAME, _ENCRYPT_THEN_MAC, EARLY_DATA, _SUPPORTED_VERSIONS}
+MOST_NAME = 255
+"""Characters of a host's name (RFC 1035, 2.3.4)."""
+_MOST_EXTENSION = 1024
+_MOST_SUITES = 256
+"""A client offers about 30."""
+MOST_CERTIFICATE = 1 << 16
+"""A certificate longer than this is not looked at: it would be kept as long as its connection."""
 
 
 @dataclass(slots=True)
@@ -25,6 +33,7 @@ class Hello:
     suites: tuple[int, ...]
     """Of a ServerHello the one chosen."""
     extensions: dict[int, bytes] = field(default_factory=dict)
+    """Those that reading needs, by number."""
 
     @property
     def is_retry(self) -> bool:
@@ -43,7 +52,7 @@ class Hello:
         if len(data) < 5 or data[2]:
             return None
         size = int.from_bytes(data[3:5], "big")
-        return data[5 : 5 + size].decode("ascii", "replace") if len(data) >= 5 + size else None
+        return data[5 : 5 + size].decode("ascii", "replace") if len(data) >= 5 + size and size <= MOST_NAME else None
 
 
 def hello_of(kind: int, body: bytes) -> Hello | None:
@@ -60,7 +69,7 @@ def _hello(kind: int, body: _Bytes) -> Hello:
     body.take(body.number(1))
     if kind == CLIENT_HELLO:
         listed = _Bytes(body.take(body.number(2)))
-        suites = tuple(listed.number(2) for _ in range(len(listed.data) // 2))
+        suites = tuple(listed.number(2) for _ in range(min(len(listed.data) // 2, _MOST_SUITES)))
         body.take(body.number(1))
     else:
         suites = (body.number(2),)
@@ -69,8 +78,9 @@ def _hello(kind: int, body: _Bytes) -> Hello:
     if body.left:
         extensions = _Bytes(body.take(min(body.number(2), body.left)))
         while extensions.left >= 4:
-            number = extensions.number(2)
-            hello.extensions[number] = extensions.take(extensions.number(2))
+            number, data = extensions.number(2), extensions.take(extensions.number(2))
+            if number in _KEPT:
+                hello.extensions[number] = data if len(data) <= _MOST_EXTENSION else b""
     chosen = hello.extensions.get(_SUPPORTED_VERSIONS, b"")
     if kind == SERVER_HELLO and len(chosen) == 2:
         hello.version = int.from_bytes(chosen, "big")
@@ -84,9 +94,10 @@ def first_certificate(body: bytes, *, has_context: bool) -> bytes | None:
         if has_context:
             data.take(data.number(1))
         data.number(3)
-        return data.take(data.number(3)) or None
+        found = data.take(data.number(3))
     except IndexError:
         return None
+    return found if 0 < len(found) <= MOST_CERTIFICATE else None
 
 
 class _Bytes:
@@ -114,7 +125,7 @@ class HandshakeReader:
     """The handshake messages of one direction, which records cut anywhere."""
 
     def __init__(self) -> None:
-        self._data = b""
+        self._data = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Kind and body of each message that is complete now."""
@@ -122,13 +133,14 @@ class HandshakeReader:
         while len(self._data) >= 4:
             size = 4 + int.from_bytes(self._data[1:4], "big")
             if size > MOST_BYTES:
-                self._data = b""
+                self.lose()
                 return
             if len(self._data) < size:
                 return
-            kind, body, self._data = self._data[0], self._data[4:size], self._data[size:]
+            kind, body = self._data[0], bytes(self._data[4:size])
+            del self._data[:size]
             yield kind, body
 
     def lose(self) -> None:
         """Bytes are missing here."""
-        self._data = b""
+        self._data.clear()

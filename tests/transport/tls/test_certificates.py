@@ -1,13 +1,26 @@
 from __future__ import annotations
 
+import datetime
 import random
+import warnings
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificate
 
 from dcpinspect.transport.tls.certificates import host_named, read_certificate
 from tests.tls import certificates
+
+
+def nested(depth: int) -> bytes:
+    """A sequence of a sequence of …"""
+    sizes = [0]
+    for _ in range(depth):
+        sizes.append(sizes[-1] + 4)
+    return b"".join(b"\x30\x82" + size.to_bytes(2, "big") for size in reversed(sizes[:-1]))
 
 
 def der() -> bytes:
@@ -29,6 +42,37 @@ def test_a_damaged_certificate_is_none_or_is_read() -> None:
         hit = bytearray(data)
         hit[rng.randrange(len(hit))] = rng.randrange(256)
         read_certificate(bytes(hit[: rng.randrange(1, len(hit) + 1)]))
+
+
+def with_names(*names: str, serial: int = 5) -> bytes:
+    """A certificate that says these names."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "x")])
+    builder = x509.CertificateBuilder().subject_name(who).issuer_name(who).public_key(key.public_key()).serial_number(serial)
+    builder = builder.not_valid_before(now).not_valid_after(now + datetime.timedelta(1))
+    listed = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    return builder.add_extension(listed, critical=False).sign(key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def test_what_is_unusual_in_a_certificate_is_not_printed() -> None:
+    data = bytearray(with_names("db.example"))
+    data[data.index(b"\2\1\5") + 2] = 0  # a serial number that the library warns of
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert read_certificate(bytes(data)) is not None
+    assert told == []
+
+
+def test_each_of_many_names_counts_and_those_that_no_host_has_do_not() -> None:
+    found = read_certificate(with_names(*(f"n{number}.example" for number in range(300)), "a" * 256))
+    assert found is not None
+    assert len(found.names) == 300
+    assert host_named("n299.example", found.names)
+
+
+@pytest.mark.parametrize("data", [b"\x30" * 60_000, b"\x30\x80" * 30_000, b"\x30\x84\xff\xff\xff\xff", nested(10_000)])
+def test_any_nesting_and_any_length_is_refused(data: bytes) -> None:
+    assert read_certificate(data) is None
 
 
 @pytest.mark.parametrize(
