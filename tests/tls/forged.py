@@ -10,8 +10,8 @@ The handshake is OpenSSL's, the packets are ``tests.damage``'s; root is not need
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -37,7 +37,9 @@ Seal = Callable[[int, int, bytes, int], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class _Suite:
+class Protection:
+    """What is made of secrets."""
+
     hash: str
     key: int
     aead: type[AESGCM] | type[ChaCha20Poly1305] | None
@@ -46,14 +48,15 @@ class _Suite:
     """Bytes of it among the keys of TLS 1.2."""
 
 
-def _suite(name: str) -> _Suite:
+def protection(name: str) -> Protection:
+    """Of a suite as OpenSSL or the standard calls it."""
     late = "sha384" if name.endswith("SHA384") else "sha256"
     key = 16 if "128" in name.split("POLY1305")[0] else 32
     if "POLY1305" in name:
-        return _Suite("sha256", 32, ChaCha20Poly1305, iv=12)
+        return Protection("sha256", 32, ChaCha20Poly1305, iv=12)
     if "GCM" in name:
-        return _Suite(late, key, AESGCM, iv=4)
-    return _Suite(late, key, None, mac="sha1" if name.endswith("SHA") else late)
+        return Protection(late, key, AESGCM, iv=4)
+    return Protection(late, key, None, mac="sha1" if name.endswith("SHA") else late)
 
 
 def _record(kind: int, body: bytes) -> bytes:
@@ -64,15 +67,17 @@ def _numbered(iv: bytes, number: int) -> bytes:
     return (int.from_bytes(iv, "big") ^ number).to_bytes(len(iv), "big")
 
 
-def _seal_1_3(secret: bytes, suite: _Suite) -> Seal:
+def expand(secret: bytes, label: str, size: int, suite: Protection) -> bytes:
+    """HKDF-Expand-Label with no context."""
+    full = b"tls13 " + label.encode()
     algorithm = hashes.SHA384() if suite.hash == "sha384" else hashes.SHA256()
+    return HKDFExpand(algorithm, size, struct.pack(">HB", size, len(full)) + full + b"\0").derive(secret)
 
-    def expand(label: str, size: int) -> bytes:
-        full = b"tls13 " + label.encode()
-        return HKDFExpand(algorithm, size, struct.pack(">HB", size, len(full)) + full + b"\0").derive(secret)
 
+def seal_1_3(secret: bytes, suite: Protection) -> Seal:
+    """Records of TLS 1.3 under a traffic secret."""
     assert suite.aead is not None
-    cipher, iv = suite.aead(expand("key", suite.key)), expand("iv", 12)
+    cipher, iv = suite.aead(expand(secret, "key", suite.key, suite)), expand(secret, "iv", 12, suite)
 
     def seal(number: int, kind: int, plain: bytes, padding: int) -> bytes:
         inner = plain + bytes([kind]) + bytes(padding)
@@ -82,7 +87,8 @@ def _seal_1_3(secret: bytes, suite: _Suite) -> Seal:
     return seal
 
 
-def _seal_1_2(keys: tuple[bytes, bytes, bytes], suite: _Suite, *, encrypt_then_mac: bool) -> Seal:
+def seal_1_2(keys: tuple[bytes, bytes, bytes], suite: Protection, *, encrypt_then_mac: bool) -> Seal:
+    """Records of TLS 1.2 under the keys of one side: MAC, cipher, first vector."""
     mac_key, key, iv = keys
 
     def told(number: int, kind: int, size: int) -> bytes:
@@ -96,7 +102,7 @@ def _seal_1_2(keys: tuple[bytes, bytes, bytes], suite: _Suite, *, encrypt_then_m
         return _record(kind, explicit + suite.aead(key).encrypt(nonce, plain, told(number, kind, len(plain))))
 
     def seal_block(number: int, kind: int, plain: bytes, padding: int) -> bytes:
-        first = os.urandom(16)
+        first = hashlib.sha256(struct.pack(">Q", number) + mac_key).digest()[:16]
 
         def encrypt(data: bytes) -> bytes:
             fill = -(len(data) + 1) % 16 + padding // 16 * 16
@@ -111,7 +117,8 @@ def _seal_1_2(keys: tuple[bytes, bytes, bytes], suite: _Suite, *, encrypt_then_m
     return seal_aead if suite.aead is not None else seal_block
 
 
-def _prf(secret: bytes, seed: bytes, size: int, name: str) -> bytes:
+def prf(secret: bytes, seed: bytes, size: int, name: str) -> bytes:
+    """That of TLS 1.2."""
     out, turn = b"", seed
     while len(out) < size:
         turn = hmac.digest(secret, turn, name)
@@ -147,18 +154,18 @@ class Forged:
         self._seals = self._keys([said[11:43] for said in hello])
 
     def _keys(self, randoms: list[bytes]) -> list[Seal]:
-        suite = _suite(self._name)
+        suite = protection(self._name)
         secrets = {line.split()[0]: bytes.fromhex(line.split()[2]) for line in self._keylog.read_text().splitlines() if line[:1] != "#"}
         if self._tls.version == "1.3":
-            return [_seal_1_3(secrets[f"{side}_TRAFFIC_SECRET_0"], suite) for side in ("CLIENT", "SERVER")]
+            return [seal_1_3(secrets[f"{side}_TRAFFIC_SECRET_0"], suite) for side in ("CLIENT", "SERVER")]
         sizes = {"sha1": 20, "sha256": 32, "sha384": 48}.get(suite.mac, 0), suite.key, suite.iv
-        left = _prf(secrets["CLIENT_RANDOM"], b"key expansion" + randoms[1] + randoms[0], 2 * sum(sizes), suite.hash)
+        left = prf(secrets["CLIENT_RANDOM"], b"key expansion" + randoms[1] + randoms[0], 2 * sum(sizes), suite.hash)
         parts: list[bytes] = []
         for size in sizes:
             parts += [left[:size], left[size : 2 * size]]
             left = left[2 * size :]
         return [
-            _seal_1_2((parts[way], parts[2 + way], parts[4 + way]), suite, encrypt_then_mac=self._tls.encrypt_then_mac) for way in (0, 1)
+            seal_1_2((parts[way], parts[2 + way], parts[4 + way]), suite, encrypt_then_mac=self._tls.encrypt_then_mac) for way in (0, 1)
         ]
 
     def send(self, direction: int, plain: bytes = b"", *, kind: int = APPLICATION, padding: int = 0, spoilt: bool = False) -> bytes:

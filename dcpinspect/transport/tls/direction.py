@@ -7,7 +7,7 @@ verifies: so it loses the records that were hit, and no other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -25,6 +25,12 @@ MOST_RECORD = HEADER + (1 << 14) + 2048
 """Bytes of the longest record (RFC 5246, 6.2.3)."""
 RECORD = re.compile(rb"[\x14-\x17]\x03[\x01-\x03]")
 ANY_RECORD = re.compile(rb"[\x15-\x17]\x03\x03")
+BURST = 200_000
+BYTES_A_TRIAL = 16
+"""A direction has so many trials at once, and one more for so many bytes that come; a long record costs some more.
+
+So bytes that look like records everywhere, and records of other keys, cannot hold up a reading. A hole of 4 MiB takes 20,000 at most.
+"""
 TRIALS = 20_000
 """Sequence numbers that are tried after a hole."""
 
@@ -80,14 +86,18 @@ class Direction:
         self._sampled: tuple[int, list[int], int] | None = None
         """Run of the sample, where the records of its row begin, and which of them it is."""
         self._records = about.records[number]
-        self._sizes = 0
-        """Cipher bytes of the records that were opened."""
+        self._credit = BURST * BYTES_A_TRIAL
+        """Trials that are left, in bytes."""
+        self._earned = 0
+        """Cipher offset up to which bytes have given trials."""
+        self._sealed = self._sizes = 0
+        """Records that keys opened, and their cipher bytes."""
         # What one call makes.
         self._texts: list[bytes] = []
         self._spans: list[tuple[int, int, int, int]] = []
         """Of each text: cipher offset of its first byte, of its record's end, plain offset, bytes."""
-        self._breaks: list[tuple[int, int]] = []
-        """How many texts were before a hole of plain text, and its bytes."""
+        self._breaks: list[tuple[int, int, int]] = []
+        """Of each hole of plain text: how many texts were before it, plain offset of its end, bytes."""
 
     def begin(self, chain: Sequence[Protection], suite: Suite) -> None:
         """The keys, in the order in which they come into use."""
@@ -175,17 +185,18 @@ class Direction:
     def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """The plain text of what has come."""
         self._texts, self._spans, self._breaks = [], [], []
-        while self._runs:
-            run = self._runs[0]
-            self._read(run, is_last=len(self._runs) == 1)
-            if len(self._runs) == 1 and not self.is_ended:
+        done = 0
+        for run, following in pairwise([*self._runs, None]):
+            assert run is not None
+            self._read(run, is_last=following is None)
+            if following is None and not self.is_ended:
                 if run.at > MOST_RECORD:
                     del run.data[: run.at]
                     run.start, run.at = run.start + run.at, 0
                 break
-            following = self._runs[1].start if len(self._runs) > 1 else run.end
-            self._lose(following, run)
-            del self._runs[0]
+            self._lose(run.end if following is None else following.start, run)
+            done += 1
+        del self._runs[:done]
         yield from self._chunks(latest)
 
     def _read(self, run: _Run, *, is_last: bool) -> None:
@@ -228,7 +239,7 @@ class Direction:
             return True
         opened = self._chain[self._place].open(self._sequence, record)
         if opened is None:
-            opened = self._try(record)
+            opened = self._try(record, offset)
             if opened is None:
                 return False
         self._sequence += 1
@@ -247,7 +258,7 @@ class Direction:
             self._count(record)
             return True
         if self._suite.version == TLS12 and (kind == APPLICATION or self.is_lost):
-            opened = self._try(record)
+            opened = self._try(record, offset)
             if opened is None:
                 return False
             self._sequence += 1
@@ -262,37 +273,59 @@ class Direction:
         self._records.opened += 1
         self._records.overhead += len(record)
 
-    def _try(self, record: bytes) -> tuple[int, bytes] | None:
+    def _try(self, record: bytes, offset: int) -> tuple[int, bytes] | None:
         """Other sequence numbers, and the keys that may have come into use, where something was lost; sets both."""
         assert self._suite is not None
+        self._earn(offset + len(record))
         most = self._lost_bytes // (HEADER + 16) + 2 if self._lost_bytes or self.is_lost else 1
-        mean = self._sizes / self._records.opened if self._records.opened and self._sizes else 400
-        likely = int(self._lost_bytes / mean)
+        likely = min(most - 1, int(self._lost_bytes / (self._sizes / self._sealed if self._sealed else 400)))
         for place in range(max(0, self._place), len(self._chain)):
             is_same = place == self._place
             first = self._sequence if is_same else 0
-            keys = self._chain[place]
-            for ahead in _outward(self._lost_records if is_same else 0, likely, min(most, TRIALS)):
-                opened = keys.open(first + ahead, record)
-                if opened is not None:
-                    self._was_handshake = not is_same
-                    self._place, self._sequence, self._lost_records = place, first + ahead, ahead
-                    return opened
+            ahead = self._ahead(
+                self._chain[place], record, first, _outward(self._lost_records if is_same else 0, likely, min(most, TRIALS))
+            )
+            if ahead is not None:
+                self._was_handshake = not is_same
+                self._place, self._sequence, self._lost_records = place, first + ahead, ahead
+                return self._chain[place].open(self._sequence, record)
         last = self._chain[-1]
-        if isinstance(last, Tls13) and self._place == len(self._chain) - 1 and self._lost_bytes:
+        if isinstance(last, Tls13) and self._place == len(self._chain) - 1 and self._lost_bytes and self._credit > 0:
             following = last.next()
-            for ahead in range(min(most, TRIALS)):
-                opened = following.open(ahead, record)
-                if opened is not None:
-                    self._chain[-1] = following
-                    self._sequence = self._lost_records = ahead
-                    return opened
+            ahead = self._ahead(following, record, 0, range(min(most, TRIALS)))
+            if ahead is not None:
+                self._chain[-1] = following
+                self._sequence = self._lost_records = ahead
+                return following.open(ahead, record)
+        return None
+
+    def _earn(self, offset: int) -> None:
+        """There are trials for the bytes up to here; the place counts, not the chunk in which they came."""
+        self._credit = min(self._credit + max(0, offset - self._earned), BURST * BYTES_A_TRIAL)
+        self._earned = max(self._earned, offset)
+
+    def _cost(self, size: int) -> int:
+        """Of a trial of a record, in bytes that give it."""
+        assert self._suite is not None
+        return BYTES_A_TRIAL * self._suite.trial_cost * (1 + size // 4096)
+
+    def _ahead(self, keys: Protection, record: bytes, first: int, numbers: Iterable[int]) -> int | None:
+        """Which of these numbers, counted from the first, a record has under some keys; None also when no trials are left."""
+        cost = self._cost(len(record))
+        for ahead in numbers:
+            self._credit -= cost
+            if self._credit < 0:
+                self._credit = 0
+                return None
+            if keys.open(first + ahead, record) is not None:
+                return ahead
         return None
 
     def _take(self, kind: int, plain: bytes, record: bytes, offset: int) -> None:
         """A record was opened."""
         records = self._records
         records.opened += 1
+        self._sealed += 1
         self._sizes += len(record)
         self._end_loss()
         if kind == APPLICATION:
@@ -370,14 +403,21 @@ class Direction:
         self._records.lost += max(0, count - self._refused)
         self._refused = 0
         was_handshake, self._was_handshake = self._was_handshake, False
-        if was_handshake and not count:
-            return  # the first record under its keys: what was lost is handshake
-        size = max(1, lost - count * (HEADER + self._suite.overhead))
-        self._breaks.append((len(self._texts), size))
+        is_first = self._sealed == 1 and self._sequence == 1  # of all that keys opened, and of its keys
+        if is_first or (was_handshake and count <= (self._suite.version == TLS12)):
+            return  # what was lost is handshake: with TLS 1.2 the first record of the keys is, too
+        size = lost - count * (HEADER + self._suite.overhead)
+        if count and not size and self._suite.kind != "cbc":
+            return  # the records were empty
+        size = max(1, size)
         self._offset += size
+        if self._breaks and self._breaks[-1][0] == len(self._texts):  # nothing was said between two holes
+            size += self._breaks.pop()[2]
+        self._breaks.append((len(self._texts), self._offset, size))
 
     def _find(self, run: _Run, *, is_last: bool) -> bool:
         """Looks for the next record that keys open; False where it has not come yet."""
+        assert self._suite is not None
         data = run.data
         at = run.at
         while True:
@@ -391,7 +431,7 @@ class Direction:
                 return False
             size = int.from_bytes(data[at + 3 : at + 5], "big")
             end = at + HEADER + size
-            if size > MOST_RECORD - HEADER or size < 17:
+            if not self._suite.overhead <= size <= MOST_RECORD - HEADER:
                 at += 1
                 continue
             if end > len(data):
@@ -400,10 +440,14 @@ class Direction:
                     return False
                 at += 1
                 continue
+            self._earn(run.start + end)
+            if not self._chain or self._credit < self._cost(end - at):
+                at += 1
+                continue
             record = bytes(data[at:end])
             before = self._lost_bytes, self._lost_records
             self._lost_bytes += at - run.at
-            opened = self._try(record) if self._chain else None
+            opened = self._try(record, run.start + at)
             if opened is not None:
                 self._records.overhead += at - run.at
                 self._sequence += 1
@@ -423,22 +467,23 @@ class Direction:
     def _chunks(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """What was opened in this call, as chunks: one, and one more for each hole, which stands in front of it."""
         columns = self._segments[0] if len(self._segments) == 1 else np.concatenate(self._segments, axis=1)
-        starts = [0, *(place for place, _ in self._breaks)]
+        starts = [0, *(place for place, _, _ in self._breaks)]
         ends = [*starts[1:], len(self._texts)]
-        holes = [0, *(size for _, size in self._breaks)]
-        pieces = [one for one in zip(starts, ends, holes, strict=True) if one[1] > one[0] or one[2]]
-        for start, end, hole in pieces:
-            is_last = (start, end, hole) == pieces[-1]
+        holes = [(0, 0), *((end - size, end) for _, end, size in self._breaks)]
+        pieces = [one for one in zip(starts, ends, holes, strict=True) if one[1] > one[0] or one[2][1]]
+        for place, (start, end, hole) in enumerate(pieces, 1):
+            is_last = place == len(pieces)
             yield self._chunk(columns, start, end, hole, is_end=self.is_ended and is_last, latest=latest)
         if self.is_ended and not pieces:
-            yield self._chunk(columns, 0, 0, 0, is_end=True, latest=latest)
+            yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         self._segments = [self._kept(columns)]
 
-    def _chunk(self, columns: Column, start: int, end: int, hole: int, *, is_end: bool, latest: StreamChunk) -> StreamChunk:
+    def _chunk(self, columns: Column, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
+        """``hole``: the plain offsets of one before the texts; (0, 0): there is none."""
         spans = np.array(self._spans[start:end], np.int64).reshape(-1, 4).T
         cipher, record_end, plain, size = spans
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
-        offset = int(plain[0]) if len(plain) else self._offset
+        offset = int(plain[0]) if len(plain) else hole[1] or self._offset
         if len(plain):
             first = np.searchsorted(columns[0], cipher, "right") - 1
             last = np.searchsorted(columns[0], cipher + size - 1, "right") - 1
@@ -450,21 +495,21 @@ class Direction:
             entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][which]
         else:
             entries = np.empty((6, 0), np.int64)
-        if hole or not len(plain):
+        if (hole[1] or not len(plain)) and columns.size:
             known = entries[:, :1] if len(plain) else columns[:, -1:]
             entries = np.concatenate((known.copy(), entries), axis=1)
-            entries[0, 0], entries[2, 0] = offset - hole, 0
+            entries[0, 0], entries[2, 0] = hole[0] if hole[1] else offset, 0
         release = np.maximum.accumulate(entries[5])
         entries[5] = np.maximum(release, self._released)
-        self._released = int(entries[5, -1])
-        is_start, self._is_start = self._is_start and not hole, False
+        self._released = int(entries[5].max(initial=self._released))
+        is_start, self._is_start = self._is_start and not hole[1], False
         return StreamChunk(
             connection=latest.connection,
             direction=self.number,
             offset=offset,
             data=data,
             segments=Segments(entries),
-            holes=((offset - hole, offset),) if hole else (),
+            holes=(hole,) if hole[1] else (),
             is_start=is_start,
             is_end=is_end,
             places=None if latest.places is None else np.where(entries[2] > 0, SCATTERED, NOWHERE),
@@ -474,6 +519,8 @@ class Direction:
 
     def _kept(self, columns: Column) -> Column:
         """The segments of bytes that were not read yet."""
+        if not columns.size:
+            return columns
         at = self._runs[0].start + self._runs[0].at if self._runs else int(columns[0, -1])
         kept: Column = columns[:, max(0, int(np.searchsorted(columns[0], at, "right")) - 1) :].copy()
         return kept
