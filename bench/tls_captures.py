@@ -5,6 +5,7 @@ python -m bench.tls_captures CAPTURE KEYLOG [MESSAGES] [1.2|1.3] [SUITE] [RECORD
 
 from __future__ import annotations
 
+import random
 import shutil
 import sys
 import tempfile
@@ -39,6 +40,23 @@ def make(path: Path, keylog: Path, messages: int, *, tls: Tls | None = None, rec
                 writer.stream(_sealed(ends, 1, block, record))
         shutil.copyfile(contexts.keylog, keylog)
     return count
+
+
+def lose(path: Path, into: Path, share: float, *, seed: int = 1) -> int:
+    """Write a capture of ours without that share of its packets; returns how many that are. The first hundred stay: the handshake."""
+    data, at, count, lost = path.read_bytes(), 24, 0, 0
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    with into.open("wb") as out:
+        out.write(data[:24])
+        while at < len(data):
+            end = at + 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+            count += 1
+            if count > 100 and rng.random() < share:
+                lost += 1
+            else:
+                out.write(data[at:end])
+            at = end
+    return lost
 
 
 def _sealed(ends: Ends, direction: int, plain: Bytes, record: int) -> Bytes:
