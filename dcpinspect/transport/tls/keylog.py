@@ -28,7 +28,8 @@ _HEX = "[0-9A-Fa-f]"
 _SECRET = (
     rf"(?:{MASTER} {_HEX}{{64}} {_HEX}{{96}}|(?:{'|'.join((EARLY, *HANDSHAKE, *TRAFFIC))}) {_HEX}{{64}} (?:{_HEX}{{64}}|{_HEX}{{96}}))"
 )
-_OTHER = rf"(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+"
+_OTHER = rf"(?:(?!(?:{'|'.join(_LABELS.values())}) )[A-Za-z0-9_]{{1,64}} {_HEX}+ {_HEX}+|RSA Session-ID:{_HEX}* Master-Key:{_HEX}+)"
+"""Lines with other secrets, which are not needed; also as extract-tls-secrets writes them for Java."""
 _END = r"[ \t\r]*$"
 _SECRETS = re.compile(rf"^[ \t]*({_SECRET}){_END}".encode(), re.MULTILINE)
 _GOOD = re.compile(rf"^[ \t]*(?:\#|(?:{_SECRET}|{_OTHER}){_END})".encode(), re.MULTILINE)

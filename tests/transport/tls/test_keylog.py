@@ -151,6 +151,19 @@ def test_secrets_of_a_wrong_length_are_damage(tmp_path: Path) -> None:
     assert keys.of(bytes.fromhex(TWO), ())
 
 
+def test_what_agents_write_beside_secrets_is_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "k"
+    others = (
+        "# 2026-11-23 Peer: 127.0.0.1:11207, CipherSuite: X",
+        "RSA Session-ID:AA Master-Key:" + "0c" * 48,
+        "RSA 0011223344556677 " + "0c" * 48,
+    )
+    path.write_text("\n".join(others) + "\n" + line(ONE))
+    keys = KeyLog([str(path)])
+    assert keys.damage == []
+    assert keys.of(bytes.fromhex(ONE), ())
+
+
 def test_a_line_that_is_not_written_to_its_end_is_no_secret_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keylog, "AGAIN_S", 0.0)
     path, text = tmp_path / "k", line(ONE)
