@@ -187,7 +187,7 @@ def test_thousands_of_hellos_on_a_connection_are_one_handshake() -> None:
 
 
 def test_what_waits_for_keys_is_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "MOST_WAITING_IN_ALL", 500_000)
+    monkeypatch.setattr(stage, "MOST_FOR_KEYS", 500_000)
     made, given, got = TlsStage(Invented(SUITE, number=99).keys()), 0, 0
     for number in range(1, 60):
         talk = Invented(SUITE, number=number)
@@ -204,8 +204,7 @@ def test_connections_that_have_left_keep_their_counts_alone() -> None:
     talk.send(1, b"said")
     _, made = read(talk)
     about = made.connections[1]
-    made.let_go(1)
-    made.let_go(2)
+    made.let_go([1, 2])
     assert (about.client, about.server, about.certificate, about.secrets) == (None, None, None, {})
     assert about.records[1].plain == 4
 
