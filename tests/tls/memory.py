@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 
-from tests.tls import certificates
+from tests.tls import certificates, openssl
 from tests.tls.peers import Contexts
 
 
@@ -33,8 +34,33 @@ class Ends:
                     self._in[1 - direction].write(said)
                     yield direction, said
 
+    def renegotiate(self) -> Iterator[tuple[int, bytes]]:
+        """The same of a new handshake with TLS 1.2, which the client begins inside the connection."""
+        openssl.renegotiate(self.tls[0])
+        is_done = False
+        while not is_done:
+            try:
+                self.tls[0].do_handshake()
+                is_done = True
+            except ssl.SSLWantReadError:
+                pass
+            for direction in (0, 1):
+                with suppress(ssl.SSLWantReadError):
+                    if direction:
+                        self.tls[1].read(1)
+                if said := self._out[direction].read():
+                    self._in[1 - direction].write(said)
+                    yield direction, said
+
     def seal(self, direction: int, data: memoryview, record: int) -> bytes:
         """Plain bytes in records of that size; the other side never reads them."""
         for at in range(0, len(data), record):
             self.tls[direction].write(data[at : at + record])
         return self._out[direction].read()
+
+    def deliver(self, direction: int, sealed: bytes) -> None:
+        """Let the other side read what was sealed, which it has to before there are new keys."""
+        self._in[1 - direction].write(sealed)
+        with suppress(ssl.SSLWantReadError):
+            while self.tls[1 - direction].read(1 << 14):
+                pass

@@ -15,6 +15,8 @@ _EARLY_DATA_FINISH = 2
 
 NO_ENCRYPT_THEN_MAC = 0x80000
 NO_EXTENDED_MASTER_SECRET = 0x1
+ALLOW_CLIENT_RENEGOTIATION = 0x100
+"""Of a server."""
 
 
 @cache
@@ -28,6 +30,7 @@ def _library() -> ctypes.CDLL:
         ("SSL_CTX_set_block_padding", pointer, size),
         ("SSL_CTX_set_max_early_data", pointer, ctypes.c_uint32),
         ("SSL_key_update", pointer, ctypes.c_int),
+        ("SSL_renegotiate", pointer),
         ("SSL_shutdown", pointer),
         ("SSL_write_early_data", pointer, ctypes.c_char_p, size, ctypes.POINTER(size)),
         ("SSL_read_early_data", pointer, pointer, size, ctypes.POINTER(size)),
@@ -72,6 +75,11 @@ def accept_early_data(context: ssl.SSLContext, size: int = 1 << 14) -> None:
 def update_keys(tls: ssl.SSLObject, *, both: bool) -> None:
     """TLS 1.3: the next write begins with a KeyUpdate; ``both``: the other side shall answer with its own."""
     _succeed(_library().SSL_key_update(_connection(tls), int(both)))
+
+
+def renegotiate(tls: ssl.SSLObject) -> None:
+    """TLS 1.2: the next ``do_handshake`` makes new keys."""
+    _succeed(_library().SSL_renegotiate(_connection(tls)))
 
 
 def say_goodbye(tls: ssl.SSLObject) -> None:

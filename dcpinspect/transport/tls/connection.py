@@ -45,6 +45,10 @@ class TlsConnection:
     """It passes as it is."""
     search: Search | None = None
     """Its start is not in the capture, and this was tried: for the whole connection, or for the direction that was not found."""
+    renewed: int = 0
+    """New handshakes inside the connection (TLS 1.2), whose keys were found."""
+    is_cut_short: bool = False
+    """There was one more, whose keys were not found."""
     certificate: bytes | None = None
     """Of the server, in DER; None where it was not seen."""
     records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
@@ -73,6 +77,10 @@ class TlsConnection:
             return f"{name}: not decrypted" + "".join(f"; {part}" for part in (self.start_text, self.search_text) if part)
         opened, lost, refused = (sum(getattr(one, what) for one in self.records) for what in ("opened", "lost", "refused"))
         told = f"{name}: {opened:,} records read, {lost:,} lost, {refused:,} refused"
+        if self.renewed:
+            told += f"; its keys were renegotiated {self.renewed:,} time{'' if self.renewed == 1 else 's'}"
+        if self.is_cut_short:
+            told += "; a new handshake changed its keys, and the key log has no secret of that"
         return f"{told}; {self.search_text}" if self.search_text else told
 
     @property

@@ -16,7 +16,18 @@ import numpy as np
 from dcpinspect.capture.batch import Column
 from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
-from dcpinspect.transport.tls.handshake import CERTIFICATE, EARLY_DATA, FINISHED, KEY_UPDATE, HandshakeReader, first_certificate
+from dcpinspect.transport.tls.handshake import (
+    CERTIFICATE,
+    CLIENT_HELLO,
+    EARLY_DATA,
+    FINISHED,
+    KEY_UPDATE,
+    SERVER_HELLO,
+    HandshakeReader,
+    Hello,
+    first_certificate,
+    hello_of,
+)
 from dcpinspect.transport.tls.suites import TLS12, TLS13, Protection, Suite, Tls13
 
 CHANGE_CIPHER, ALERT, HANDSHAKE_RECORD, APPLICATION = 20, 21, 22, 23
@@ -31,6 +42,8 @@ BYTES_A_TRIAL = 16
 
 So bytes that look like records everywhere, and records of other keys, cannot hold up a reading. A hole of 4 MiB takes 20,000 at most.
 """
+MOST_INSIDE = 100
+"""New handshakes of a connection that are followed."""
 TRIALS = 20_000
 """Sequence numbers that are tried after a hole."""
 
@@ -58,6 +71,10 @@ class Direction:
         self.is_ended = False
         self.is_lost = False
         """Where the next record begins, or which number it has, is not known."""
+        self.wants_keys = False
+        """A new handshake of TLS 1.2 has changed the keys: nothing is opened before ``renew``."""
+        self.inside: list[Hello] = []
+        """Hellos of new handshakes, which were encrypted, by turn."""
         self._about = about
         self._runs: list[_Run] = []
         self._segments: list[Column] = []
@@ -103,6 +120,12 @@ class Direction:
         """The keys, in the order in which they come into use."""
         self._chain = list(chain)
         self._suite = suite
+
+    def renew(self, keys: Protection | None, suite: Suite) -> None:
+        """The keys of the new handshake; None: nobody knows them, so nothing more is opened."""
+        self.wants_keys = False
+        self.begin([] if keys is None else [keys], suite)
+        self._place, self._sequence = 0, 0
 
     def add(self, chunk: StreamChunk) -> None:
         """More cipher text."""
@@ -189,6 +212,8 @@ class Direction:
         for run, following in pairwise([*self._runs, None]):
             assert run is not None
             self._read(run, is_last=following is None)
+            if self.wants_keys:
+                break
             if following is None and not self.is_ended:
                 if run.at > MOST_RECORD:
                     del run.data[: run.at]
@@ -206,7 +231,7 @@ class Direction:
             self._step(run, min(len(data), self._next_record - run.start))
             if self._next_record > run.end:
                 return
-        while True:
+        while not self.wants_keys:
             if self.is_lost and not self._find(run, is_last=is_last):
                 return
             at = run.at
@@ -344,12 +369,17 @@ class Direction:
         elif kind == HANDSHAKE_RECORD:
             for message, body in self._reader.feed(plain):
                 self._handshake(message, body)
+        elif kind == CHANGE_CIPHER:
+            self.wants_keys = True
 
     def _handshake(self, kind: int, body: bytes) -> None:
         if kind == CERTIFICATE and self._about.certificate is None and self._about.sides[self.number] == S2C:
             self._about.certificate = first_certificate(body, has_context=self._about.version == TLS13)
         keys = self._chain[self._place]
         if not isinstance(keys, Tls13):
+            hello = hello_of(kind, body) if kind in (CLIENT_HELLO, SERVER_HELLO) else None
+            if hello is not None and len(self.inside) < MOST_INSIDE:
+                self.inside.append(hello)
             return
         if kind == FINISHED and self._place + 1 < len(self._chain):
             self._place, self._sequence = self._place + 1, 0
@@ -473,8 +503,8 @@ class Direction:
         pieces = [one for one in zip(starts, ends, holes, strict=True) if one[1] > one[0] or one[2][1]]
         for place, (start, end, hole) in enumerate(pieces, 1):
             is_last = place == len(pieces)
-            yield self._chunk(columns, start, end, hole, is_end=self.is_ended and is_last, latest=latest)
-        if self.is_ended and not pieces:
+            yield self._chunk(columns, start, end, hole, is_end=self.is_ended and not self.wants_keys and is_last, latest=latest)
+        if self.is_ended and not self.wants_keys and not pieces:
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
         self._segments = [self._kept(columns)]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.direction import ANY_RECORD, HANDSHAKE_RECORD, HEADER, MOST_RECORD, RECORD, Direction
-from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, first_certificate, hello_of
+from dcpinspect.transport.tls.handshake import CERTIFICATE, CLIENT_HELLO, SERVER_HELLO, Hello, first_certificate, hello_of
 from dcpinspect.transport.tls.keylog import HANDSHAKE, MASTER, TRAFFIC, KeyLog
 from dcpinspect.transport.tls.search import SEARCHED, Asked, Fit, Search
-from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Tls13, tls12_keys
+from dcpinspect.transport.tls.suites import SUITES, TLS12, TLS13, Protection, Suite, Tls13, tls12_keys
 
 MOST_WAITING = 256 << 10
 """Bytes of a connection that wait for the other direction's hello."""
@@ -59,7 +59,7 @@ class TlsStage:
             yield from talk.feed(chunk)
             self._end(number, talk)
         yield from self._again()
-        for number, talk in [*self._talks.items()]:
+        for number, talk in [*self._talks.items()] if is_last or self._shared.waiting > MOST_FOR_KEYS else ():
             if not is_last and self._shared.waiting <= MOST_FOR_KEYS:
                 break
             if is_last or talk.is_waiting:
@@ -148,6 +148,8 @@ class _Talk:
         self._client_side = C2S
         self._is_hopeless = False
         """It cannot be opened, whatever comes."""
+        self._renewed = [0, 0]
+        """New handshakes inside the connection whose keys are in use, by role."""
         self._unplaced: Direction | None = None
         """Its secret is known, and the numbers of its records are not: it has had none yet."""
         self._latest: StreamChunk | None = None
@@ -193,6 +195,8 @@ class _Talk:
             self._place(side, is_last=True)
             if side.waiting and self._latest is not None:
                 yield from side.open(self._latest)
+        elif self._about.is_open and self._latest is not None:
+            yield from self._opened((), self._latest, is_last=True)
         elif not self._about.is_open:
             self._about.is_given_up = self.is_over = True
             yield from self._held()
@@ -207,10 +211,35 @@ class _Talk:
         self._shared.waiting -= sum(map(_weight, held))
         return held
 
-    def _opened(self, sides: Iterable[Direction], latest: StreamChunk) -> Iterator[StreamChunk]:
+    def _opened(self, sides: Iterable[Direction], latest: StreamChunk, *, is_last: bool = False) -> Iterator[StreamChunk]:
         for side in sides:
             if side is not self._unplaced:
                 yield from side.open(latest)
+        is_last = is_last or all(one.is_ended for one in self._sides)
+        while renewed := [one for one in self._sides if one.wants_keys and self._renew(one, is_last=is_last)]:
+            for side in renewed:
+                yield from side.open(latest)
+
+    def _renew(self, side: Direction, *, is_last: bool) -> bool:
+        """Gives a side the keys of a new handshake inside the connection (RFC 5246, 7.4.1.1); whether it goes on, with them or without."""
+        about = self._about
+        assert about.suite is not None
+        role = C2S if side.number == self._client_side else S2C
+        turn = self._renewed[role]
+        client, server = (one.inside[turn] if turn < len(one.inside) else None for one in self._in_roles())
+        suite = None if server is None else SUITES.get(server.suites[0])
+        if client is not None and server is not None and suite is not None and suite.version == TLS12:
+            master = self._keys.of(client.random, (MASTER,)).get(MASTER)
+            if master is not None:
+                side.renew(_keys12(master, client, server, suite)[role], suite)
+                self._renewed[role] += 1
+                about.renewed = max(self._renewed)
+                return True
+        if not is_last and side.waiting <= MOST_WAITING:
+            return False
+        about.is_cut_short = True
+        side.renew(None, about.suite)
+        return True
 
     def _learn(self, *, is_last: bool) -> bool:
         """Reads hellos, and takes the keys that belong to them; whether it can be opened. ``is_last``: more secrets are not waited for."""
@@ -256,13 +285,7 @@ class _Talk:
                 side.begin([Tls13(secrets[label], suite) for label in (HANDSHAKE[role], TRAFFIC[role]) if label in secrets], suite)
                 about.is_open |= any(label in secrets for label in (HANDSHAKE[role], TRAFFIC[role]))
         elif about.version == TLS12 and suite.version == TLS12 and MASTER in secrets:
-            both = tls12_keys(
-                secrets[MASTER],
-                about.client.random,
-                about.server.random,
-                suite,
-                encrypts_then_macs=about.server.encrypts_then_macs and about.client.encrypts_then_macs,
-            )
+            both = _keys12(secrets[MASTER], about.client, about.server, suite)
             for keys, side in zip(both, self._in_roles(), strict=True):
                 side.begin([keys], suite)
             about.is_open = True
@@ -345,3 +368,9 @@ class _Talk:
 def _weight(chunk: StreamChunk) -> int:
     """Bytes that it takes to hold a chunk back, about."""
     return 1000 + len(chunk.data)
+
+
+def _keys12(master: bytes, client: Hello, server: Hello, suite: Suite) -> tuple[Protection, Protection]:
+    """Those that a handshake of TLS 1.2 gives both sides."""
+    both = client.encrypts_then_macs and server.encrypts_then_macs
+    return tls12_keys(master, client.random, server.random, suite, encrypts_then_macs=both)
