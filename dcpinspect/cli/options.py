@@ -266,15 +266,18 @@ def ports(values: list[str] | None) -> tuple[list[int], bool]:
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:
     """Take ``--keylog``. Raises UsageError, CaptureError."""
-    from dcpinspect.transport.tls.keylog import chosen  # deferred: few commands have secrets
+    from dcpinspect.transport.tls.keylog import MOST_CONNECTIONS, chosen  # deferred: few commands have secrets
 
     paths = []
     for name in names or ():
         if name == "env" and not os.environ.get("SSLKEYLOGFILE"):
             raise UsageError("--keylog env: the variable SSLKEYLOGFILE is not set; name the file")
         paths.append(os.environ["SSLKEYLOGFILE"] if name == "env" else name)
-    for one in chosen.choose(paths):
+    keys = chosen.choose(paths)
+    for one in keys.damage:
         complain(f"{escape(one.path)}, line {one.line}: is no line of a key log; the others are used")
+    if keys.dropped:
+        complain(f"--keylog: has more than {MOST_CONNECTIONS:,} connections; the oldest {keys.dropped:,} are left out")
     return names
 
 

@@ -112,6 +112,18 @@ def test_damaged_lines_are_told_without_what_they_have(recorded: Recorded, tmp_p
     assert said.err == f"dcpinspect: {tmp_path}/keys\\x1b.log, line 1: is no line of a key log; the others are used\n"
 
 
+def test_connections_that_a_large_key_log_has_too_many_are_told(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dcpinspect.transport.tls.keylog.MOST_CONNECTIONS", 3)
+    path = tmp_path / "keys.log"
+    others = "".join(f"CLIENT_RANDOM {number:064x} {'0c' * 48}\n" for number in range(5))
+    path.write_bytes(others.encode() + recorded.keylog.read_bytes())
+    assert len(rows(capsys, "read", str(recorded.path), "--keylog", str(path))) == COUNT + 2
+    assert main(["read", str(recorded.path), "--keylog", str(path)]) == 0
+    assert capsys.readouterr().err == "dcpinspect: --keylog: has more than 3 connections; the oldest 3 are left out\n"
+
+
 @pytest.mark.requires("editcap")
 def test_secrets_in_a_pcapng_file_are_used_without_being_asked_for(
     recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]

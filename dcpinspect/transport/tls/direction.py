@@ -358,9 +358,8 @@ class Direction:
             records.overhead += len(record) - len(plain)
             if plain:
                 assert self._suite is not None
-                lead = HEADER + (0 if self._suite.version == TLS13 else 16 if self._suite.kind == "cbc" else _explicit(self._suite))
                 self._texts.append(plain)
-                self._spans.append((offset + lead, offset + len(record), self._offset, len(plain)))
+                self._spans.append((offset + HEADER + self._suite.lead, offset + len(record), self._offset, len(plain)))
                 self._offset += len(plain)
             return
         records.overhead += len(record)
@@ -574,11 +573,6 @@ def _records(data: bytearray) -> list[tuple[int, int]]:
             return rows
         found = ANY_RECORD.search(data, found.start() + 1)
     return []
-
-
-def _explicit(suite: Suite) -> int:
-    """Bytes of the nonce in a record of TLS 1.2."""
-    return 0 if suite.kind == "chacha" else 8
 
 
 def _outward(known: int, likely: int, most: int) -> Iterator[int]:

@@ -142,10 +142,10 @@ class Chosen:
         """As ``KeyLog.search``."""
         self._keys = KeyLog()
 
-    def choose(self, paths: Sequence[str]) -> list[Damage]:
-        """From now on they have those of these key logs; lines of them that are none. Raises CaptureError."""
+    def choose(self, paths: Sequence[str]) -> KeyLog:
+        """From now on they have those of these key logs. Raises CaptureError."""
         self._keys = KeyLog(paths)
-        return self._keys.damage
+        return self._keys
 
     def open(self) -> KeyLog:
         """The secrets. Those of named files are the same for all readings, for a pipe can be read but once."""

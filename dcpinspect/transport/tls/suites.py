@@ -40,6 +40,13 @@ class Suite:
         return _tag(self.kind) + (0 if self.kind == "chacha" else 8)
 
     @property
+    def lead(self) -> int:
+        """Bytes of a record between its header and its plain text, which is as long as its cipher text: the nonce of TLS 1.2."""
+        if self.version == TLS13:
+            return 0
+        return {"cbc": 16, "chacha": 0}.get(self.kind, 8)
+
+    @property
     def trial_cost(self) -> int:
         """How much longer it takes to find out that a record has another number than with AES-GCM, which takes 1 us."""
         return {"cbc": 20, "ccm": 5, "ccm8": 5}.get(self.kind, 1)

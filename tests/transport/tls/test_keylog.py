@@ -75,7 +75,7 @@ def test_readings_share_a_pipe() -> None:
     os.write(into, line(ONE).encode())
     os.close(into)
     chosen = Chosen()
-    assert chosen.choose([f"/dev/fd/{out}"]) == []
+    assert chosen.choose([f"/dev/fd/{out}"]).damage == []
     os.close(out)
     for _ in range(2):
         assert chosen.open().of(bytes.fromhex(ONE), ())
