@@ -156,6 +156,15 @@ def test_floods_are_read() -> None:
     assert len(made.connections[1].records[1].alerts) == 10
 
 
+@pytest.mark.parametrize("kind", [0, 20, 24, 255])
+def test_content_types_that_mean_nothing_are_passed_over(kind: int) -> None:
+    talk = Invented(SUITE)
+    talk.send(1, b"one")
+    talk.send(1, b"\1", kind=kind)
+    talk.send(1, b"two")
+    assert b"".join(text for _, text in read(talk)[0]) == b"onetwo"
+
+
 def test_many_key_updates_in_one_record_are_no_harm() -> None:
     talk = Invented(SUITE)
     talk.send(1, message(KEY_UPDATE, b"\0") * 3000, kind=HANDSHAKE_RECORD)

@@ -368,7 +368,7 @@ class Direction:
         elif kind == HANDSHAKE_RECORD:
             for message, body in self._reader.feed(plain):
                 self._handshake(message, body)
-        elif kind == CHANGE_CIPHER:
+        elif kind == CHANGE_CIPHER and not isinstance(self._chain[self._place], Tls13):  # there it means nothing
             self.wants_keys = True
 
     def _handshake(self, kind: int, body: bytes) -> None:
