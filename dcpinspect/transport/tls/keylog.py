@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ class KeyLog:
         self._secrets: dict[bytes, dict[str, bytes]] = {}
         self._files = [_Followed(path) for path in paths]
         self._looked = 0.0
+        self._lock = threading.Lock()  # readings in other threads may have the same secrets
         self._look()
         for file in self._files:
             if file.is_something_else:
@@ -98,7 +100,7 @@ class KeyLog:
     def each(self) -> Iterator[tuple[bytes, Secrets]]:
         """Client random and secrets of every connection, the newest first."""
         self.look_again()
-        return reversed(self._secrets.items())
+        return reversed(list(self._secrets.items()))
 
     def look_again(self) -> None:
         """Reads what was written meanwhile, unless it has just done so."""
@@ -124,6 +126,10 @@ class KeyLog:
         self.count += 1
 
     def _look(self) -> None:
+        with self._lock:
+            self._read()
+
+    def _read(self) -> None:
         for file in self._files:
             for number, lines in file.lines():
                 self.add(lines)
