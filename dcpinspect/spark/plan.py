@@ -97,7 +97,6 @@ def parts(
     Writes beside each of the latter which groups are in it.
     """
     batch = manifest.number + 1
-    known = with_embedded(manifest, secrets or Secrets())
     points: dict[str, _Point] = {}
     for number in manifest.counting:
         one = manifest.units[number]
@@ -132,7 +131,7 @@ def parts(
             for group in balanced(weight, wanted):
                 keys = sorted(key for root in group for key in members[root])
                 units = [number for number, sizes in point.units.items() if not sizes.keys().isdisjoint(keys)]
-                works.append(_work(manifest, name, units, keys, f"{BATCH}{batch}/{len(works):06}", known, is_copy=is_copy))
+                works.append(_work(manifest, name, units, keys, f"{BATCH}{batch}/{len(works):06}", secrets or Secrets(), is_copy=is_copy))
     return stay, works
 
 
@@ -190,4 +189,12 @@ def _work(
     part, messages = manifest.path(f"{PARTS}/{name}.part"), "" if is_copy else manifest.path(f"messages/{name}")
     os.makedirs(os.path.dirname(part), exist_ok=True)
     write_keys(part, keys)
-    return Work(point, names_of(manifest.units), bundles, secrets=secrets, part=part, messages=messages, **ports(manifest))
+    return Work(
+        point,
+        names_of(manifest.units),
+        bundles,
+        secrets=with_embedded(manifest, secrets, units),
+        part=part,
+        messages=messages,
+        **ports(manifest),
+    )

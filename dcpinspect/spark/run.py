@@ -23,7 +23,7 @@ from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.scan import Report, scan
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
-from dcpinspect.spark.whole import Whole, ports, program, whole, with_embedded
+from dcpinspect.spark.whole import Whole, ports, program, whole
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 SUMMARY = "dcpinspect.pipeline_run/1"
@@ -153,8 +153,7 @@ class _Run:
         with self._timed("merge"):
             kept = [*stay, *(self._kept(work, one) for work, one in zip(works, analysed, strict=True))]
             found = whole(replace(manifest, parts=kept, tables={}))
-            known = with_embedded(manifest, secrets)
-            found.merged.compare(lambda wanted: _look(tasks, found, wanted, known))
+            found.merged.compare(lambda wanted: _look(tasks, found, wanted, secrets))
             manifest = replace(found.manifest, tables=write_tables(found, self.batch))
         manifest = manifest.commit()
         self._sum_up(manifest, works=len(works))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -90,15 +90,15 @@ def _read(path: str) -> Part:
 def compared(manifest: Manifest, secrets: Secrets | None = None) -> Whole:
     """The same, with streams compared in this process."""
     found = whole(manifest)
-    known = with_embedded(manifest, secrets or Secrets())
+    known = secrets or Secrets()
     found.merged.compare(lambda wanted: FoundEvents.joined(wanted, [look(one) for one in found.looks(wanted, known)]))
     return found
 
 
-def with_embedded(manifest: Manifest, secrets: Secrets) -> Secrets:
-    """The secrets, with those that are in captures."""
-    captures = [(one.unit.path, one.report.secrets) for number in manifest.counting if (one := manifest.units[number]).report.secrets]
-    return replace(secrets, captures=captures)
+def with_embedded(manifest: Manifest, secrets: Secrets, units: Iterable[int]) -> Secrets:
+    """The secrets, with those that are in these captures."""
+    found = [manifest.units[number] for number in units]
+    return replace(secrets, captures=[(one.unit.path, one.report.secrets) for one in found if one.report.secrets])
 
 
 def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> list[Work]:
@@ -113,7 +113,9 @@ def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> lis
             for number in groups
             if (one := manifest.units[number]).unit.point == part.point and not groups[number].isdisjoint(keys)
         ]
-        found.append(Work(part.point, files, bundles, secrets=secrets, **ports(manifest)))
+        found.append(
+            Work(part.point, files, bundles, secrets=with_embedded(manifest, secrets, (one.file for one in bundles)), **ports(manifest))
+        )
     return found
 
 
