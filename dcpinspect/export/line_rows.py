@@ -18,12 +18,11 @@ from dcpinspect.export.csv_rows import put_unsigned
 from dcpinspect.export.row_text import Texts, hex_digit, put_fraction, put_integer, put_seconds
 from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet
 from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
-from dcpinspect.protocol.decode import ERROR_LAYOUT
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.render.lines import ASKED, SAID_ONCE, STORIES, Lines, Story, Word, datatypes, key_prefix
+from dcpinspect.render.lines import ASKED, SAID_ONCE, STORIES, Lines, Story, Word, datatypes, key_prefix, told
 from dcpinspect.structs import Rows as Records
 from dcpinspect.structs import Struct, T, Tables, nested, number
 from dcpinspect.tables.messages import MessageBatch
@@ -35,6 +34,8 @@ MAX_REMEMBERED = 1 << 14
 
 PLAIN_SECONDS, DATE, EPOCH = 0, 1, 2
 """How times are written."""
+OWN, ASKED_HERE, ASKED_BEFORE = 0, 1, 2
+"""Whose key a line has: the message's, that of a request of the batch, or that of an earlier one, beside the bytes of the batch."""
 _REFUSED = -1
 _LINE_ROOM, _LINE_TEXTS = 400, 12
 """Bytes that all numbers and blanks of a line take at most, and how many texts it has."""
@@ -66,7 +67,6 @@ class Labelled(Struct[T]):
 class LineKind(Struct[T]):
     """What lines of messages of one kind have in common. Texts are numbers of ``Texts``, of which 0 is the empty one."""
 
-    is_plain: T = number("Whether a kernel writes them: 0 for what is left to Python.")
     style: T = number("Text that begins their colour.")
     style_end: T = number("Text that ends it.")
     title: T = number("Text of command and status, as wide as its column.")
@@ -107,12 +107,15 @@ class LineTables(Tables):
     key_start: Ints
     key_size: Ints
     """-1: there is none to show."""
-    is_asked: Ints
-    """The key is that of the request, which is clipped."""
+    key_of: Ints
+    """Whose key it is; a request's is clipped."""
     prefix: Ints
     """Text before the key."""
     word: Ints
     """Text that the story begins with."""
+    told_start: Ints
+    """Where the story is beside the bytes of the batch, if Python has told it."""
+    told_size: Ints
     text_start: Ints
     """Where each text begins."""
     text_size: Ints
@@ -245,8 +248,8 @@ def clipped(out: Octets, start: int, at: int, width: int) -> int:
     return at if cells <= width else put_sign(out, cut, 0xA6)
 
 
-@kernel("void(octets, octets, LineTables, uint8[::1], int64[::1])", cost=4)
-def write_lines(data: Octets, texts: Octets, tables: LineTables, out: Octets, ends: Ints) -> None:
+@kernel("void(octets, octets, octets, LineTables, uint8[::1], int64[::1])", cost=4)
+def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, out: Octets, ends: Ints) -> None:
     """Write each line; ``ends`` becomes the place behind each, or -1 for one whose key is no plain text.
 
     The caller has left room in ``out``. Time: bytes written.
@@ -297,7 +300,8 @@ def write_lines(data: Octets, texts: Octets, tables: LineTables, out: Octets, en
         if key_size > 0 or prefix > 0:
             at = put_blanks(out, at, 2)
             at = put_piece(out, at, texts, tables, prefix)
-            at = put_key(out, at, data, tables.key_start[i], key_size, tables.asked if tables.is_asked[i] else key_size)
+            source, longest = side if tables.key_of[i] == ASKED_BEFORE else data, key_size if tables.key_of[i] == OWN else tables.asked
+            at = put_key(out, at, source, tables.key_start[i], key_size, longest)
             if at < 0:
                 at = begin
                 ends[i] = _REFUSED
@@ -310,6 +314,10 @@ def write_lines(data: Octets, texts: Octets, tables: LineTables, out: Octets, en
         story = at
         if tables.word[i] > 0:
             at = put_piece(out, put_blanks(out, at, 2), texts, tables, tables.word[i])
+        if tables.told_size[i] > 0:
+            at = put_blanks(out, at, 2)
+            copy(out, at, side, tables.told_start[i], tables.told_size[i])
+            at += tables.told_size[i]
         if kind.first.place.size > 0:
             at = put_labelled(out, at, texts, tables, kind.first, wire_number(data, extras_at, value_at, kind.first.place), at - story)
             at = put_labelled(out, at, texts, tables, kind.second, wire_number(data, extras_at, value_at, kind.second.place), at - story)
@@ -350,11 +358,18 @@ class _Worded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What Python has to know of a kind: the text that its story begins with, or the part of the story which is that text."""
+class _Story:
+    """How the story of a kind begins, or all of it."""
 
-    word: int
-    looked_up: _Worded | None
+    word: int = 0
+    """Text that it begins with."""
+    looked_up: _Worded | None = None
+    """The part that it begins with."""
+    is_told: bool = False
+    """Python tells it."""
+
+
+_NO_STORY = _Story()
 
 
 class LineRows:
@@ -369,7 +384,7 @@ class LineRows:
             self._text(text)
         self._kinds = LineKinds.zeros(64)
         self._numbers: dict[int, int] = {}  # of kinds, by their keys
-        self._said: list[_Said] = []  # of each kind
+        self._stories: list[_Story] = []  # of each kind
         self._words: dict[tuple[int, int, str, int], int] = {}
         self._room = np.empty(0, np.uint8)
 
@@ -410,11 +425,11 @@ class LineRows:
         run = _Run(self, batch, rows, times)
         texts, places = self.texts.arrays()
         keys = int(np.maximum(run.columns["key_size"], 0).sum())
-        room = keys + len(rows) * (_LINE_ROOM + _LINE_TEXTS * self.texts.longest_fragment)
+        room = keys + len(run.side) + len(rows) * (_LINE_ROOM + _LINE_TEXTS * self.texts.longest_fragment)
         if room > len(self._room):
             self._room = np.empty(room, np.uint8)
         out, ends = self._room, np.empty(len(rows), np.int64)
-        write_lines(len(rows), run.data, texts, LineTables(self._kinds, places, self.lines, run.columns), out, ends)
+        write_lines(len(rows), batch.data, run.side, texts, LineTables(self._kinds, places, self.lines, run.columns), out, ends)
         return out[: ends.max(initial=0)], ends
 
     def _text(self, text: str) -> int:
@@ -424,20 +439,18 @@ class LineRows:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._said) + self.texts.count > MAX_REMEMBERED
+        return len(self._stories) + self.texts.count > MAX_REMEMBERED
 
     def kind(self, key: int, batch: MessageBatch, index: int) -> int:
         """The number of the kind with this key, made from one of its messages; -1: its lines are left to Python."""
-        number = self._numbers.get(key)
-        if number is None:
-            if self._is_full:
-                return -1
+        number = self._numbers.get(key, -1)
+        if number < 0 and not self._is_full:
             number = self._numbers[key] = self._made_kind(batch, index)
-        return number if self._kinds[number].is_plain else -1
+        return number
 
-    def said(self, kind: int) -> _Said:
-        """What Python has to know of a kind."""
-        return self._said[kind]
+    def story(self, kind: int) -> _Story:
+        """How the story of a kind begins."""
+        return self._stories[kind]
 
     def word(self, part: Word, batch: MessageBatch, index: int, value: int) -> int | None:
         """What a part of a story says of a message where its field has this value; None: no more are remembered."""
@@ -454,7 +467,7 @@ class LineRows:
         return self._text(text) if text.isascii() and not self._is_full else None
 
     def _made_kind(self, batch: MessageBatch, index: int) -> int:
-        decoded, number = batch.decoded, len(self._said)
+        decoded, number = batch.decoded, len(self._stories)
         if number == len(self._kinds):
             self._kinds = LineKinds.joined([self._kinds, LineKinds.zeros(number)])
         kind = self._kinds[number]
@@ -469,25 +482,21 @@ class LineRows:
             _fill_place(kind.start_seqno, start)
         _fill_place(kind.seqno, end if is_range else places.get("by_seqno"))
         _fill_place(kind.prepared, places.get("prepared_seqno"))
-        status, is_response = int(decoded.specific[index]), bool(decoded.is_response[index])
-        has_failed = is_response and status not in (Status.SUCCESS, Status.ROLLBACK)
-        story = STORIES.get((bool(decoded.is_server[index]), is_response, int(decoded.opcode[index])))
-        said: _Said | None = _Said(0, None)
-        if has_failed:
-            said = None if decoded.value.size[index] > 0 else said
-        elif story is not None:
-            said = self._tell(kind, story, batch, index)
-        kind.is_plain = int(said is not None)
-        self._said.append(said or _Said(0, None))
+        self._stories.append(self._tell(kind, batch, index) or _Story(is_told=True))
         return number
 
-    def _tell(self, kind: LineKind, story: Callable[..., str], batch: MessageBatch, index: int) -> _Said | None:
-        """Note the parts of a story that messages of a kind have; None where a kernel can not tell them."""
+    def _tell(self, kind: LineKind, batch: MessageBatch, index: int) -> _Story | None:
+        """Note the parts of the story that messages of a kind have; None where Python has to tell it."""
         decoded = batch.decoded
-        layout_number = int(decoded.layout[index])
-        if not isinstance(story, Story) or not 0 <= layout_number < ERROR_LAYOUT:
+        is_response, layout = bool(decoded.is_response[index]), batch.layout_of(index)
+        if is_response and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK):
+            return None if decoded.value.size[index] > 0 else _Story()
+        story = STORIES.get((bool(decoded.is_server[index]), is_response, int(decoded.opcode[index])))
+        if story is None:
+            return _Story()
+        if layout is None or not isinstance(story, Story):
             return None
-        layout, word, looked_up, labels = LAYOUTS[layout_number], 0, None, iter((kind.first, kind.second, kind.third, kind.fourth))
+        word, looked_up, numbers = 0, None, []
         items = {item.name: (item, False) for item in layout.extras} | {item.name: (item, True) for item in layout.value}
         for part in story.parts:
             item, is_in_value = items.get(part.field, (None, False))
@@ -500,13 +509,15 @@ class LineRows:
             place = is_in_value, item.offset, item.kind.size
             if isinstance(part, Word):
                 looked_up = _Worded(part, *place)
-                continue
-            label = next(labels, None)
-            if label is None or item.kind not in _UNSIGNED:
-                return None
+            else:
+                numbers.append((part, item.kind, place))
+        labelled = kind.first, kind.second, kind.third, kind.fourth
+        if len(numbers) > len(labelled) or any(of not in _UNSIGNED for _, of, _ in numbers):
+            return None
+        for label, (part, _, place) in zip(labelled, numbers, strict=False):
             label.label, label.tells_zero = self._text(f"{part.label} "), int(part.tells_zero)
             _fill_place(label.place, place)
-        return _Said(word, looked_up)
+        return _Story(word, looked_up)
 
 
 _NumberPlace = tuple[bool, int, int]
@@ -556,8 +567,8 @@ class _Run:
         self._fill_keys()
         self._fill_kinds()
         self.columns["kind"][~self._plain] = -1
-        self.data = batch.data if not self._side else np.concatenate((batch.data, np.frombuffer(bytes(self._side), np.uint8)))
-        """The bytes of the batch, and behind them keys of earlier ones."""
+        self.side = np.frombuffer(bytes(self._side) or b" ", np.uint8)
+        """Keys of earlier messages, and what Python tells."""
 
     def _plain_rows(self, times: Rows) -> Mask:
         """Messages that nothing is unusual about, as far as columns tell."""
@@ -574,7 +585,7 @@ class _Run:
         rtt, is_answer = batch.rtt_ns.values[at], _given(batch.rtt_ns, at)
         # Where a half is rounded to depends on how the number is written in binary, so that such lines are for Python.
         self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
-        zeros = (np.zeros(len(times), np.int64) for _ in range(4))
+        zeros = (np.zeros(len(times), np.int64) for _ in range(6))
         return {
             **{name: getattr(batch, name)[at] for name in ("row", "connection", "direction", "length")},
             "time_ns": times,
@@ -584,7 +595,7 @@ class _Run:
             "rtt_ns": _or_minus_one(batch.rtt_ns, at),
             "extras_at": decoded.extras_at[at],
             "value_at": decoded.value.start[at],
-            **dict(zip(("kind", "word", "prefix", "is_asked"), zeros, strict=True)),
+            **dict(zip(("kind", "word", "told_start", "told_size", "prefix", "key_of"), zeros, strict=True)),
         }
 
     def _fill_keys(self) -> None:
@@ -608,13 +619,13 @@ class _Run:
     def _fill_asked(self, asking: Rows) -> None:
         """Keys of the requests of these places among the rows."""
         batch, decoded, columns = self._batch, self._batch.decoded, self.columns
-        start, size, is_asked = columns["key_start"], columns["key_size"], columns["is_asked"]
+        start, size, whose = columns["key_start"], columns["key_size"], columns["key_of"]
         request = batch.request_row.values[self._rows[asking]].astype(np.int64)
         place = batch.index_of(request)
         is_here = (place >= 0) & (place < len(batch))
         is_here[is_here] = batch.row[place[is_here]] == request[is_here]
         here, place = asking[is_here], place[is_here]
-        start[here], is_asked[here] = decoded.key.start[place], 1
+        start[here], whose[here] = decoded.key.start[place], ASKED_HERE
         size[here] = np.where((decoded.key.size[place] > 0) & ~decoded.hides_key[place], decoded.key.size[place], -1)
         unusual = np.isin(place, batch.missing.row) if len(batch.missing.row) else np.zeros(len(place), dtype=np.bool_)
         if batch.redactor is not None:
@@ -623,7 +634,7 @@ class _Run:
         for at, row in zip(asking[~is_here].tolist(), request[~is_here].tolist(), strict=True):
             key = batch.earlier_keys.get(row)
             if key:
-                start[at], size[at], is_asked[at] = len(batch.data) + len(self._side), len(key), 1
+                start[at], size[at], whose[at] = len(self._side), len(key), ASKED_BEFORE
                 self._side += key
 
     def _fill_kinds(self) -> None:
@@ -645,12 +656,26 @@ class _Run:
         kinds = [self._of.kind(int(key[one]), self._batch, int(self._rows[one])) for one in first.tolist()]
         columns["kind"] = np.array(kinds, dtype=np.int64)[inverse]
         for place, kind in enumerate(kinds):
-            said = self._of.said(kind)
-            if kind >= 0 and (said.word or said.looked_up):
-                members = np.flatnonzero((inverse == place) & self._plain)
-                columns["word"][members] = said.word
-                if said.looked_up is not None:
-                    self._look_up_word(said.looked_up, members)
+            if kind < 0:
+                self._plain[inverse == place] = False
+                continue
+            story = self._of.story(kind)
+            if story == _NO_STORY:
+                continue
+            members = np.flatnonzero((inverse == place) & self._plain)
+            columns["word"][members] = story.word
+            if story.looked_up is not None:
+                self._look_up_word(story.looked_up, members)
+            if story.is_told:
+                self._tell(members)
+
+    def _tell(self, members: Rows) -> None:
+        """Put the stories of these places among the rows beside the bytes."""
+        for place in members.tolist():
+            text = told(self._batch, int(self._rows[place]))
+            self.columns["told_start"][place], self.columns["told_size"][place] = len(self._side), len(text)
+            self._side += text.encode()
+            self._plain[place] = text.isascii()  # how wide others are is for Python
 
     def _look_up_word(self, worded: _Worded, members: Rows) -> None:
         """Fill in the texts that the stories of these places among the rows begin with."""
