@@ -15,8 +15,8 @@ import numpy as np
 
 from dcpinspect.distinct import distinct
 from dcpinspect.export.csv_rows import put_unsigned
-from dcpinspect.export.row_text import Texts, hex_digit, put_fraction, put_integer, put_seconds
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet
+from dcpinspect.export.row_text import TENTHS_TO, Texts, hex_digit, put_fraction, put_integer, put_seconds, tenth
+from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet, put
 from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.layouts import LAYOUTS
@@ -156,6 +156,22 @@ def put_right(out: Octets, start: int, at: int, width: int, wide: int) -> int:
 
 
 @inline
+def put_number_right(out: Octets, at: int, width: int, value: int) -> int:
+    """Writes a number at the right end of a column, which grows where it has to; returns the place behind it."""
+    column, place, rest = out[at : at + width], width, value
+    while place > 0 and rest >= 0:
+        place -= 1
+        left = tenth(rest) if rest < TENTHS_TO else rest // 10
+        put(column, place, 48 + rest - 10 * left)
+        rest = left
+        if rest == 0:
+            for i in range(place):
+                column[i] = 32
+            return at + width
+    return put_unsigned(out, at, value)
+
+
+@inline
 def put_blanks(out: Octets, at: int, count: int) -> int:
     """Writes blanks; returns the place behind them."""
     for i in range(count):
@@ -179,22 +195,23 @@ def put_piece(out: Octets, at: int, texts: Octets, tables: LineTables, which: in
 
 
 @inline
-def put_time_column(out: Octets, at: int, time_ns: int, form: int) -> int:
+def put_time_column(out: Octets, at: int, time_ns: int, form: int, width: int) -> int:
     """Writes the time of a line; returns the place behind it."""
-    if form == DATE:
-        at = put_seconds(out, at, time_ns // 1_000_000_000, 32)
-    elif form == EPOCH:
-        at = put_integer(out, at, time_ns // 1_000_000_000)
-    else:
-        if time_ns < 0:
-            out[at] = 45
-            at += 1
-            time_ns = -time_ns
-        at = put_integer(out, at, time_ns // 1_000_000_000)
+    if form == PLAIN_SECONDS and time_ns >= 0:
+        microseconds = time_ns // 1000
+        at = put_number_right(out, at, width - 7, microseconds // 1_000_000)
         out[at] = 46
-        return put_fraction(out, at + 1, time_ns // 1000 % 1_000_000, 6)
-    out[at] = 46
-    return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+        return put_fraction(out, at + 1, microseconds % 1_000_000, 6)
+    stop, digits, rest = at, 9, time_ns % 1_000_000_000
+    if form == PLAIN_SECONDS:
+        out[at] = 45
+        stop, digits, rest = put_integer(out, at + 1, -time_ns // 1_000_000_000), 6, -time_ns // 1000 % 1_000_000
+    elif form == DATE:
+        stop = put_seconds(out, at, time_ns // 1_000_000_000, 32)
+    else:
+        stop = put_integer(out, at, time_ns // 1_000_000_000)
+    out[stop] = 46
+    return put_right(out, at, put_fraction(out, stop + 1, rest, digits), width, 0)
 
 
 @inline
@@ -265,32 +282,36 @@ def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, o
         begin = at
         at = put_piece(out, at, texts, tables, kind.style)
         start = at
-        at = put_right(out, at, put_integer(out, at, tables.row[i]), tables.row_width, 0)
+        at = put_number_right(out, at, tables.row_width, tables.row[i])
         at = put_blanks(out, at, 1)
-        at = put_right(out, at, put_time_column(out, at, tables.time_ns[i], tables.time_form), tables.time_width, 0)
+        at = put_time_column(out, at, tables.time_ns[i], tables.time_form, tables.time_width)
         at = put_blanks(out, at, 1)
-        at = put_right(out, at, put_integer(out, at, tables.connection[i]), tables.connection_width, 0)
+        at = put_number_right(out, at, tables.connection_width, tables.connection[i])
         out[at], out[at + 1], out[at + 2] = 0xE2, 0x86, 0x92 - 2 * tables.direction[i]
         at = put_blanks(out, at + 3, 1)
         at = put_blanks(out, put_piece(out, at, texts, tables, kind.title), 1)
-        vbucket = tables.vbucket[i]
-        stop = put_integer(out, at, vbucket) if vbucket >= 0 else at
-        at = put_blanks(out, put_right(out, at, stop, tables.vbucket_width, 0), 1)
+        if tables.vbucket[i] >= 0:
+            at = put_number_right(out, at, tables.vbucket_width, tables.vbucket[i])
+        else:
+            at = put_blanks(out, at, tables.vbucket_width)
+        at = put_blanks(out, at, 1)
         if tables.is_narrow == 0:
-            out[at], out[at + 1] = 48, 120
+            opaque, column = tables.opaque[i], out[at : at + 11]
+            column[0], column[1], column[10] = 48, 120, 32
             for digit in range(8):
-                out[at + 2 + digit] = hex_digit(tables.opaque[i] >> (28 - 4 * digit) & 15)
-            at = put_blanks(out, at + 10, 1)
-        stop = at
-        is_range = kind.start_seqno.size > 0
-        if is_range:
+                column[2 + digit] = hex_digit(opaque >> (28 - 4 * digit) & 15)
+            at += 11
+        if kind.start_seqno.size > 0:
             stop = put_sign(out, put_unsigned(out, at, wire_number(data, extras_at, value_at, kind.start_seqno)), 0x93)
-        if kind.seqno.size > 0:
             stop = put_unsigned(out, stop, wire_number(data, extras_at, value_at, kind.seqno))
-        at = put_right(out, at, stop, tables.seqno_width, 2 if is_range else 0)
+            at = put_right(out, at, stop, tables.seqno_width, 2)
+        elif kind.seqno.size > 0:
+            at = put_number_right(out, at, tables.seqno_width, wire_number(data, extras_at, value_at, kind.seqno))
+        else:
+            at = put_blanks(out, at, tables.seqno_width)
         if tables.is_narrow == 0:
             at = put_blanks(out, at, 1)
-            at = put_right(out, at, put_integer(out, at, tables.length[i]), 8, 0)
+            at = put_number_right(out, at, 8, tables.length[i])
         summary = at
         if tables.sid[i] >= 0:
             at = put_blanks(out, at, 2)
