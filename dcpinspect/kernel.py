@@ -126,6 +126,11 @@ def _view(arg: Any) -> Any:
     return arg.views() if hasattr(arg, "views") else arg
 
 
+def expect_much() -> None:
+    """There will be much work, as far as one can tell: machine code that there is will be loaded when a kernel is first needed."""
+    _state["loaded"] = 1
+
+
 def make_no_machine_code() -> None:
     """From now on kernels run as machine code only where there is some already: for who cannot wait seconds meanwhile."""
     _state["numba"] = 0

@@ -13,6 +13,7 @@ from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import BATCH_BYTES, CaptureFile, Problem, open_capture
 from dcpinspect.coverage import Coverage
 from dcpinspect.engine import Engine, Frames, Keeper
+from dcpinspect.kernel import expect_much
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.connections import DEFAULT_PORTS
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MUCH = 1 << 20
+"""Bytes of a capture that is worth loading machine code: to decode them interpreted takes as long, to write lines five times."""
 MOST_CLOSED = 1000
 """As ``Reading.most_closed``."""
 MANY = 10
@@ -105,6 +108,8 @@ class Reading:
         ``keys``: secrets of TLS connections.
         """
         self.capture: Packets = open_capture(capture) if isinstance(capture, Sequence) else capture
+        if (self.capture.size or 0) >= MUCH:
+            expect_much()
         ports = (*DEFAULT_PORTS, *extra_ports)
         names = [file.name for file in self.capture.files]
         self.engine = Engine(names, ports=ports, find_ports=find_ports, keeper=keeper, is_part=is_part, keys=keys)

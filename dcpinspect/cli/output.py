@@ -95,11 +95,11 @@ class StandardOutput(Output):
         """A function (text, style) -> text that paints where colour can be seen."""
         return terminal.painter()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Take all of it."""
         self._taken += len(data)
         with _named():
-            terminal.put(to_ascii(data.decode()).encode() if self._is_ascii else data)
+            terminal.put(to_ascii(str(data, "utf-8")).encode() if self._is_ascii else data)
         return len(data)
 
     def tell(self) -> int:

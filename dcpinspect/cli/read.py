@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import typer
 
 from dcpinspect.cli import completion, interrupts, metrics, options
-from dcpinspect.cli.announce import Announcer
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
@@ -109,6 +108,9 @@ def show(
 ) -> int:
     """Print the messages of ``source``: the options that all commands have that print messages."""
     from dcpinspect.export.message_writers import Wishes  # deferred: --help and completion do without
+
+    if check:
+        from dcpinspect.cli.announce import Announcer
 
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)

@@ -50,7 +50,7 @@ def wants_color() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def put(text: str | bytes) -> None:
+def put(text: str | bytes | memoryview) -> None:
     """Write to standard output, as UTF-8 whatever the locale: names and keys are escaped, arrows and dashes are not."""
     if isinstance(text, str):
         text = (to_ascii(text) if wants_ascii() else text).encode()

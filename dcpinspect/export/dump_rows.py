@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from dcpinspect.distinct import distinct
 from dcpinspect.escape import escape
 from dcpinspect.export.line_rows import LineRows, completed
 from dcpinspect.export.row_text import Texts, hex_digit, put_integer
@@ -153,9 +154,10 @@ class DumpRows:
             self._texts.fragment(text.encode())
         self._files: dict[int, int] = {}
         self._ends: dict[int, int] = {}
+        self._room = np.empty(0, np.uint8)
 
-    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
-        """The lines of these messages and their bytes in order, many in a piece."""
+    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
+        """The lines of these messages and their bytes in order, many in a piece, which is gone when the next is made."""
         times = self._lines.lines.shown_times(batch.time_ns[rows])
         if not (self.can_write and self._lines.is_for_kernel and write_dumps.runs_compiled(len(rows))):
             for index, shown in zip(rows.tolist(), times.tolist(), strict=True):
@@ -164,7 +166,10 @@ class DumpRows:
         for first in range(0, len(rows), SLICE):
             part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
             text, ends = self.written(batch, part, shown_ns)
-            yield b"".join(completed(text, ends, lambda place: self._ordinary(batch, int(part[place]), int(shown_ns[place]))))  # noqa: B023
+            if (ends >= 0).all():
+                yield text.data
+            else:
+                yield b"".join(completed(text, ends, lambda place: self._ordinary(batch, int(part[place]), int(shown_ns[place]))))  # noqa: B023
 
     def _ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         return self._lines.ordinary(batch, index, shown_ns) + self._details(batch, index).encode()
@@ -175,13 +180,16 @@ class DumpRows:
         return self._limit is None or self._limit >= _SMALLEST_LIMIT
 
     def written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
-        """What the kernel writes of at most ``SLICE`` messages, and where each ends: -1 for one that is left to Python."""
+        """What the kernel writes of at most ``SLICE`` messages until this is called again, and where each ends: -1 for one that is left to
+        Python."""
         lines, line_ends = self._lines.written(batch, rows, times)
         dumps = self._table(batch, rows)
         texts, places = self._texts.arrays()
         drawn = int((dumps.shown * dumps.is_plain).sum())
         room = len(lines) + len(rows) * (_HEAD_ROOM + _ROW_ROOM + 4 * self._texts.longest_fragment) + (drawn // 16 + 1) * _ROW_ROOM
-        out, ends = np.empty(room, np.uint8), np.empty(len(rows), np.int64)
+        if room > len(self._room):
+            self._room = np.empty(room, np.uint8)
+        out, ends = self._room, np.empty(len(rows), np.int64)
         write_dumps(len(rows), lines, batch.data, texts, DumpTables(dumps, line_ends, places), out, ends)
         return out[: ends.max(initial=0)], ends
 
@@ -213,11 +221,12 @@ class DumpRows:
 
     def _looked_up(self, known: dict[int, int], numbers: Rows, text: Callable[[int], str]) -> Rows:
         """The text of each number; -1 where no more are remembered."""
-        distinct, inverse = np.unique(numbers, return_inverse=True)
-        for one in distinct.tolist():
+        first, inverse = distinct(numbers)
+        different = numbers[first].tolist()
+        for one in different:
             if one not in known and self._texts.count < MAX_REMEMBERED:
                 known[one] = self._texts.fragment(text(one).encode())
-        return np.array([known.get(one, -1) for one in distinct.tolist()], dtype=np.int64)[inverse]
+        return np.array([known.get(one, -1) for one in different], dtype=np.int64)[inverse]
 
 
 def ends_text(batch: MessageBatch, connection: int, direction: int) -> str:

@@ -6,22 +6,23 @@ and keys, which the kernel writes. A message that has anything unusual is left t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from dcpinspect.distinct import distinct
 from dcpinspect.export.csv_rows import put_unsigned
-from dcpinspect.export.row_text import Texts, put_fraction, put_integer, put_seconds
-from dcpinspect.kernel import Ints, Octets, copy, inline, kernel
+from dcpinspect.export.row_text import TENTHS_TO, Texts, hex_digit, put_fraction, put_integer, put_seconds, tenth
+from dcpinspect.kernel import Ints, Octets, copy, inline, kernel, octet, put
 from dcpinspect.protocol.columns import Mask, Numbers, Rows, numbers_at
-from dcpinspect.protocol.decode import ERROR_LAYOUT
 from dcpinspect.protocol.fields import Field, Kind
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.statuses import Status
-from dcpinspect.render.lines import ASKED, SAID_ONCE, STORIES, Lines, Number, Story, Word, datatypes, key_prefix
+from dcpinspect.render.lines import ASKED, SAID_ONCE, STORIES, Lines, Story, Word, datatypes, key_prefix, told
 from dcpinspect.structs import Rows as Records
 from dcpinspect.structs import Struct, T, Tables, nested, number
 from dcpinspect.tables.messages import MessageBatch
@@ -30,12 +31,11 @@ SLICE = 1 << 15
 """Messages that are put together at once."""
 MAX_REMEMBERED = 1 << 14
 """Kinds and words that are kept; a capture with more is made to waste memory."""
-_NUMBERS = ("first", "second", "third", "fourth")
-"""Fields of a line for the numbers of a story."""
 
 PLAIN_SECONDS, DATE, EPOCH = 0, 1, 2
 """How times are written."""
-NO_SEQNO, ONE_SEQNO, RANGE = 0, 1, 2
+OWN, ASKED_HERE, ASKED_BEFORE = 0, 1, 2
+"""Whose key a line has: the message's, that of a request of the batch, or that of an earlier one, beside the bytes of the batch."""
 _REFUSED = -1
 _LINE_ROOM, _LINE_TEXTS = 400, 12
 """Bytes that all numbers and blanks of a line take at most, and how many texts it has."""
@@ -48,54 +48,74 @@ _HAS_PREFIX = np.array([*(layout.key is not None and layout.key.kind is Kind.KEY
 _SAID_ONCE = np.isin(np.arange(256), np.array(SAID_ONCE))
 
 
+class WireNumber(Struct[T]):
+    """Where messages of a kind have a number."""
+
+    size: T = number("Its bytes; 0: they have none.")
+    offset: T = number("Where it stands in its section.")
+    is_in_value: T = number("Whether that section is the value, and not the extras.")
+
+
 class Labelled(Struct[T]):
     """A number that a story tells."""
 
-    label: T = number("Text before it, or the empty one, which is 0: nothing is told.")
-    value: T = number("Its 64 bits.")
+    label: T = number("Text before it.")
+    tells_zero: T = number("Whether 0 is told.")
+    place: WireNumber[T] = nested(WireNumber, "The number.")
 
 
-class Line(Struct[T]):
-    """One line, as numbers. Texts are numbers of ``Texts``, of which 0 is the empty one."""
+class LineKind(Struct[T]):
+    """What lines of messages of one kind have in common. Texts are numbers of ``Texts``, of which 0 is the empty one."""
 
-    is_plain: T = number("Whether it is written: 0 for what is left to Python.")
-    row: T = number("Number of the message.")
-    time_ns: T = number("Time that is shown.")
-    connection: T = number("Number of the connection.")
-    direction: T = number("Whose arrow it has.")
-    style: T = number("Text that begins its colour.")
+    style: T = number("Text that begins their colour.")
     style_end: T = number("Text that ends it.")
     title: T = number("Text of command and status, as wide as its column.")
-    vbucket: T = number("-1: it has none.")
-    opaque: T = number("Opaque.")
-    seqnos: T = number("Whether it has a seqno, or a range.")
-    start_seqno: T = number("First of the range.")
-    seqno: T = number("Seqno, or last of the range.")
-    length: T = number("Bytes of the message.")
-    sid: T = number("-1: it has none.")
-    prefix: T = number("Text before the key.")
-    key_start: T = number("Where the key is among the bytes of the batch.")
-    key_size: T = number("-1: there is none to show.")
-    is_asked: T = number("The key is that of the request, which is clipped.")
     datatypes: T = number("Text.")
-    has_prepared: T = number("Whether there is a prepared seqno.")
-    prepared: T = number("The prepared seqno.")
-    word: T = number("Text that its story begins with.")
-    first: Labelled[T] = nested(Labelled, "First number of its story.")
-    second: Labelled[T] = nested(Labelled, "Second number of its story.")
-    third: Labelled[T] = nested(Labelled, "Third number of its story.")
-    fourth: Labelled[T] = nested(Labelled, "Fourth number of its story.")
-    rtt_us: T = number("Microseconds after its request; -1: it answers none.")
+    start_seqno: WireNumber[T] = nested(WireNumber, "First of a range of seqnos.")
+    seqno: WireNumber[T] = nested(WireNumber, "Seqno, or last of the range.")
+    prepared: WireNumber[T] = nested(WireNumber, "The prepared seqno.")
+    first: Labelled[T] = nested(Labelled, "First number of their story.")
+    second: Labelled[T] = nested(Labelled, "Second number of their story.")
+    third: Labelled[T] = nested(Labelled, "Third number of their story.")
+    fourth: Labelled[T] = nested(Labelled, "Fourth number of their story.")
 
 
-class LineTable(Line[Ints], Records[Line]):
-    """Lines that are put together at once."""
+class LineKinds(LineKind[Ints], Records[LineKind]):
+    """The kinds that a reading had so far."""
 
 
 class LineTables(Tables):
     """What ``write_lines`` reads besides bytes."""
 
-    lines: LineTable
+    kinds: LineKinds
+    kind: Ints
+    """Kind of each message; -1: its line is left to Python."""
+    row: Ints
+    time_ns: Ints
+    """Time that is shown."""
+    connection: Ints
+    direction: Ints
+    length: Ints
+    opaque: Ints
+    vbucket: Ints
+    """-1: it has none, also of stream-ids and times after the request."""
+    sid: Ints
+    rtt_ns: Ints
+    extras_at: Ints
+    """Where the extras begin among the bytes of the batch."""
+    value_at: Ints
+    key_start: Ints
+    key_size: Ints
+    """-1: there is none to show."""
+    key_of: Ints
+    """Whose key it is; a request's is clipped."""
+    prefix: Ints
+    """Text before the key."""
+    word: Ints
+    """Text that the story begins with."""
+    told_start: Ints
+    """Where the story is beside the bytes of the batch, if Python has told it."""
+    told_size: Ints
     text_start: Ints
     """Where each text begins."""
     text_size: Ints
@@ -112,8 +132,10 @@ class LineTables(Tables):
     asked: int
     """Columns of the key of a request."""
 
-    def __init__(self, lines: LineTable, texts: Ints, form: Lines) -> None:
-        self.lines = lines
+    def __init__(self, kinds: LineKinds, texts: Ints, form: Lines, columns: Mapping[str, Rows]) -> None:
+        self.kinds = kinds
+        for name, values in columns.items():
+            setattr(self, name, np.require(values, np.int64, ("C", "W")))
         self.text_start, self.text_size = np.ascontiguousarray(texts[:, 0]), np.ascontiguousarray(texts[:, 1])
         self.time_form, self.time_width = _TIME_FORMS[form.time_format], form.time_width
         self.row_width, self.connection_width, self.vbucket_width, self.seqno_width = (7, 2, 4, 8) if form.is_narrow else (9, 3, 5, 12)
@@ -131,6 +153,22 @@ def put_right(out: Octets, start: int, at: int, width: int, wide: int) -> int:
     for i in range(missing):
         out[start + i] = 32
     return at + missing
+
+
+@inline
+def put_number_right(out: Octets, at: int, width: int, value: int) -> int:
+    """Writes a number at the right end of a column, which grows where it has to; returns the place behind it."""
+    column, place, rest = out[at : at + width], width, value
+    while place > 0 and rest >= 0:
+        place -= 1
+        left = tenth(rest) if rest < TENTHS_TO else rest // 10
+        put(column, place, 48 + rest - 10 * left)
+        rest = left
+        if rest == 0:
+            for i in range(place):
+                column[i] = 32
+            return at + width
+    return put_unsigned(out, at, value)
 
 
 @inline
@@ -157,44 +195,54 @@ def put_piece(out: Octets, at: int, texts: Octets, tables: LineTables, which: in
 
 
 @inline
-def put_time_column(out: Octets, at: int, time_ns: int, form: int) -> int:
+def put_time_column(out: Octets, at: int, time_ns: int, form: int, width: int) -> int:
     """Writes the time of a line; returns the place behind it."""
-    if form == DATE:
-        at = put_seconds(out, at, time_ns // 1_000_000_000, 32)
-    elif form == EPOCH:
-        at = put_integer(out, at, time_ns // 1_000_000_000)
-    else:
-        if time_ns < 0:
-            out[at] = 45
-            at += 1
-            time_ns = -time_ns
-        at = put_integer(out, at, time_ns // 1_000_000_000)
+    if form == PLAIN_SECONDS and time_ns >= 0:
+        microseconds = time_ns // 1000
+        at = put_number_right(out, at, width - 7, microseconds // 1_000_000)
         out[at] = 46
-        return put_fraction(out, at + 1, time_ns // 1000 % 1_000_000, 6)
-    out[at] = 46
-    return put_fraction(out, at + 1, time_ns % 1_000_000_000, 9)
+        return put_fraction(out, at + 1, microseconds % 1_000_000, 6)
+    stop, digits, rest = at, 9, time_ns % 1_000_000_000
+    if form == PLAIN_SECONDS:
+        out[at] = 45
+        stop, digits, rest = put_integer(out, at + 1, -time_ns // 1_000_000_000), 6, -time_ns // 1000 % 1_000_000
+    elif form == DATE:
+        stop = put_seconds(out, at, time_ns // 1_000_000_000, 32)
+    else:
+        stop = put_integer(out, at, time_ns // 1_000_000_000)
+    out[stop] = 46
+    return put_right(out, at, put_fraction(out, stop + 1, rest, digits), width, 0)
 
 
 @inline
-def put_key(out: Octets, at: int, data: Octets, line: Line, longest: int) -> int:
-    """Writes the key, clipped if it is the request's; returns the place behind it, or -1 where it is not plain text."""
-    size = line.key_size
-    source = data[line.key_start : line.key_start + size]
+def put_key(out: Octets, at: int, data: Octets, start: int, size: int, longest: int) -> int:
+    """Writes a key, clipped to so many columns; returns the place behind it, or -1 where it is not plain text."""
+    source = data[start : start + size]
     for i in range(size):
         byte = source[i]
         if byte < 0x20 or byte > 0x7E or byte == 92:
             return -1
-    if line.is_asked and size > longest:
-        copy(out, at, data, line.key_start, longest - 1)
+    if size > longest:
+        copy(out, at, data, start, longest - 1)
         return put_sign(out, at + longest - 1, 0xA6)
-    copy(out, at, data, line.key_start, size)
+    copy(out, at, data, start, size)
     return int(at + size)
 
 
 @inline
-def put_labelled(out: Octets, at: int, texts: Octets, tables: LineTables, labelled: Labelled, has_more: int) -> int:
+def wire_number(data: Octets, extras_at: int, value_at: int, place: WireNumber) -> int:
+    """The 64 bits of an unsigned number of a message."""
+    at = place.offset + (value_at if place.is_in_value else extras_at)
+    value = 0
+    for i in range(place.size):
+        value = value << 8 | octet(data, at + i)
+    return value
+
+
+@inline
+def put_labelled(out: Octets, at: int, texts: Octets, tables: LineTables, labelled: Labelled, value: int, has_more: int) -> int:
     """Writes a number of a story behind what it has so far; returns the place behind it."""
-    if tables.text_size[labelled.label] == 0:
+    if labelled.place.size == 0 or (value == 0 and labelled.tells_zero == 0):
         return at
     if has_more:
         out[at] = 44
@@ -202,7 +250,7 @@ def put_labelled(out: Octets, at: int, texts: Octets, tables: LineTables, labell
     else:
         at = put_blanks(out, at, 2)
     at = put_piece(out, at, texts, tables, labelled.label)
-    return put_unsigned(out, at, labelled.value)
+    return put_unsigned(out, at, value)
 
 
 @inline
@@ -217,76 +265,91 @@ def clipped(out: Octets, start: int, at: int, width: int) -> int:
     return at if cells <= width else put_sign(out, cut, 0xA6)
 
 
-@kernel("void(octets, octets, LineTables, uint8[::1], int64[::1])", cost=4)
-def write_lines(data: Octets, texts: Octets, tables: LineTables, out: Octets, ends: Ints) -> None:
+@kernel("void(octets, octets, octets, LineTables, uint8[::1], int64[::1])", cost=4)
+def write_lines(data: Octets, side: Octets, texts: Octets, tables: LineTables, out: Octets, ends: Ints) -> None:
     """Write each line; ``ends`` becomes the place behind each, or -1 for one whose key is no plain text.
 
     The caller has left room in ``out``. Time: bytes written.
     """
     at = 0
-    for i in range(len(tables.lines)):
-        line = tables.lines[i]
-        if line.is_plain == 0:
+    for i in range(len(tables.kind)):
+        number = tables.kind[i]
+        if number < 0:
             ends[i] = _REFUSED
             continue
+        kind = tables.kinds[number]
+        extras_at, value_at = tables.extras_at[i], tables.value_at[i]
         begin = at
-        at = put_piece(out, at, texts, tables, line.style)
+        at = put_piece(out, at, texts, tables, kind.style)
         start = at
-        at = put_right(out, at, put_integer(out, at, line.row), tables.row_width, 0)
+        at = put_number_right(out, at, tables.row_width, tables.row[i])
         at = put_blanks(out, at, 1)
-        at = put_right(out, at, put_time_column(out, at, line.time_ns, tables.time_form), tables.time_width, 0)
+        at = put_time_column(out, at, tables.time_ns[i], tables.time_form, tables.time_width)
         at = put_blanks(out, at, 1)
-        at = put_right(out, at, put_integer(out, at, line.connection), tables.connection_width, 0)
-        out[at], out[at + 1], out[at + 2] = 0xE2, 0x86, 0x92 - 2 * line.direction
+        at = put_number_right(out, at, tables.connection_width, tables.connection[i])
+        out[at], out[at + 1], out[at + 2] = 0xE2, 0x86, 0x92 - 2 * tables.direction[i]
         at = put_blanks(out, at + 3, 1)
-        at = put_blanks(out, put_piece(out, at, texts, tables, line.title), 1)
-        stop = put_integer(out, at, line.vbucket) if line.vbucket >= 0 else at
-        at = put_blanks(out, put_right(out, at, stop, tables.vbucket_width, 0), 1)
+        at = put_blanks(out, put_piece(out, at, texts, tables, kind.title), 1)
+        if tables.vbucket[i] >= 0:
+            at = put_number_right(out, at, tables.vbucket_width, tables.vbucket[i])
+        else:
+            at = put_blanks(out, at, tables.vbucket_width)
+        at = put_blanks(out, at, 1)
         if tables.is_narrow == 0:
-            out[at], out[at + 1] = 48, 120
+            opaque, column = tables.opaque[i], out[at : at + 11]
+            column[0], column[1], column[10] = 48, 120, 32
             for digit in range(8):
-                value = line.opaque >> (28 - 4 * digit) & 15
-                out[at + 2 + digit] = 48 + value if value < 10 else 87 + value
-            at = put_blanks(out, at + 10, 1)
-        stop = at
-        if line.seqnos == RANGE:
-            stop = put_sign(out, put_unsigned(out, at, line.start_seqno), 0x93)
-        if line.seqnos != NO_SEQNO:
-            stop = put_unsigned(out, stop, line.seqno)
-        at = put_right(out, at, stop, tables.seqno_width, 2 if line.seqnos == RANGE else 0)
+                column[2 + digit] = hex_digit(opaque >> (28 - 4 * digit) & 15)
+            at += 11
+        if kind.start_seqno.size > 0:
+            stop = put_sign(out, put_unsigned(out, at, wire_number(data, extras_at, value_at, kind.start_seqno)), 0x93)
+            stop = put_unsigned(out, stop, wire_number(data, extras_at, value_at, kind.seqno))
+            at = put_right(out, at, stop, tables.seqno_width, 2)
+        elif kind.seqno.size > 0:
+            at = put_number_right(out, at, tables.seqno_width, wire_number(data, extras_at, value_at, kind.seqno))
+        else:
+            at = put_blanks(out, at, tables.seqno_width)
         if tables.is_narrow == 0:
             at = put_blanks(out, at, 1)
-            at = put_right(out, at, put_integer(out, at, line.length), 8, 0)
+            at = put_number_right(out, at, 8, tables.length[i])
         summary = at
-        if line.sid >= 0:
+        if tables.sid[i] >= 0:
             at = put_blanks(out, at, 2)
             out[at], out[at + 1], out[at + 2], out[at + 3] = 115, 105, 100, 32
-            at = put_integer(out, at + 4, line.sid)
-        if line.key_size > 0 or tables.text_size[line.prefix] > 0:
+            at = put_integer(out, at + 4, tables.sid[i])
+        key_size, prefix = tables.key_size[i], tables.prefix[i]
+        if key_size > 0 or prefix > 0:
             at = put_blanks(out, at, 2)
-            at = put_piece(out, at, texts, tables, line.prefix)
-            at = put_key(out, at, data, line, tables.asked)
+            at = put_piece(out, at, texts, tables, prefix)
+            source, longest = side if tables.key_of[i] == ASKED_BEFORE else data, key_size if tables.key_of[i] == OWN else tables.asked
+            at = put_key(out, at, source, tables.key_start[i], key_size, longest)
             if at < 0:
                 at = begin
                 ends[i] = _REFUSED
                 continue
-        if tables.text_size[line.datatypes] > 0:
-            at = put_piece(out, put_blanks(out, at, 2), texts, tables, line.datatypes)
-        if line.has_prepared:
+        if kind.datatypes > 0:
+            at = put_piece(out, put_blanks(out, at, 2), texts, tables, kind.datatypes)
+        if kind.prepared.size > 0:
             at = put_piece(out, put_blanks(out, at, 2), texts, tables, 1)
-            at = put_unsigned(out, at, line.prepared)
+            at = put_unsigned(out, at, wire_number(data, extras_at, value_at, kind.prepared))
         story = at
-        if tables.text_size[line.word] > 0:
-            at = put_piece(out, put_blanks(out, at, 2), texts, tables, line.word)
-        at = put_labelled(out, at, texts, tables, line.first, at - story)
-        at = put_labelled(out, at, texts, tables, line.second, at - story)
-        at = put_labelled(out, at, texts, tables, line.third, at - story)
-        at = put_labelled(out, at, texts, tables, line.fourth, at - story)
-        if line.rtt_us >= 0:
+        if tables.word[i] > 0:
+            at = put_piece(out, put_blanks(out, at, 2), texts, tables, tables.word[i])
+        if tables.told_size[i] > 0:
+            at = put_blanks(out, at, 2)
+            copy(out, at, side, tables.told_start[i], tables.told_size[i])
+            at += tables.told_size[i]
+        if kind.first.place.size > 0:
+            at = put_labelled(out, at, texts, tables, kind.first, wire_number(data, extras_at, value_at, kind.first.place), at - story)
+            at = put_labelled(out, at, texts, tables, kind.second, wire_number(data, extras_at, value_at, kind.second.place), at - story)
+            at = put_labelled(out, at, texts, tables, kind.third, wire_number(data, extras_at, value_at, kind.third.place), at - story)
+            at = put_labelled(out, at, texts, tables, kind.fourth, wire_number(data, extras_at, value_at, kind.fourth.place), at - story)
+        rtt_us = (tables.rtt_ns[i] + 500) // 1000
+        if tables.rtt_ns[i] >= 0:
             at = put_piece(out, put_blanks(out, at, 2), texts, tables, 2)
-            at = put_integer(out, at, line.rtt_us // 1000)
+            at = put_integer(out, at, rtt_us // 1000)
             out[at] = 46
-            at = put_fraction(out, at + 1, line.rtt_us % 1000, 3)
+            at = put_fraction(out, at + 1, rtt_us % 1000, 3)
             out[at], out[at + 1], out[at + 2] = 32, 109, 115
             at += 3
         if at == summary:
@@ -299,36 +362,35 @@ def write_lines(data: Octets, texts: Octets, tables: LineTables, out: Octets, en
             at = clipped(out, start, at, tables.width)
         while at > start and out[at - 1] == 32:
             at -= 1
-        at = put_piece(out, at, texts, tables, line.style_end)
+        at = put_piece(out, at, texts, tables, kind.style_end)
         out[at] = 10
         at += 1
         ends[i] = at
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A part of a story: where its number stands, and as what."""
+class _Worded:
+    """A part of a story whose text is looked up, and where its number stands."""
 
-    part: Word | Number
-    in_value: bool
+    part: Word
+    is_in_value: bool
     offset: int
     size: int
-    label: int
 
 
 @dataclass(frozen=True, slots=True)
-class _LineKind:
-    """What lines of messages of one kind have in common; texts by their numbers."""
+class _Story:
+    """How the story of a kind begins, or all of it."""
 
-    style: int
-    style_end: int
-    title: int
-    datatypes: int
-    story: tuple[_Told, ...]
-    word: int
-    """What the story says where the message has no field for it."""
-    is_plain: bool
-    """False: these lines are not for the kernel."""
+    word: int = 0
+    """Text that it begins with."""
+    looked_up: _Worded | None = None
+    """The part that it begins with."""
+    is_told: bool = False
+    """Python tells it."""
+
+
+_NO_STORY = _Story()
 
 
 class LineRows:
@@ -341,23 +403,26 @@ class LineRows:
         self.texts = Texts()
         for text in ("", "prepared ", "after "):
             self._text(text)
-        self._kinds: dict[int, _LineKind] = {}
+        self._kinds = LineKinds.zeros(64)
+        self._numbers: dict[int, int] = {}  # of kinds, by their keys
+        self._stories: list[_Story] = []  # of each kind
         self._words: dict[tuple[int, int, str, int], int] = {}
+        self._room = np.empty(0, np.uint8)
 
     @property
     def is_for_kernel(self) -> bool:
         """Whether a kernel can write these times."""
         return self.lines.time_format in _TIME_FORMS
 
-    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes]:
-        """The lines of these messages in order, many in a piece."""
+    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
+        """The lines of these messages in order, many in a piece, which is gone when the next is made."""
         times = self.lines.shown_times(batch.time_ns[rows])
         if not self.is_for_kernel or not write_lines.runs_compiled(len(rows)):
             yield from (self.ordinary(batch, index, shown) for index, shown in zip(rows.tolist(), times.tolist(), strict=True))
             return
         for first in range(0, len(rows), SLICE):
             part, shown_ns = rows[first : first + SLICE], times[first : first + SLICE]
-            yield self.written(batch, part, shown_ns)[0].tobytes()
+            yield self.written(batch, part, shown_ns)[0].data
 
     def ordinary(self, batch: MessageBatch, index: int, shown_ns: int) -> bytes:
         """One line as ``Lines`` makes it."""
@@ -365,7 +430,7 @@ class LineRows:
         return f"{before}{self.lines.line_at(batch, index, shown_ns)}{behind}\n".encode()
 
     def written(self, batch: MessageBatch, rows: Rows, times: Rows) -> tuple[Octets, Ints]:
-        """The lines of at most ``SLICE`` messages, and where each ends."""
+        """The lines of at most ``SLICE`` messages until this is called again, and where each ends."""
         text, ends = self._written(batch, rows, times)
         left = np.flatnonzero(ends < 0)
         if not len(left):
@@ -380,10 +445,12 @@ class LineRows:
         """As ``written``, but -1 for a line that is left to Python."""
         run = _Run(self, batch, rows, times)
         texts, places = self.texts.arrays()
-        keys = int(np.maximum(run.lines.key_size, 0).sum())
-        out = np.empty(keys + len(rows) * (_LINE_ROOM + _LINE_TEXTS * self.texts.longest_fragment), np.uint8)
-        ends = np.empty(len(rows), np.int64)
-        write_lines(len(rows), run.data, texts, LineTables(run.lines, places, self.lines), out, ends)
+        keys = int(np.maximum(run.columns["key_size"], 0).sum())
+        room = keys + len(run.side) + len(rows) * (_LINE_ROOM + _LINE_TEXTS * self.texts.longest_fragment)
+        if room > len(self._room):
+            self._room = np.empty(room, np.uint8)
+        out, ends = self._room, np.empty(len(rows), np.int64)
+        write_lines(len(rows), batch.data, run.side, texts, LineTables(self._kinds, places, self.lines, run.columns), out, ends)
         return out[: ends.max(initial=0)], ends
 
     def _text(self, text: str) -> int:
@@ -393,14 +460,18 @@ class LineRows:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._kinds) + self.texts.count > MAX_REMEMBERED
+        return len(self._stories) + self.texts.count > MAX_REMEMBERED
 
-    def kind(self, key: int, batch: MessageBatch, index: int) -> _LineKind | None:
-        """The kind with this key, made from one of its messages; None: no more are remembered."""
-        known = self._kinds.get(key)
-        if known is None and not self._is_full:
-            known = self._kinds[key] = self._made_kind(batch, index)
-        return known
+    def kind(self, key: int, batch: MessageBatch, index: int) -> int:
+        """The number of the kind with this key, made from one of its messages; -1: its lines are left to Python."""
+        number = self._numbers.get(key, -1)
+        if number < 0 and not self._is_full:
+            number = self._numbers[key] = self._made_kind(batch, index)
+        return number
+
+    def story(self, kind: int) -> _Story:
+        """How the story of a kind begins."""
+        return self._stories[kind]
 
     def word(self, part: Word, batch: MessageBatch, index: int, value: int) -> int | None:
         """What a part of a story says of a message where its field has this value; None: no more are remembered."""
@@ -416,49 +487,80 @@ class LineRows:
         text = key_prefix(batch, index, is_narrow=self.lines.is_narrow)
         return self._text(text) if text.isascii() and not self._is_full else None
 
-    def _made_kind(self, batch: MessageBatch, index: int) -> _LineKind:
-        decoded = batch.decoded
+    def _made_kind(self, batch: MessageBatch, index: int) -> int:
+        decoded, number = batch.decoded, len(self._stories)
+        if number == len(self._kinds):
+            self._kinds = LineKinds.joined([self._kinds, LineKinds.zeros(number)])
+        kind = self._kinds[number]
         before, behind = self._style(batch, index)
-        status = int(decoded.specific[index])
-        is_response = bool(decoded.is_response[index])
-        has_failed = is_response and status not in (Status.SUCCESS, Status.ROLLBACK)
-        story = STORIES.get((bool(decoded.is_server[index]), is_response, int(decoded.opcode[index])))
-        told: tuple[_Told, ...] = ()
-        word, is_plain = 0, True
-        if story is not None and not has_failed:
-            found = self._told(story, int(decoded.layout[index]))
-            is_plain = found is not None
-            told, word = found or ((), 0)
-        return _LineKind(
-            self._text(before),
-            self._text(behind),
-            self._text(self.lines.title_column(batch, index)),
-            self._text(datatypes(int(decoded.datatype[index]))),
-            told,
-            word,
-            is_plain and not (has_failed and bool(decoded.value.size[index] > 0)),
-        )
+        kind.style, kind.style_end = self._text(before), self._text(behind)
+        kind.title = self._text(self.lines.title_column(batch, index))
+        kind.datatypes = self._text(datatypes(int(decoded.datatype[index])))
+        places = _number_places(batch, index)
+        start, end = places.get("start_seqno"), places.get("end_seqno")
+        is_range = decoded.opcode[index] == Opcode.DCP_SNAPSHOT_MARKER and start is not None and end is not None
+        if is_range:
+            _fill_place(kind.start_seqno, start)
+        _fill_place(kind.seqno, end if is_range else places.get("by_seqno"))
+        _fill_place(kind.prepared, places.get("prepared_seqno"))
+        self._stories.append(self._tell(kind, batch, index) or _Story(is_told=True))
+        return number
 
-    def _told(self, story: Callable[..., str], layout_number: int) -> tuple[tuple[_Told, ...], int] | None:
-        """(the parts of a story that messages of this layout have, text that they all have); None where a kernel can not tell them."""
-        if not isinstance(story, Story) or not 0 <= layout_number < ERROR_LAYOUT:
+    def _tell(self, kind: LineKind, batch: MessageBatch, index: int) -> _Story | None:
+        """Note the parts of the story that messages of a kind have; None where Python has to tell it."""
+        decoded = batch.decoded
+        is_response, layout = bool(decoded.is_response[index]), batch.layout_of(index)
+        if is_response and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK):
+            return None if decoded.value.size[index] > 0 else _Story()
+        story = STORIES.get((bool(decoded.is_server[index]), is_response, int(decoded.opcode[index])))
+        if story is None:
+            return _Story()
+        if layout is None or not isinstance(story, Story):
             return None
-        layout, told, word, numbers = LAYOUTS[layout_number], [], 0, 0
-        places = {item.name: (item, False) for item in layout.extras} | {item.name: (item, True) for item in layout.value}
+        word, looked_up, numbers = 0, None, []
+        items = {item.name: (item, False) for item in layout.extras} | {item.name: (item, True) for item in layout.value}
         for part in story.parts:
-            item, in_value = places.get(part.field, (None, False))
+            item, is_in_value = items.get(part.field, (None, False))
             if item is None:
                 word = self._text(part.otherwise) if isinstance(part, Word) else word
                 continue
-            if not isinstance(item, Field) or not item.kind.size or (in_value and layout.value_size is None):
+            is_there = decoded.fits[index] and (not is_in_value or (layout.value_size is not None and decoded.value.size[index] > 0))
+            if not is_there or not isinstance(item, Field) or not item.kind.size:
                 return None
-            label = 0
-            if isinstance(part, Number):
-                if item.kind not in _UNSIGNED or numbers == len(_NUMBERS):
-                    return None
-                label, numbers = self._text(f"{part.label} "), numbers + 1
-            told.append(_Told(part, in_value, item.offset, item.kind.size, label))
-        return tuple(told), word
+            place = is_in_value, item.offset, item.kind.size
+            if isinstance(part, Word):
+                looked_up = _Worded(part, *place)
+            else:
+                numbers.append((part, item.kind, place))
+        labelled = kind.first, kind.second, kind.third, kind.fourth
+        if len(numbers) > len(labelled) or any(of not in _UNSIGNED for _, of, _ in numbers):
+            return None
+        for label, (part, _, place) in zip(labelled, numbers, strict=False):
+            label.label, label.tells_zero = self._text(f"{part.label} "), int(part.tells_zero)
+            _fill_place(label.place, place)
+        return _Story(word, looked_up)
+
+
+_NumberPlace = tuple[bool, int, int]
+"""Whether a number stands in the value, its offset and size."""
+
+
+def _number_places(batch: MessageBatch, index: int) -> dict[str, _NumberPlace]:
+    """Where the numbers stand that are columns of messages of this one's kind."""
+    found: dict[str, _NumberPlace] = {}
+    layout, decoded = batch.layout_of(index), batch.decoded
+    if layout is not None and layout.columns and decoded.extras_fit[index]:
+        has_value = decoded.fits[index] and layout.value_size is not None and decoded.value.size[index] > 0
+        for is_in_value, items in ((False, layout.extras), (True, layout.value if has_value else ())):
+            for item in items:
+                if isinstance(item, Field) and not item.reserved and item.kind.size:
+                    found |= dict.fromkeys((item.name, item.alias), (is_in_value, item.offset, item.kind.size))
+    return found
+
+
+def _fill_place(place: WireNumber, found: _NumberPlace | None) -> None:
+    if found is not None:
+        place.is_in_value, place.offset, place.size = int(found[0]), found[1], found[2]
 
 
 def completed(text: Octets, ends: Ints, ordinary: Callable[[int], bytes]) -> Iterator[bytes]:
@@ -477,144 +579,148 @@ class _Run:
 
     def __init__(self, of: LineRows, batch: MessageBatch, rows: Rows, times: Rows) -> None:
         self._of, self._batch, self._rows = of, batch, rows
+        # Columns of messages in a row need no copy.
+        self._at: Any = slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) == rows[-1] - rows[0] + 1 else rows
         self._side = bytearray()
-        self.lines = LineTable.zeros(len(rows))
-        self.plain = self._plain_rows(times)
-        """Messages whose lines the kernel writes."""
-        self._fill_columns(times)
+        self._plain = self._plain_rows(times)
+        self.columns = self._number_columns(times)
+        """What ``LineTables`` takes."""
         self._fill_keys()
         self._fill_kinds()
-        self.lines.is_plain = self.plain.astype(np.int64)
-        self.data = batch.data if not self._side else np.concatenate((batch.data, np.frombuffer(bytes(self._side), np.uint8)))
-        """The bytes of the batch, and behind them keys of earlier ones."""
+        self.columns["kind"][~self._plain] = -1
+        self.side = np.frombuffer(bytes(self._side) or b" ", np.uint8)
+        """Keys of earlier messages, and what Python tells."""
 
     def _plain_rows(self, times: Rows) -> Mask:
         """Messages that nothing is unusual about, as far as columns tell."""
-        batch, decoded, rows = self._batch, self._batch.decoded, self._rows
-        plain: Mask = (decoded.problem[rows] == 0) & ~batch.heuristic[rows] & (np.abs(times) < _LATEST_NS)
+        batch, at = self._batch, self._at
+        plain: Mask = (batch.decoded.problem[at] == 0) & ~batch.heuristic[at] & (np.abs(times) < _LATEST_NS)
         if self._of.lines.time_format in ("absolute", "epoch"):
             plain &= times >= 0
         if len(batch.missing.row):
-            plain &= ~np.isin(rows, batch.missing.row)
+            plain &= ~np.isin(self._rows, batch.missing.row)
         return plain
 
-    def _fill_columns(self, times: Rows) -> None:
-        batch, decoded, rows, lines = self._batch, self._batch.decoded, self._rows, self.lines
-        lines.row, lines.time_ns = batch.row[rows], times
-        lines.connection, lines.direction = batch.connection[rows], batch.direction[rows]
-        lines.length, lines.opaque = batch.length[rows], decoded.opaque[rows].view(np.int64)
-        lines.vbucket, lines.sid = _or_minus_one(batch.vbucket, rows), _or_minus_one(decoded.sid, rows)
-        rtt, is_answer = batch.rtt_ns.values[rows].astype(np.int64), _given(batch.rtt_ns, rows)
+    def _number_columns(self, times: Rows) -> dict[str, Rows]:
+        batch, decoded, at = self._batch, self._batch.decoded, self._at
+        rtt, is_answer = batch.rtt_ns.values[at], _given(batch.rtt_ns, at)
         # Where a half is rounded to depends on how the number is written in binary, so that such lines are for Python.
-        self.plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
-        lines.rtt_us = np.where(is_answer, (rtt + 500) // 1000, -1)
-        seqno, prepared = decoded.numbers.get("by_seqno"), decoded.numbers.get("prepared_seqno")
-        if seqno is not None:
-            lines.seqno, lines.seqnos = seqno.values[rows].astype(np.int64), np.where(_given(seqno, rows), ONE_SEQNO, NO_SEQNO)
-        if prepared is not None:
-            lines.prepared, lines.has_prepared = prepared.values[rows].astype(np.int64), _given(prepared, rows).astype(np.int64)
-        start, end = decoded.numbers.get("start_seqno"), decoded.numbers.get("end_seqno")
-        if start is not None and end is not None:
-            markers = np.flatnonzero((decoded.opcode[rows] == Opcode.DCP_SNAPSHOT_MARKER) & _given(start, rows) & _given(end, rows))
-            lines.start_seqno[markers], lines.seqno[markers] = start.values[rows[markers]], end.values[rows[markers]]
-            lines.seqnos[markers] = RANGE
+        self._plain &= ~is_answer | ((rtt >= 0) & (rtt % 1000 != 500))
+        zeros = (np.zeros(len(times), np.int64) for _ in range(6))
+        return {
+            **{name: getattr(batch, name)[at] for name in ("row", "connection", "direction", "length")},
+            "time_ns": times,
+            "opaque": decoded.opaque[at].view(np.int64),
+            "vbucket": _or_minus_one(batch.vbucket, at),
+            "sid": _or_minus_one(decoded.sid, at),
+            "rtt_ns": _or_minus_one(batch.rtt_ns, at),
+            "extras_at": decoded.extras_at[at],
+            "value_at": decoded.value.start[at],
+            **dict(zip(("kind", "word", "told_start", "told_size", "prefix", "key_of"), zeros, strict=True)),
+        }
 
     def _fill_keys(self) -> None:
-        batch, decoded, rows, lines = self._batch, self._batch.decoded, self._rows, self.lines
-        lines.key_start, size = decoded.key.start[rows], decoded.key.size[rows]
-        size = np.where((size > 0) & decoded.hides_key[rows], -1, size)
-        lines.key_size = size
+        batch, decoded, rows, at = self._batch, self._batch.decoded, self._rows, self._at
+        size = np.where((decoded.key.size[at] > 0) & decoded.hides_key[at], -1, decoded.key.size[at])
+        self.columns |= {"key_start": decoded.key.start[at].copy(), "key_size": size}
         if batch.redactor is not None:
-            self.plain &= (size <= 0) | ~batch.has_private_key(rows)
-        collection = _or_minus_one(decoded.collection_id, rows)
-        named = np.flatnonzero((size >= 0) & _HAS_PREFIX[decoded.layout[rows]] & (collection > 0) & self.plain)
-        _, pairs = np.unique(batch.connection[rows[named]] << 32 | collection[named], return_inverse=True)
+            self._plain &= (size <= 0) | ~batch.has_private_key(rows)
+        collection = _or_minus_one(decoded.collection_id, at)
+        named = np.flatnonzero((collection > 0) & (size >= 0) & self._plain)
+        named = named[_HAS_PREFIX[decoded.layout[rows[named]]]]
+        pairs = distinct(batch.connection[rows[named]] << 32 | collection[named])[1]
         moments = batch.names.moments(int(batch.row[rows[0]]), int(batch.row[rows[-1]]))  # from which on names differ
         pairs = pairs * (len(moments) + 1) + np.searchsorted(moments, batch.row[rows[named]], side="right")
         self._look_up(pairs, named, "prefix", lambda index, _: self._of.prefix(batch, index))
-        asking = np.flatnonzero((size < 0) & ~_SAID_ONCE[decoded.opcode[rows]] & _given(batch.request_row, rows) & self.plain)
+        asking = np.flatnonzero((size < 0) & self._plain)
+        asking = asking[~_SAID_ONCE[decoded.opcode[rows[asking]]] & _given(batch.request_row, rows[asking])]
         if len(asking):
             self._fill_asked(asking)
 
     def _fill_asked(self, asking: Rows) -> None:
         """Keys of the requests of these places among the rows."""
-        batch, decoded, lines = self._batch, self._batch.decoded, self.lines
+        batch, decoded, columns = self._batch, self._batch.decoded, self.columns
+        start, size, whose = columns["key_start"], columns["key_size"], columns["key_of"]
         request = batch.request_row.values[self._rows[asking]].astype(np.int64)
         place = batch.index_of(request)
         is_here = (place >= 0) & (place < len(batch))
         is_here[is_here] = batch.row[place[is_here]] == request[is_here]
         here, place = asking[is_here], place[is_here]
-        size = np.where((decoded.key.size[place] > 0) & ~decoded.hides_key[place], decoded.key.size[place], -1)
-        lines.key_start[here], lines.key_size[here], lines.is_asked[here] = decoded.key.start[place], size, 1
+        start[here], whose[here] = decoded.key.start[place], ASKED_HERE
+        size[here] = np.where((decoded.key.size[place] > 0) & ~decoded.hides_key[place], decoded.key.size[place], -1)
         unusual = np.isin(place, batch.missing.row) if len(batch.missing.row) else np.zeros(len(place), dtype=np.bool_)
         if batch.redactor is not None:
             unusual |= batch.has_private_key(place)
-        self.plain[here[unusual]] = False
+        self._plain[here[unusual]] = False
         for at, row in zip(asking[~is_here].tolist(), request[~is_here].tolist(), strict=True):
             key = batch.earlier_keys.get(row)
             if key:
-                lines.key_start[at], lines.key_size[at], lines.is_asked[at] = len(batch.data) + len(self._side), len(key), 1
+                start[at], size[at], whose[at] = len(self._side), len(key), ASKED_BEFORE
                 self._side += key
 
     def _fill_kinds(self) -> None:
-        decoded, rows = self._batch.decoded, self._rows
-        status = np.where(decoded.is_response[rows], decoded.specific[rows], 0).astype(np.int64)
-        key = decoded.opcode[rows].astype(np.int64) << 16 | status
+        decoded, at, columns = self._batch.decoded, self._at, self.columns
+        key = decoded.opcode[at].astype(np.int64) << 16 | np.where(decoded.is_response[at], decoded.specific[at], 0).astype(np.int64)
         for bits, values in (
-            (1, decoded.is_server[rows]),
-            (1, decoded.is_response[rows]),
-            (8, decoded.datatype[rows]),
-            (1, decoded.extras_fit[rows]),
-            (1, decoded.fits[rows]),
-            (1, decoded.value.size[rows] > 0),
-            (2, decoded.generation[rows]),
-            (16, decoded.layout[rows] + 1),
+            (1, decoded.is_server[at]),
+            (1, decoded.is_response[at]),
+            (8, decoded.datatype[at]),
+            (1, decoded.extras_fit[at]),
+            (1, decoded.fits[at]),
+            (1, decoded.value.size[at] > 0),
+            (2, decoded.generation[at]),
+            (16, decoded.layout[at] + 1),
         ):
-            key = key << bits | values
-        plain = np.flatnonzero(self.plain)
-        kinds, first, inverse = np.unique(key[plain], return_index=True, return_inverse=True)
-        known = [self._of.kind(kind, self._batch, int(rows[plain[one]])) for kind, one in zip(kinds.tolist(), first.tolist(), strict=True)]
-        self.plain[plain] = np.array([kind is not None and kind.is_plain for kind in known], dtype=np.bool_)[inverse]
-        for name in ("style", "style_end", "title", "datatypes", "word"):
-            texts = np.array([0 if kind is None else getattr(kind, name) for kind in known], dtype=np.int64)
-            getattr(self.lines, name)[plain] = texts[inverse]
-        for place, kind in enumerate(known):
-            if kind is not None and kind.story and kind.is_plain:
-                self._tell(kind.story, plain[inverse == place])
-
-    def _tell(self, story: tuple[_Told, ...], members: Rows) -> None:
-        """Fill in the parts of a story that these places among the rows have."""
-        batch, decoded, names = self._batch, self._batch.decoded, iter(_NUMBERS)
-        at = self._rows[members]
-        fits = decoded.fits[at]
-        self.plain[members[~fits]] = False
-        members, at = members[fits], at[fits]
-        for told in story:
-            section = decoded.value.start if told.in_value else decoded.extras_at
-            values = numbers_at(batch.data, section[at] + told.offset, told.size).astype(np.int64)
-            part = told.part
-            if isinstance(part, Number):
-                labelled = getattr(self.lines, next(names))
-                labelled.value[members] = values
-                labelled.label[members] = told.label if part.tells_zero else np.where(values != 0, told.label, 0)
+            key <<= bits
+            key |= values
+        first, inverse = distinct(key)
+        kinds = [self._of.kind(int(key[one]), self._batch, int(self._rows[one])) for one in first.tolist()]
+        columns["kind"] = np.array(kinds, dtype=np.int64)[inverse]
+        for place, kind in enumerate(kinds):
+            if kind < 0:
+                self._plain[inverse == place] = False
                 continue
-            self._look_up(values, members, "word", partial(self._of.word, part, batch))
+            story = self._of.story(kind)
+            if story == _NO_STORY:
+                continue
+            members = np.flatnonzero((inverse == place) & self._plain)
+            columns["word"][members] = story.word
+            if story.looked_up is not None:
+                self._look_up_word(story.looked_up, members)
+            if story.is_told:
+                self._tell(members)
+
+    def _tell(self, members: Rows) -> None:
+        """Put the stories of these places among the rows beside the bytes."""
+        for place in members.tolist():
+            text = told(self._batch, int(self._rows[place]))
+            self.columns["told_start"][place], self.columns["told_size"][place] = len(self._side), len(text)
+            self._side += text.encode()
+            self._plain[place] = text.isascii()  # how wide others are is for Python
+
+    def _look_up_word(self, worded: _Worded, members: Rows) -> None:
+        """Fill in the texts that the stories of these places among the rows begin with."""
+        batch, at = self._batch, self._rows[members]
+        section = batch.decoded.value.start if worded.is_in_value else batch.decoded.extras_at
+        values = numbers_at(batch.data, section[at] + worded.offset, worded.size).astype(np.int64)
+        self._look_up(values, members, "word", partial(self._of.word, worded.part, batch))
 
     def _look_up(self, keys: Rows, places: Rows, column: str, text: Callable[[int, int], int | None]) -> None:
         """Fill in a column of texts at these places: equal ``keys`` have equal texts, which ``text`` makes of a message and its key."""
-        distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        if len(distinct) > MAX_REMEMBERED:
-            self.plain[places] = False
+        first, inverse = distinct(keys)
+        if len(first) > MAX_REMEMBERED:
+            self._plain[places] = False
             return
-        found = [text(int(self._rows[places[one]]), key) for key, one in zip(distinct.tolist(), first.tolist(), strict=True)]
+        found = [text(int(self._rows[places[one]]), int(keys[one])) for one in first.tolist()]
         texts = np.array([-1 if one is None else one for one in found], dtype=np.int64)[inverse]
-        self.plain[places[texts < 0]] = False
-        getattr(self.lines, column)[places] = np.maximum(texts, 0)
+        self._plain[places[texts < 0]] = False
+        self.columns[column][places] = np.maximum(texts, 0)
 
 
-def _given(numbers: Numbers, rows: Rows) -> Mask:
-    return np.ones(len(rows), dtype=np.bool_) if numbers.valid is None else numbers.valid[rows]
+def _given(numbers: Numbers, at: Any) -> Mask:
+    given: Mask = np.ones(len(numbers.values), dtype=np.bool_)[at] if numbers.valid is None else numbers.valid[at]
+    return given
 
 
-def _or_minus_one(numbers: Numbers, rows: Rows) -> Rows:
-    return np.where(_given(numbers, rows), numbers.values[rows].astype(np.int64), -1)
+def _or_minus_one(numbers: Numbers, at: Any) -> Rows:
+    return np.where(_given(numbers, at), numbers.values[at].view(np.int64), -1)

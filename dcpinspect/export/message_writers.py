@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,13 +44,18 @@ class MessageWriter(Protocol):
         """Write what belongs behind the last message, also when reading was interrupted."""
 
 
+class Pieces(Protocol):
+    """What writes lines, and what stands below them."""
+
+    def pieces(self, batch: MessageBatch, rows: Rows) -> Iterator[bytes | memoryview]:
+        """The text of these messages in order, many in a piece."""
+
+
 class LinesWriter:
     """Lines, with the field table and the byte grid of each message where they are asked for."""
 
     def __init__(self, target: Target, wishes: Wishes, first_time: FirstTime) -> None:
-        from dcpinspect.export.dump_rows import DumpRows
         from dcpinspect.export.line_rows import LineRows
-        from dcpinspect.export.table_rows import TableRows
         from dcpinspect.render.lines import Lines
 
         self._target = target
@@ -60,10 +65,17 @@ class LinesWriter:
         self._limit = None if values == "full" else 0 if values == "none" else values
         self._lines = Lines(wishes.time, width=target.width())
         self._paint = target.painter()
-        self._rows = LineRows(self._lines, self._colour)
-        self._dumps = DumpRows(self._rows, self._details, self._limit)
-        dumps = self._dumps if wishes.hex_grid else None
-        self._tables = TableRows(self._rows, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit)
+        lines = LineRows(self._lines, self._colour)
+        self._rows: Pieces = lines
+        if wishes.hex_grid or wishes.verbose:
+            from dcpinspect.export.dump_rows import DumpRows  # deferred, as what follows: lines alone start without them
+
+            dumps = DumpRows(lines, self._details, self._limit) if wishes.hex_grid else None
+            self._rows = dumps or lines
+        if wishes.verbose:
+            from dcpinspect.export.table_rows import TableRows
+
+            self._rows = TableRows(lines, dumps, self._details, lambda title: self._paint(title, "bold"), self._limit)
         target.put(self._paint(self._lines.heading(), "bold") + "\n")
 
     def write(self, batch: MessageBatch, rows: Rows) -> None:
@@ -72,8 +84,7 @@ class LinesWriter:
         if first is not None:
             self._lines.start_at(first)
         if self._wishes.hex_grid <= 1:
-            writer = self._tables if self._wishes.verbose else self._dumps if self._wishes.hex_grid else self._rows
-            for piece in writer.pieces(batch, rows):
+            for piece in self._rows.pieces(batch, rows):
                 self._target.put(piece)
             return
         for index in rows.tolist():

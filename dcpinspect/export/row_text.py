@@ -64,6 +64,7 @@ _ROOM |= {XATTR_FIELDS: MAX_XATTRS * 160, XATTR_MEMBERS: MAX_XATTRS * 10}
 _ROOM |= {SPAN_SHOWN: 40, SIDE_SHOWN: 40, OFFSETS: 44, REMARK: 24, LINE_END: 1}
 """Bytes that operations write at most; of spans, fragments and what is beside the batch the run of a batch knows."""
 
+TENTHS_TO = 1 << 31
 REFUSED = -1
 UNLIMITED = 1 << 62
 """The limit of texts that are shown whole."""
@@ -157,6 +158,12 @@ class ProgramBuilder:
 
 
 @inline
+def tenth(value: int) -> int:
+    """A tenth of a number from 0 to ``TENTHS_TO``, rounded down: a division that minds signs takes a third more time."""
+    return value * 0xCCCC_CCCD >> 35
+
+
+@inline
 def put_number(out: Octets, at: int, high: int, low: int) -> int:
     """Writes high * 10^9 + low in decimal; returns the place behind it. Halves keep unsigned 64 bits within signed arithmetic."""
     start = at
@@ -178,8 +185,9 @@ def put_number(out: Octets, at: int, high: int, low: int) -> int:
         out[at] = 48
         return at + 1
     while low > 0:
-        out[at] = 48 + low % 10
-        low //= 10
+        left = tenth(low)
+        out[at] = 48 + low - 10 * left
+        low = left
         at += 1
     for i in range((at - start) // 2):
         out[start + i], out[at - 1 - i] = out[at - 1 - i], out[start + i]
@@ -262,10 +270,11 @@ def put_seconds(out: Octets, at: int, seconds: int, separator: int) -> int:
 
 @inline
 def put_fraction(out: Octets, at: int, value: int, digits: int) -> int:
-    """Writes a number with leading zeros."""
+    """Writes a number of at most nine digits with leading zeros."""
     for i in range(digits):
-        out[at + digits - 1 - i] = 48 + value % 10
-        value //= 10
+        left = tenth(value)
+        out[at + digits - 1 - i] = 48 + value - 10 * left
+        value = left
     return at + digits
 
 

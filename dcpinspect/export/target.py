@@ -31,7 +31,7 @@ class Target:
         """Whether the reader will take it from start to end only."""
         return self._file.path.endswith(ARROW_STREAM)
 
-    def put(self, data: bytes | str) -> None:
+    def put(self, data: bytes | memoryview | str) -> None:
         """Write a whole piece, text as UTF-8."""
         self.write(data.encode() if isinstance(data, str) else data)
         self.pause()
@@ -51,7 +51,7 @@ class Target:
         """A function (text, style) -> text that paints where colour can be seen."""
         return lambda text, _: text
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Take all of it."""
         return self._file.write(data)
 

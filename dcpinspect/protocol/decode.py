@@ -23,6 +23,7 @@ from dcpinspect.protocol.flex import STREAM_ID, decode_frames
 from dcpinspect.protocol.header import HEADER_SIZE, MAX_BODY, Header
 from dcpinspect.protocol.header_columns import HeaderColumns
 from dcpinspect.protocol.layouts import LAYOUTS, layouts_of
+from dcpinspect.protocol.leb128 import LONGEST_ID, read_collection_ids
 from dcpinspect.protocol.message import Context
 from dcpinspect.protocol.opcodes import Opcode
 from dcpinspect.protocol.secrecy import hides_key
@@ -53,9 +54,6 @@ _PROBLEM = {rule: number for number, rule in enumerate(PROBLEMS)}
 
 _PROOF = (Opcode.DCP_SEQNO_ADVANCED, Opcode.DCP_OSO_SNAPSHOT)
 """Messages that only exist with collections on."""
-
-_LONGEST_PREFIX = 5
-"""Bytes of a key that may be its collection id."""
 
 _SIMPLE_STREAM_ID = 3
 """Bytes of framing extras that hold a stream-id and nothing else: 0x22 and the number."""
@@ -353,30 +351,23 @@ class Decoded:
     @cached_property
     def _split_keys(self) -> tuple[Slices, Numbers, npt.NDArray[np.uint8], Mask]:
         """(key, collection id, problem, has a bad prefix): the id is split off every document key of connections with collections."""
-        start, size = self._key.start.copy(), self._key.size.copy()
+        start, size = self._key.start, self._key.size
         problem = self._problem.copy()
-        spoken_of = self.numbers.get("collection_id")
-        if spoken_of is not None and spoken_of.valid is not None:
-            values, valid = spoken_of.values.copy(), spoken_of.valid.copy()
-        else:
-            values, valid = np.zeros(len(self), dtype=np.uint64), np.zeros(len(self), dtype=np.bool_)
         on = (self.collections == CollectionsState.ON) | (self.collections == CollectionsState.INFERRED)
-        has_bad_prefix = np.zeros(len(self), dtype=np.bool_)
-        rows = np.flatnonzero(self._has_document_key & on & (size > 0))
-        if len(rows):
-            number, used, bad = _leb128(self._data, start[rows], size[rows])
-            read = np.where(bad, np.minimum(size[rows], _LONGEST_PREFIX), used)
-            is_there = ~self._holes.hit(start[rows], read)
-            rows, number, used, bad = rows[is_there], number[is_there], used[is_there], bad[is_there]
-            good = rows[~bad]
-            values[good], valid[good] = number[~bad], True
-            start[good] += used[~bad]
-            size[good] -= used[~bad]
-            wrong = rows[bad]
-            has_bad_prefix[wrong] = True
-            problem[wrong[problem[wrong] == 0]] = _PROBLEM["bad-collection-prefix"]
+        number, used = np.zeros((2, len(self)), dtype=np.int64)
+        read_collection_ids(len(self), self._data, (self._has_document_key & on).view(np.uint8), start, size, number, used)
+        if len(self._holes.start):
+            read = np.where(used < 0, np.minimum(size, LONGEST_ID), used)
+            used[self._holes.hit(start, read)] = 0
+        is_good, taken = used > 0, np.maximum(used, 0)
+        spoken_of = self.numbers.get("collection_id")
+        values, valid = np.where(is_good, number, 0).view(np.uint64), is_good
+        if spoken_of is not None and spoken_of.valid is not None:
+            values, valid = np.where(is_good, values, spoken_of.values), is_good | spoken_of.valid
+        has_bad_prefix = used < 0
+        problem[has_bad_prefix & (problem == 0)] = _PROBLEM["bad-collection-prefix"]
         problem[self._incomplete & (problem == 0)] = _PROBLEM["truncated"]
-        return Slices(start, size), Numbers(values, valid), problem, has_bad_prefix
+        return Slices(start + taken, size - taken), Numbers(values, valid), problem, has_bad_prefix
 
 
 def _split(rows: Rows, group: Rows) -> list[Rows]:
@@ -421,24 +412,3 @@ def _column(data: npt.NDArray[np.uint8], total: int, name: str, places: list[_Pl
         if name in numbers:
             values[row], valid[row] = numbers[name], True
     return Numbers(values, valid)
-
-
-def _leb128(data: npt.NDArray[np.uint8], at: Rows, size: Rows) -> tuple[Array, Rows, Mask]:
-    """(number, bytes used, is refused) of the collection ids at these places, as ``leb128.decode_leb128`` and servers have it."""
-    number = np.zeros(len(at), dtype=np.uint64)
-    used = np.zeros(len(at), dtype=np.int64)
-    bad = np.zeros(len(at), dtype=np.bool_)
-    left = np.arange(len(at), dtype=np.int64)
-    for index in range(5):
-        left = left[index < size[left]]
-        if not len(left):
-            break
-        byte = data[at[left] + index].astype(np.uint64)
-        number[left] |= (byte & np.uint64(0x7F)) << np.uint64(7 * index)
-        last = byte < 0x80
-        used[left[last]] = index + 1
-        if index:
-            bad[left[last & (byte == 0)]] = True
-        left = left[~last]
-    bad |= (used == 0) | (number > 0xFFFF_FFFF) | ((number >= 1) & (number <= 7)) | (used == size)
-    return number, used, bad

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-MAX_SIZE = 5
+from dcpinspect.kernel import Ints, Octets, kernel, octet
+
+LONGEST_ID = 5
 """Bytes of the longest u32."""
 
 
@@ -13,7 +15,7 @@ def decode_leb128(data: bytes | memoryview) -> tuple[int, int] | None:
     is not in its shortest form.
     """
     number = 0
-    for used, byte in enumerate(bytes(data[:MAX_SIZE])):
+    for used, byte in enumerate(bytes(data[:LONGEST_ID])):
         number |= (byte & 0x7F) << (7 * used)
         if not byte & 0x80:
             if (byte == 0 and used > 0) or number > 0xFFFF_FFFF:
@@ -32,3 +34,22 @@ def encode_leb128(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+@kernel("void(octets, octets, int64[::1], int64[::1], int64[::1], int64[::1])")
+def read_collection_ids(data: Octets, is_keyed: Octets, start: Ints, size: Ints, number: Ints, used: Ints) -> None:
+    """Reads the ids that keys begin with; ``used`` becomes the bytes of each, or -1 where servers refuse it, and stays where there is none.
+
+    They refuse, besides what ``decode_leb128`` does, ids that are reserved (1 to 7), and a key of nothing else.
+    """
+    for i in range(len(start)):
+        if is_keyed[i] == 0 or size[i] <= 0:
+            continue
+        value, count, byte = 0, 0, 0x80
+        while byte >= 0x80 and count < min(size[i], 5):
+            byte = octet(data, start[i] + count)
+            value |= (byte & 0x7F) << 7 * count
+            count += 1
+        is_whole = byte < 0x80 and (byte > 0 or count == 1) and count < size[i]
+        used[i] = count if is_whole and value <= 0xFFFF_FFFF and (value == 0 or value > 7) else -1
+        number[i] = value

@@ -190,18 +190,7 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     prepared = batch.number("prepared_seqno", index)
     if prepared is not None:
         parts.append(f"prepared {prepared}")
-    server = bool(decoded.is_server[index])
-    story = STORIES.get((server, bool(decoded.is_response[index]), int(decoded.opcode[index])))
-    failed = decoded.is_response[index] and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK)
-    if story is not None and not failed:
-        told = _told_by_numbers(batch, index, story)
-        if told is None:
-            message = batch.annotate(index)
-            parts += [story(message), _asked_for(message, batch.names_at(index))]
-        else:
-            parts.append(told)
-    elif failed and decoded.value.size[index] > 0:
-        parts.append(_text_value(batch.annotate(index)))
+    parts.append(told(batch, index))
     rtt = batch.rtt_ns.at(index)
     if rtt is not None:
         parts.append(f"after {rtt / 1e6:.3f} ms")
@@ -214,6 +203,22 @@ def summary(batch: MessageBatch, index: int, *, is_narrow: bool = False) -> str:
     if batch.heuristic[index]:
         parts.append("? heuristic")
     return "  ".join(part for part in parts if part)
+
+
+def told(batch: MessageBatch, index: int) -> str:
+    """What the body of a message tells: its story, or what a refusal says."""
+    decoded = batch.decoded
+    is_response = bool(decoded.is_response[index])
+    if is_response and int(decoded.specific[index]) not in (Status.SUCCESS, Status.ROLLBACK):
+        return _text_value(batch.annotate(index)) if decoded.value.size[index] > 0 else ""
+    story = STORIES.get((bool(decoded.is_server[index]), is_response, int(decoded.opcode[index])))
+    if story is None:
+        return ""
+    by_numbers = _told_by_numbers(batch, index, story)
+    if by_numbers is not None:
+        return by_numbers
+    message = batch.annotate(index)
+    return "  ".join(text for text in (story(message), _asked_for(message, batch.names_at(index))) if text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,3 +124,20 @@ def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
         fast, expected, left = both_ways(batch(*messages), width=width)
         assert fast == expected
         assert left == 0
+
+
+def test_lines_whose_stories_python_tells_are_for_the_kernel() -> None:
+    asked = {"start_seqno": 5, "end_seqno": 2**64 - 1, "vbucket_uuid": 0xABC}
+    messages = [
+        encode("dcp_stream_req", opaque=7, **asked),
+        encode("dcp_stream_req", "response", opaque=7, failover_log=[{"uuid": 0xABC, "seqno": 5}]),
+        encode("dcp_control", key="enable_noop", value="true", opaque=8),
+        encode("get", "response", status=0x01, value="not found", opaque=9),
+    ]
+    fast, expected, left = both_ways(batch(*messages))
+    assert fast == expected
+    assert left == 0
+    ranged = encode("dcp_stream_req", snapshot_start_seqno=1, snapshot_end_seqno=9, **asked)
+    fast, expected, left = both_ways(batch(ranged), width=90)
+    assert fast == expected
+    assert left == 1  # a dash is three bytes wide and a column

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpinspect.protocol.leb128 import decode_leb128, encode_leb128
+from dcpinspect.protocol.leb128 import decode_leb128, encode_leb128, read_collection_ids
 
 CASES = (
     (0x00, "00"),
@@ -63,3 +64,19 @@ def test_every_id_comes_back(number: int) -> None:
 def test_whatever_decodes_is_the_shortest_form(data: bytes) -> None:
     decoded = decode_leb128(data)
     assert decoded is None or encode_leb128(decoded[0]) == data[: decoded[1]]
+
+
+@given(st.lists(st.binary(min_size=0, max_size=7) | st.sampled_from([encode_leb128(n) + b"k" for n in (0, 1, 7, 8, 127, 128, 2**32 - 1)])))
+def test_the_kernel_reads_ids_as_one_by_one(keys: list[bytes]) -> None:
+    data = np.frombuffer(b"".join(keys) or b"\0", np.uint8)
+    size = np.array([len(key) for key in keys], np.int64)
+    start, keyed = np.cumsum(size) - size, (np.arange(len(keys)) % 5 > 0).view(np.uint8)
+    expected = []
+    for key, is_keyed in zip(keys, keyed.tolist(), strict=True):
+        found = decode_leb128(key)
+        is_refused = found is None or 1 <= found[0] <= 7 or found[1] == len(key)
+        expected.append((0, 0) if not (is_keyed and key) else (0, -1) if is_refused or found is None else found)
+    for run in (read_collection_ids.interpreted, read_collection_ids.compiled):
+        number, used = np.zeros((2, len(keys)), np.int64)
+        run(data, keyed, start, size, number, used)
+        assert list(zip(np.where(used > 0, number, 0).tolist(), used.tolist(), strict=True)) == expected

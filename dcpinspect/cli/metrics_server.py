@@ -1,0 +1,258 @@
+"""The server of ``--metrics``: the numbers of a reading that goes on, served to Prometheus by a thread of its own.
+
+The thread of the reading makes the numbers, between two batches, when a scrape asks for them; the server's threads only wait for that,
+for ``WAIT_S`` at most, and hand out what there is then. So nobody who scrapes sees a reading that is half done, and nobody who scrapes
+slowly, often or never changes what the reading does.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from socketserver import BaseServer, ThreadingTCPServer
+from typing import TYPE_CHECKING, Any
+
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from dcpinspect.metrics import Family, Metrics, Snapshot, Value
+    from dcpinspect.reading import Reading
+    from dcpinspect.tables.messages import MessageBatch
+
+WAIT_S = 2.0
+"""How long a scrape waits for new numbers, before it gets those there are."""
+EVERY_S = 1.0
+"""Seconds between two times that numbers are made, and at least SHARE times as long as making them takes."""
+SHARE = 10
+ANSWER_S = 10.0
+"""How long one may take to ask, and to take the answer."""
+MOST = 8
+"""Connections at once; a further one is closed."""
+_TIMEOUT = "X-Prometheus-Scrape-Timeout-Seconds"
+
+
+class Exporter:
+    """Hands out the numbers of a reading."""
+
+    def __init__(self, *, with_vbuckets: bool) -> None:
+        self._with_vbuckets = with_vbuckets
+        self._metrics: Metrics | None = None
+        self._latest: Snapshot = {}
+        self._made = threading.Condition()
+        self._count = 0
+        self._is_wanted = False
+        self._due = 0.0
+        self._encoding = threading.Lock()
+        self._encoded: dict[str, tuple[int, bytes]] = {}
+        """By content type: which numbers, and their text."""
+
+    def between(self, reading: Reading, batches: Iterable[MessageBatch]) -> Iterator[MessageBatch]:
+        """The batches of the reading; before the first one it is told to track streams."""
+        from dcpinspect.metrics import Metrics  # deferred: NumPy
+
+        self._metrics = metrics = Metrics(reading, with_vbuckets=self._with_vbuckets)
+        before = reading.on_pause
+
+        def on_pause() -> None:
+            before()
+            self._look(metrics)
+
+        reading.on_pause = on_pause
+        self._is_wanted = True  # there may be no packet for long
+        self._look(metrics)
+        for batch in batches:
+            metrics.feed(batch)
+            self._look(metrics)
+            yield batch
+
+    def _look(self, metrics: Metrics) -> None:
+        """Make the numbers, if somebody wants them and it is time."""
+        begin = time.monotonic()
+        if not self._is_wanted or begin < self._due:
+            return
+        self._is_wanted = False
+        latest = metrics.snapshot()
+        end = time.monotonic()
+        self._due = end + max(EVERY_S, SHARE * (end - begin))
+        with self._made:
+            self._latest, self._count = latest, self._count + 1
+            self._made.notify_all()
+
+    def text(self, accepted: str, patience_s: float = WAIT_S) -> tuple[str, bytes]:
+        """Content type and text of the numbers; in any thread. ``patience_s``: how long one waits for new ones."""
+        from prometheus_client.exposition import choose_encoder
+
+        with self._made:
+            count = self._count
+            if time.monotonic() >= self._due:
+                self._is_wanted = True
+                self._made.wait_for(lambda: self._count > count, patience_s)
+        encode, content_type = choose_encoder(accepted)
+        with self._encoding:  # once, however many ask
+            count, latest = self._count, self._latest
+            if self._encoded.get(content_type, (-1, b""))[0] != count:
+                self._encoded = {kind: one for kind, one in self._encoded.items() if one[0] == count}
+                self._encoded[content_type] = count, encode(_Registry(latest))
+            return content_type, self._encoded[content_type][1]
+
+
+class _Registry:
+    """A snapshot, as encoders take it."""
+
+    def __init__(self, latest: Snapshot) -> None:
+        self._latest = latest
+
+    def collect(self) -> Iterator[Metric]:
+        """The families that have samples, then those of this process."""
+        from prometheus_client import ProcessCollector
+
+        from dcpinspect.metrics import FAMILIES
+
+        for family in FAMILIES:
+            if family.name in self._latest:
+                yield _metric(family, self._latest[family.name])
+        yield from ProcessCollector(registry=None).collect()
+
+
+def _metric(family: Family, samples: Iterable[tuple[tuple[str, ...], Value]]) -> Metric:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+    from dcpinspect.metrics import BOUNDS_S, Times
+
+    if family.kind == "histogram":
+        bounds = [*map(str, BOUNDS_S), "+Inf"]
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for labels, value in samples:
+            assert isinstance(value, Times)
+            histogram.add_metric(labels, list(zip(bounds, value.counts, strict=True)), value.sum)
+        return histogram
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = kind(family.name, family.help, labels=family.labels)
+    for labels, value in samples:
+        assert not isinstance(value, Times)
+        metric.add_metric(labels, value)
+    return metric
+
+
+class _Server(ThreadingTCPServer):
+    """A thread for each of a few connections, none of which lasts."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, listener: socket.socket, exporter: Exporter) -> None:
+        super().__init__(listener.getsockname(), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.exporter = exporter
+        self._open: dict[Any, float] = {}
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """As its class, unless there are too many."""
+        if len(self._open) >= MOST:
+            self.shutdown_request(request)
+            return
+        self._open[request] = time.monotonic() + ANSWER_S
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Ends connections that took too long, however busy they are."""
+        for request, end in list(self._open.items()):
+            if time.monotonic() >= end:
+                try:
+                    request.shutdown(socket.SHUT_RDWR)
+                except OSError:  # it has ended by itself
+                    self._open.pop(request, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        """As its class."""
+        self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who goes away in the middle is nobody's business."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server_version, sys_version = "dcpinspect", ""
+    timeout = ANSWER_S
+
+    def __init__(self, request: Any, client_address: Any, server: BaseServer) -> None:
+        assert isinstance(server, _Server)
+        self._exporter = server.exporter
+        super().__init__(request, client_address, server)
+
+    def do_GET(self) -> None:
+        """The numbers."""
+        path = self.path.partition("?")[0]
+        if path not in ("/", "/metrics"):
+            self.send_error(404, "Not here", "Metrics are at /metrics.")
+            return
+        kind, body = ("text/plain", b"/metrics\n") if path == "/" else self._exporter.text(self.headers.get("Accept", ""), self._patience_s)
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @property
+    def _patience_s(self) -> float:
+        """Prometheus says how long it waits."""
+        try:
+            return max(0.0, min(WAIT_S, float(self.headers.get(_TIMEOUT, 4 * WAIT_S)) / 4))
+        except ValueError:
+            return WAIT_S
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads along."""
+
+
+@contextmanager
+def serving(address: str, *, with_vbuckets: bool) -> Iterator[Exporter]:
+    """Serves until the end, once there is a reading. Raises UsageError."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError:
+        raise UsageError("--metrics needs the package prometheus_client; install dcpinspect[metrics]") from None
+    exporter = Exporter(with_vbuckets=with_vbuckets)
+    with _Server(_listener(address), exporter) as server:
+        host, port = server.socket.getsockname()[:2]
+        complain(f"metrics are served at http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+        thread.start()
+        try:
+            yield exporter
+        finally:
+            server.shutdown()
+
+
+def _listener(address: str) -> socket.socket:
+    """Raises UsageError."""
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:\s]*)):(\d{1,5})", address, re.ASCII)
+    place = f"--metrics {escape(address)}"
+    if found is None or int(found[3]) > 65_535:
+        raise UsageError(f"{place}: write HOST:PORT, or :PORT for all interfaces, as in :9464")
+    host, port = found[1] or found[2], int(found[3])
+    try:
+        if not host:
+            if socket.has_dualstack_ipv6():
+                return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+            return socket.create_server(("", port))
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(where[:2], family=family)
+    except UnicodeError:
+        raise UsageError(f"{place}: no host has this name; write HOST:PORT, or :PORT for all interfaces, as in :9464") from None
+    except OSError as error:
+        why = "the port is in use" if error.errno == errno.EADDRINUSE else escape(error.strerror or str(error))
+        raise UsageError(f"{place}: {why}; choose another address") from None
