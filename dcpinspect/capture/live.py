@@ -205,9 +205,9 @@ class LiveCapture:
                 break
             if self.is_enough():
                 self.stop()
-            if window.is_quiet and time.monotonic() >= due and (now := self._clock.now_ns()) is not None:
+            if window.is_quiet and time.monotonic() >= due:
                 due = time.monotonic() + EVERY_S
-                yield pause(now, file=0, first_frame=file.packets + 1, first_packet=file.packets)
+                yield pause(self._clock.now_ns(), file=0, first_frame=file.packets + 1, first_packet=file.packets)
             window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
         if self._error is not None:
             raise self._error
