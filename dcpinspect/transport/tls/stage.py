@@ -9,7 +9,7 @@ This module finds out which connections are TLS, and which keys are theirs; ``di
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.tls.connection import TlsConnection
@@ -37,6 +37,8 @@ class TlsStage:
         """Those that look like TLS, by number."""
         self._talks: dict[int, _Talk] = {}
         self._plain: set[int] = set()
+        self.left = [0, 0]
+        """``overhead`` of connections that have left, by direction."""
 
     def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
         """What framing is to see of the chunks; with the last ones, also of those that were held back."""
@@ -61,6 +63,14 @@ class TlsStage:
             for talk in self._talks.values():
                 yield from talk.rest()
             self._talks.clear()
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Nobody asks for these any more; nothing comes of them."""
+        self._plain.difference_update(connections)
+        for number in connections:
+            for side in range(2):
+                self.left[side] += self.overhead(number, side)
+            self.connections.pop(number, None)
 
     def text(self, connection: int) -> str | None:
         """Version, cipher suite and what became of the records, in words; None without TLS."""
