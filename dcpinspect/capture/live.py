@@ -30,6 +30,7 @@ from dcpinspect.capture.source import Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
+from dcpinspect.temporary import large_files
 
 BATCH_BYTES = 4 * MIB
 """Read at once, so that Ctrl-C need not wait long."""
@@ -38,7 +39,6 @@ SPOOL_FILES = 16
 BEHIND_S = (2, 20, 200, 2000)
 """A reader that lags so many seconds behind the recorder is told so."""
 _HEADER = 12
-_ON_DISK = "/var/tmp"  # noqa: S108 - mkdtemp makes a folder of its own there
 _END_S = 10.0
 """How long the recorder may take to end once nobody reads."""
 
@@ -407,7 +407,7 @@ class _Chain:
 
 def _spool_folder() -> str:
     """A new folder for temporary files that only this user may read; on a disk rather than in memory. Raises SpoolError."""
-    base = os.environ.get("TMPDIR") or (_ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir())
+    base = large_files()
     try:
         return tempfile.mkdtemp(prefix="dcpinspect-", dir=base)
     except OSError as error:

@@ -157,7 +157,7 @@ class State(Tables):
     def leave(self, staying: Mapping[str, Mask]) -> dict[str, Ints]:
         """Keeps these rows of some tables that grow, or of others that they count; by table, the numbers that rows have from then on.
 
-        Those that left have -1. What the latest batch says of these tables holds no longer. Whoever lets keys leave has to fill the slots anew.
+        Those that left have -1. What the latest batch says of these tables holds no longer. Who lets keys leave has to fill the slots anew.
         """
         numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
         for name in _GROWING:
