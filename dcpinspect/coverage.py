@@ -6,22 +6,25 @@ For each direction of each connection: ``captured == unique + duplicate + late``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import overload
 
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.evidence import Evidence
 from dcpinspect.protocol.foreign import NAMES
 from dcpinspect.protocol.framed import FramingAccount
 from dcpinspect.tables.messages import Endpoints
 from dcpinspect.transport.chunk import C2S
-from dcpinspect.transport.headers import CLASS_NAMES
-from dcpinspect.transport.reassembly import Reassembler
+from dcpinspect.transport.reassembly import DirectionAccount, Reassembler
 from dcpinspect.transport.tls.connection import TlsConnection
 from dcpinspect.transport.tls.stage import TlsStage
 
 DCP = "dcp"
 OTHER = "other"
+LEFT = "connections that have left memory"
+"""Sender and receiver of what these said together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +85,17 @@ class Coverage:
     directions: Sequence[DirectionCoverage]
     """By connection, client to server first; those without payload too. There may be very many, so each is made when it is looked at,
     and tells of the reading as far as it has come by then."""
+    left: Sequence[DirectionCoverage] = ()
+    """The same of all connections together that have left memory, as those of connection 0; none where none has."""
     tls: Mapping[int, TlsConnection] = field(default_factory=dict)
     """Connections that look like TLS, by number; their directions are those of chunks."""
     has_keys: bool = False
     """There are secrets of TLS connections."""
+
+    @property
+    def everything(self) -> Iterator[DirectionCoverage]:
+        """All bytes: ``directions`` and ``left``."""
+        return chain(self.directions, self.left)
 
     @property
     def packets_read(self) -> int:
@@ -105,14 +115,19 @@ AccountOf = Callable[[int, int], FramingAccount]
 """Connection and direction, as those of chunks are numbered, to the account of its framing."""
 
 
-def coverage(transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence, tls: TlsStage) -> Coverage:
-    """Of a reading, as far as it has come."""
-    packets = dict(zip(CLASS_NAMES, transport.headers.counts.tolist(), strict=True))
-    return Coverage(packets, _Directions(transport, endpoints, account_of, evidence, tls), tls.connections, tls.has_keys)
+class Directions(Sequence[DirectionCoverage]):
+    """Those of some connections of a reading, by number."""
 
-
-class _Directions(Sequence[DirectionCoverage]):
-    def __init__(self, transport: Reassembler, endpoints: Endpoints, account_of: AccountOf, evidence: Evidence, tls: TlsStage) -> None:
+    def __init__(
+        self,
+        numbers: Rows,
+        transport: Reassembler,
+        endpoints: Endpoints,
+        account_of: AccountOf,
+        evidence: Evidence,
+        tls: TlsStage,
+    ) -> None:
+        self._numbers = numbers
         self._transport = transport
         self._endpoints = endpoints
         self._account_of = account_of
@@ -120,7 +135,7 @@ class _Directions(Sequence[DirectionCoverage]):
         self._tls = tls
 
     def __len__(self) -> int:
-        return 2 * len(self._endpoints.client)
+        return 2 * len(self._numbers)
 
     @overload
     def __getitem__(self, index: int) -> DirectionCoverage: ...
@@ -131,33 +146,50 @@ class _Directions(Sequence[DirectionCoverage]):
         return self._of(places) if isinstance(places, int) else [self._of(place) for place in places]
 
     def _of(self, place: int) -> DirectionCoverage:
-        connection, direction = place // 2 + 1, place % 2
+        connection, direction = int(self._numbers[place // 2]), place % 2
         seen_as = direction ^ (connection in self._evidence.reversed)
-        account, framing = self._transport.account(connection, seen_as), self._account_of(connection, seen_as)
-        is_other = self._evidence.is_other(connection)
-        foreign = {name: size for name, size in framing.reasons.items() if name in NAMES}
-        skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
-        named = next(iter(foreign), "")
         client, server = self._endpoints.client[connection - 1], self._endpoints.server[connection - 1]
-        return DirectionCoverage(
-            connection=connection,
-            direction=direction,
-            sender=client if direction == C2S else server,
-            receiver=server if direction == C2S else client,
-            protocol=OTHER if is_other else named or (DCP if framing.messages else ""),
-            packets=account.packets,
-            captured=account.captured,
-            duplicate=account.duplicate,
-            late=account.late,
-            decoded=0 if is_other else framing.messages,
-            skipped=skipped,
-            unfinished=0 if is_other else framing.unfinished,
+        return _covered(
+            replace(self._transport.account(connection, seen_as), direction=direction),
+            self._account_of(connection, seen_as),
+            client if direction == C2S else server,
+            server if direction == C2S else client,
+            is_other=self._evidence.is_other(connection),
             tls=self._tls.overhead(connection, seen_as),
-            not_decodable=account.unique if is_other else sum(foreign.values()),
-            missing=account.missing,
-            cut=account.cut,
-            holes=account.holes,
-            first_hole=framing.first_hole,
-            first_skipped=framing.first_skipped,
-            first_fault=None if is_other else framing.first_fault,
         )
+
+
+def left(accounts: Sequence[DirectionAccount], framing: Sequence[FramingAccount], tls: Sequence[int]) -> list[DirectionCoverage]:
+    """The bytes of connections that have left memory, by direction."""
+    ways = zip(accounts, framing, tls, strict=True)
+    return [_covered(account, framed, LEFT, LEFT, is_other=False, tls=overhead) for account, framed, overhead in ways]
+
+
+def _covered(
+    account: DirectionAccount, framing: FramingAccount, sender: str, receiver: str, *, is_other: bool, tls: int
+) -> DirectionCoverage:
+    foreign = {name: size for name, size in framing.reasons.items() if name in NAMES}
+    skipped = {} if is_other else {reason: size for reason, size in framing.reasons.items() if reason not in NAMES}
+    named = next(iter(foreign), "")
+    return DirectionCoverage(
+        connection=account.connection,
+        direction=account.direction,
+        sender=sender,
+        receiver=receiver,
+        protocol=OTHER if is_other else named or (DCP if framing.messages else ""),
+        packets=account.packets,
+        captured=account.captured,
+        duplicate=account.duplicate,
+        late=account.late,
+        decoded=0 if is_other else framing.messages,
+        skipped=skipped,
+        unfinished=0 if is_other else framing.unfinished,
+        tls=tls,
+        not_decodable=account.unique if is_other else sum(foreign.values()),
+        missing=account.missing,
+        cut=account.cut,
+        holes=account.holes,
+        first_hole=framing.first_hole,
+        first_skipped=framing.first_skipped,
+        first_fault=None if is_other else framing.first_fault,
+    )

@@ -7,14 +7,14 @@ the packets were divided into batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.coverage import Coverage, coverage
-from dcpinspect.growing import grown
+from dcpinspect.coverage import Coverage, Directions, left
+from dcpinspect.growing import grown, only
 from dcpinspect.numbering import ByPacket, Consecutive, Numbering
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
@@ -31,6 +31,7 @@ from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.messages import Endpoints, MessageBatch, Missing
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.transport.headers import CLASS_NAMES
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.tls.keylog import KeyLog, chosen
 from dcpinspect.transport.tls.stage import TlsStage
@@ -149,7 +150,13 @@ class Engine:
     @property
     def coverage(self) -> Coverage:
         """What became of the packets and bytes so far; the sums hold once the reading has finished."""
-        return coverage(self.transport, self._endpoints, self._account, self._evidence, self.tls)
+        packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
+        there = self.there
+        others = left(self.transport.left(there), self._accounts.left, self.tls.left) if len(there) < self.transport.count else ()
+        return Coverage(packets, self._directions(there), others, self.tls.connections, self.tls.has_keys)
+
+    def _directions(self, connections: Rows) -> Directions:
+        return Directions(connections, self.transport, self._endpoints, self._account, self._evidence, self.tls)
 
     def is_told(self, connection: int, direction: int, end: int) -> bool:
         """Whether no message that comes has any of the bytes before stream offset ``end`` of those fed; directions are those of chunks."""
@@ -180,27 +187,34 @@ class Engine:
         order = order[[not self._evidence.is_other(number) for number in found[order].tolist()]]
         return found[order], int(np.searchsorted(closed[is_over][order], before_ns))
 
-    def let_go(self, connections: Iterable[int]) -> None:
+    def let_go(self, connections: Collection[int]) -> None:
         """These connections leave: what else comes of them is not looked at. Their bytes are still counted."""
-        connections = list(connections)
-        self.tls.let_go(connections)
+        numbers = [_number(connection, side) for connection in connections for side in (C2S, S2C)]
         for connection in connections:
             self._gone[connection] = True
             self._asked.pop(connection, None)
-            for number in (_number(connection, C2S), _number(connection, S2C)):
-                framer = self._framers.pop(number, None)
-                if framer is not None:
-                    self._accounts.put(number, framer.account)
+            if self._keeper is None:  # who keeps messages wants to name their connections
+                self._endpoints.client[connection - 1] = self._endpoints.server[connection - 1] = ""
+        for number in numbers:
+            framer = self._framers.pop(number, None)
+            if framer is not None:
+                self._accounts.put(number, framer.account)
+        self._lost = only(self._lost, np.setdiff1d(np.flatnonzero(self._lost.any(axis=1)), numbers))
+        self._accounts.leave(numbers)
+        self._requests.leave(connections)
+        self.tls.leave(connections)
+        self.transport.keep(self.there)
 
     @property
     def links(self) -> list[Link]:
         """The connections that are there and carry the protocol, or may: how they began and ended, and what is missing; by number."""
-        directions, turned, there = self.coverage.directions, self._evidence.reversed, self.there
+        turned, there = self._evidence.reversed, self.there
+        directions = self._directions(there)
         found = []
-        for number, life in zip(there.tolist(), self.transport.lifetimes_of(there), strict=True):
+        for place, (number, life) in enumerate(zip(there.tolist(), self.transport.lifetimes_of(there), strict=True)):
             if self._evidence.is_other(number):
                 continue
-            c2s, s2c = directions[_number(number, C2S)], directions[_number(number, S2C)]
+            c2s, s2c = directions[2 * place : 2 * place + 2]
             lost = [self._lost_behind(_number(number, side ^ (number in turned))) for side in (C2S, S2C)]
             found.append(
                 Link(
@@ -229,7 +243,7 @@ class Engine:
 
     def _kept(self, packets: PacketBatch | None, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterable[StreamChunk]:
         """The chunks that framing sees; without a keeper there is but one at a time."""
-        chunks = self.tls.plain(chunks, is_last=is_last)
+        chunks = self.tls.plain((chunk for chunk in chunks if not self._has_left(chunk.connection)), is_last=is_last)
         if self._keeper is not None:
             chunks = list(chunks)
             if packets is not None or chunks:
@@ -239,8 +253,6 @@ class Engine:
     def _framed(self, chunks: Iterable[StreamChunk]) -> Iterator[Part]:
         """The messages that chunks complete."""
         for chunk in chunks:
-            if chunk.connection < len(self._gone) and self._gone[chunk.connection]:
-                continue
             self._evidence.note(chunk)
             number = _number(chunk.connection, chunk.direction)
             framer = self._framers.get(number) or self._new_framer(chunk.connection, chunk.direction)
@@ -252,6 +264,9 @@ class Engine:
                 del self._framers[number]
                 if chunk.direction == S2C:
                     self._asked.pop(chunk.connection, None)
+
+    def _has_left(self, connection: int) -> bool:
+        return connection < len(self._gone) and bool(self._gone[connection])
 
     def _settled(self, chunks: Iterable[StreamChunk], time_ns: int) -> Iterator[Part]:
         """The messages that chunks complete, then those of trials that have waited long enough."""

@@ -20,6 +20,13 @@ def grown(table: Table, rows: int, value: int = 0) -> Table:
     return new
 
 
+def only(table: Table, rows: npt.NDArray[np.int64]) -> Table:
+    """``table`` with nothing but these rows; the others are zero, and take no memory until they are used."""
+    new = np.zeros(table.shape, table.dtype)
+    new[rows] = table[rows]
+    return new
+
+
 def give_back() -> None:
     """Gives what reading has freed back to the system: a third of all memory at ten million messages. Only glibc has a call for it."""
     import ctypes  # deferred: once, at the end

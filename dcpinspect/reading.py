@@ -314,5 +314,6 @@ class Reading:
             if packets.clock_ns is not None:
                 self.clock_ns = max(self.clock_ns or 0, packets.clock_ns)
                 yield self.engine.frame_overdue(packets.clock_ns)
+            if not len(packets):
                 self.on_pause()
         yield self.engine.frame_rest()

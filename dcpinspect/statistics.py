@@ -122,7 +122,7 @@ def _of_capture(reading: Reading) -> Iterator[Row]:
     for name, count in coverage.packets.items():
         if count:
             yield {"section": "capture", "name": f"packets {name}", "count": count}
-    own = [one for one in coverage.directions if one.protocol != OTHER]
+    own = [one for one in coverage.everything if one.protocol != OTHER]
     for name, size in (
         ("captured", sum(one.captured for one in own)),
         ("decoded", sum(one.decoded for one in own)),

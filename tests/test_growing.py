@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dcpinspect.growing import give_back, grown
+from dcpinspect.growing import give_back, grown, only
 
 
 def test_a_table_keeps_its_rows_and_at_least_doubles() -> None:
@@ -24,3 +24,9 @@ def test_memory_can_be_given_back_at_any_time() -> None:
     table = np.ones(1 << 20)
     give_back()
     assert table.sum() == 1 << 20
+
+
+def test_only_some_rows_stay_where_they_are() -> None:
+    table = np.arange(1, 9).reshape(4, 2)
+    assert only(table, np.array([0, 2])).tolist() == [[1, 2], [0, 0], [5, 6], [0, 0]]
+    assert table.all()

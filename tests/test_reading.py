@@ -10,6 +10,7 @@ from threading import Thread
 from threading import enumerate as enumerate_threads
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dcpinspect import kernel
@@ -335,7 +336,7 @@ def test_connections_that_were_closed_leave_and_what_was_found_on_them_stays(abo
     assert part.tracker is not None
     assert part.tracker.left["connections"] == 60 - len(part.engine.links)
     assert part.tracker.left["streams"] + part.tracker.state.counts.streams == 60
-    assert sum(one.decoded for one in part.coverage.directions) == sum(one.decoded for one in whole.coverage.directions)
+    assert sum(one.decoded for one in part.coverage.everything) == sum(one.decoded for one in whole.coverage.directions)
 
 
 def test_ten_times_as_many_connections_leave_no_more_behind() -> None:
@@ -347,6 +348,56 @@ def test_ten_times_as_many_connections_leave_no_more_behind() -> None:
 
     few, many = kept(20), kept(200)
     assert all(more <= 2 * less for less, more in zip(few, many, strict=True)), (few, many)
+
+
+def rows_in_use(reading: Reading) -> dict[str, int]:
+    """Of the tables that have a row for each connection, how many rows are not zero; and the address pairs."""
+    engine = reading.engine
+    tables: dict[str, Any] = {
+        "connections": engine.transport._tables.connections.array,
+        "flows": engine.transport._tables.flows.array,
+        "accounts": engine._accounts._rows,
+        "lost": engine._lost,
+        "requests": engine._requests._tables.flows.array,
+    }
+    numbers = {name: table.view(np.uint8).reshape(len(table), -1).any(axis=1).sum() for name, table in tables.items()}
+    names = sum(map(bool, engine._endpoints.client))
+    return {**numbers, "pairs": engine.transport.pairs.count, "names": names, "framers": len(engine._framers)}
+
+
+def test_ten_times_as_many_connections_take_no_more_rows_of_what_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 4)
+    few, many = (rows_in_use(watched(comes_and_goes(count, abort=False), closed=5)) for count in (20, 200))
+    assert all(more <= 2 * few[name] for name, more in many.items()), (few, many)
+
+
+def test_bytes_of_connections_that_left_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 4)
+    captured = comes_and_goes(60, abort=False)
+    del captured[100::97]  # some packets were lost
+    whole, part = (watched(captured, closed=closed).coverage for closed in (None, 5))
+    assert len(whole.left) == 0
+    assert [one.connection for one in part.left] == [0, 0]
+    for name in ("packets", "captured", "unique", "duplicate", "late", "decoded", "unfinished", "missing", "holes", "tls"):
+        for way in (0, 1):
+            sums = [sum(getattr(one, name) for one in of.everything if one.direction == way) for of in (whole, part)]
+            assert sums[0] == sums[1], (name, way)
+    assert part.packets == whole.packets
+
+
+def test_connections_on_addresses_of_those_that_left_are_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.transport.reassembly.MOST_LAST", 0)
+    talks = []
+    for number in range(60):
+        talk = opened(port=20_000 + number % 3)
+        talk.stream(7).snapshot(0, 1, "memory", "checkpoint")
+        talk.close()
+        talk.wait(70)
+        talks.append(talk)
+    whole, part = (watched(packets(*talks), closed=closed) for closed in (None, 2))
+    assert part.messages == whole.messages
+    assert part.engine.transport.count == whole.engine.transport.count == 60
+    assert part.engine.transport.pairs.count <= 3
 
 
 def test_connections_stay_that_were_closed_a_moment_ago_or_cast_doubt_on_others() -> None:

@@ -67,7 +67,7 @@ class PacketBatch:
         return len(self.offset)
 
 
-def pause(clock_ns: int, *, file: int, first_frame: int, first_packet: int) -> PacketBatch:
-    """A batch of no packets, which says that it is ``clock_ns`` now."""
+def pause(clock_ns: int | None, *, file: int, first_frame: int, first_packet: int) -> PacketBatch:
+    """A batch of no packets, which says that it is ``clock_ns`` now, and that nothing has come; None: nothing has come so far."""
     none = np.empty(0, np.int64)
     return PacketBatch(np.empty(0, np.uint8), none, none, none, none, none, file, first_frame, first_packet, 0, clock_ns)

@@ -30,6 +30,7 @@ from dcpinspect.capture.source import Window
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PROBLEMS
 from dcpinspect.errors import CaptureError
 from dcpinspect.escape import escape
+from dcpinspect.temporary import large_files
 
 BATCH_BYTES = 4 * MIB
 """Read at once, so that Ctrl-C need not wait long."""
@@ -38,7 +39,6 @@ SPOOL_FILES = 16
 BEHIND_S = (2, 20, 200, 2000)
 """A reader that lags so many seconds behind the recorder is told so."""
 _HEADER = 12
-_ON_DISK = "/var/tmp"  # noqa: S108 - mkdtemp makes a folder of its own there
 _END_S = 10.0
 """How long the recorder may take to end once nobody reads."""
 
@@ -205,9 +205,9 @@ class LiveCapture:
                 break
             if self.is_enough():
                 self.stop()
-            if window.is_quiet and time.monotonic() >= due and (now := self._clock.now_ns()) is not None:
+            if window.is_quiet and time.monotonic() >= due:
                 due = time.monotonic() + EVERY_S
-                yield pause(now, file=0, first_frame=file.packets + 1, first_packet=file.packets)
+                yield pause(self._clock.now_ns(), file=0, first_frame=file.packets + 1, first_packet=file.packets)
             window.advance(walk.consumed, min(walk.need, 2 * MAX_BLOCK))
         if self._error is not None:
             raise self._error
@@ -407,7 +407,7 @@ class _Chain:
 
 def _spool_folder() -> str:
     """A new folder for temporary files that only this user may read; on a disk rather than in memory. Raises SpoolError."""
-    base = os.environ.get("TMPDIR") or (_ON_DISK if os.access(_ON_DISK, os.W_OK) else tempfile.gettempdir())
+    base = large_files()
     try:
         return tempfile.mkdtemp(prefix="dcpinspect-", dir=base)
     except OSError as error:

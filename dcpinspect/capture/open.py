@@ -182,8 +182,8 @@ class Capture:
                     yield batch
                     file.packets += count
                     packets += count
-                if self._follow and (now := clock.now_ns()) is not None:
-                    yield pause(now, file=index, first_frame=file.packets + 1, first_packet=packets)
+                if self._follow:
+                    yield pause(clock.now_ns(), file=index, first_frame=file.packets + 1, first_packet=packets)
             before = self.position
             reader.close()
             del self._opened[file.name]

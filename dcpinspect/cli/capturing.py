@@ -309,9 +309,7 @@ class Interfaces:
             Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
             interrupts.stopping(capture.stop),
         ):
-            if self._messages is not None:
-                most = self._messages
-                capture.is_enough = lambda: reading.messages >= most
+            self.bound(reading)
             where = ", ".join(map(escape, self._names))
             ports = "all ports" if find_ports else f"ports {', '.join(map(str, all_ports(extra_ports)))}"
             complain(f"{where}: capturing {ports}; Ctrl-C stops it")
@@ -321,6 +319,12 @@ class Interfaces:
                 left = capture.unread
                 complain(f"{self.captured()}, {left:,} left unread")
                 raise
+
+    def bound(self, reading: Reading) -> None:
+        """Ends the capture once the reading has as many messages as are wanted."""
+        if self._messages is not None:
+            most = self._messages
+            self._capture.is_enough = lambda: reading.messages >= most
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """What was captured and what was not, then as for files."""

@@ -67,6 +67,7 @@ def _explore(context: typer.Context, source: Interfaces, *, port: list[str] | No
         is_saved=bool(source.captures),
         notices=notices,
         keep_mib=keep_mib,
+        prepare=source.bound,
     )
     for notice in notices:
         complain(notice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +16,7 @@ from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
-    from dcpinspect.reading import Packets
+    from dcpinspect.reading import Packets, Reading
 
 KEPT_MIB = 2048
 """MiB of packets that are kept of those that come once only."""
@@ -106,11 +106,12 @@ def explore(
     is_saved: bool = True,
     notices: Sequence[str] = (),
     keep_mib: int = KEPT_MIB,
+    prepare: Callable[[Reading], object] = lambda _: None,
 ) -> int:
     """Opens the terminal UI on packets and waits for its end. ``notices``: lines for the user, which may still be added to.
 
     ``is_saved``: the packets are in a file, so that leaving loses nothing. ``keep_mib``: MiB of packets
-    that are kept of those that come once only.
+    that are kept of those that come once only. ``prepare`` gets the reading before it begins.
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
@@ -120,6 +121,7 @@ def explore(
     inspection = Inspection(
         capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
     )
+    prepare(inspection.reading)
     app = InspectApp(
         inspection,
         is_ascii=ascii_ or os.environ.get("TERM") == "linux",

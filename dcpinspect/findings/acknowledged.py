@@ -52,6 +52,7 @@ RULES = (
 
 MOST = 1 << 16
 """Such markers that are remembered, the latest ones."""
+ANY_OPAQUE = -1
 LEAST_PATIENCE_NS = 2_000_000_000
 
 
@@ -66,7 +67,7 @@ class Acknowledged(Watcher):
         self._needless: dict[tuple[int, int], Examples[Place]] = {}
         """By connection and opaque: answers to markers of which none that was read asked for it."""
         self._unread: set[tuple[int, int]] = set()
-        """Connection and opaque of markers whose flags cannot be read."""
+        """Connection and opaque of markers whose flags cannot be read; ANY_OPAQUE stands for all."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
         """The next messages."""
@@ -76,6 +77,8 @@ class Acknowledged(Watcher):
         sent = np.flatnonzero(markers & ~decoded.is_response)
         unread = sent if flags is None else sent[:0] if flags.valid is None else sent[~flags.valid[sent]]
         self._unread.update(zip(batch.connection[unread].tolist(), decoded.opaque[unread].tolist(), strict=True))
+        if len(self._unread) > MOST:
+            self._unread = {(connection, ANY_OPAQUE) for connection, _ in self._unread}
         if flags is not None:
             asks = markers & ~decoded.is_response & ((flags.values.astype(np.int64) & ACK) != 0)
             self._answers.update(dict.fromkeys(batch.row[asks].tolist()))
@@ -166,7 +169,7 @@ class Acknowledged(Watcher):
         snapshots_of = Grouped(snapshots.stream, len(streams))
         for (connection, opaque), few in self._needless.items():
             link, producer, mine = context.by_number.get(connection), context.producer(connection), streams_of[connection, opaque]
-            if link is None or not mine or (connection, opaque) in self._unread:
+            if link is None or not mine or self._unread & {(connection, opaque), (connection, ANY_OPAQUE)}:
                 continue
             numbers = np.concatenate([snapshots_of[number] for number in mine])
             if any(self._answers.get(row, True) is None for row in snapshots.place.row[numbers].tolist()):

@@ -1,12 +1,13 @@
 """Occurrences put together: one finding for one thing, however often, on however many vbuckets and connections it happened.
 
 Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are
-kept.
+kept. Of one connection there are up to ``MOST_APART`` vbuckets and stream-ids: peers may name any.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -30,6 +31,8 @@ MOST_PAST = 1000
 """Cases of one kind on connections that have left that are kept: the first and the latest; it counts for those between."""
 MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""
+MOST_APART = 1 << 12
+"""Vbuckets and stream-ids of a connection that are told apart in one thing; those that come later are told together."""
 _VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
@@ -118,6 +121,8 @@ class Collector:
         self._owns = owns or {}
         self._heaps: dict[tuple[*Key, Key | None], _Heap] = {}
         """By what occurrences share, and what they are effects of."""
+        self._apart: Counter[tuple[object, ...]] = Counter()
+        """By rule, severity, cause and connection: heaps of vbuckets that there were."""
         self._causes: dict[tuple[str, int], Key] = {}
         """By rule and stream: what findings of it are effects of."""
         self._past: dict[tuple[*Key, Key | None], tuple[_Heap, Finding]] = {}
@@ -134,6 +139,12 @@ class Collector:
                 self._causes.setdefault((effect, stream), occurrence.key)
         cause = self._cause(occurrence)
         heap = self._heaps.get((*occurrence.key, cause))
+        if heap is None and occurrence.vbucket is not None:
+            kind = occurrence.key[:4]
+            if self._apart[kind] >= MOST_APART:
+                self.add(replace(occurrence, vbucket=None, sid=None, stream=None, effect_of=cause))
+                return
+            self._apart[kind] += 1
         if heap is None:
             heap = self._heaps[(*occurrence.key, cause)] = _Heap(occurrence, cause=cause)
         heap.add(occurrence)
@@ -263,6 +274,7 @@ class Collector:
         other._heaps = {
             key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice)) for key, heap in self._heaps.items() if key[0] in rules
         }
+        other._apart = Counter({kind: count for kind, count in self._apart.items() if kind[0] in rules})
         other._past = {key: told for key, told in self._past.items() if key[0] in rules}
         return other
 
@@ -274,6 +286,7 @@ class Collector:
         ``told``: the cases of all. What was found on those that leave, or seen with their help, is kept as it is.
         """
         self._heaps = {key: heap for key, heap in self._heaps.items() if key[3] not in connections}
+        self._apart = Counter({kind: count for kind, count in self._apart.items() if kind[3] not in connections})
         for heap, case in told:
             is_of = heap.first.connection in connections or (heap.first.connection, heap.first.vbucket) in vbuckets
             if is_of or any(place.connection in connections for place in heap.places):

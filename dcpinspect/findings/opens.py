@@ -104,9 +104,10 @@ class Opens(Watcher):
         requests = ~decoded.is_response & ~decoded.is_server & decoded.has_magic & (batch.direction == CLIENT)
         unreadable = np.setdiff1d(np.flatnonzero(requests & (decoded.opcode == Opcode.DCP_OPEN)), list(opens))
         self._settled.update(batch.connection[unreadable].tolist())
-        is_known = np.array([False, *batch.endpoints.has_handshake], dtype=np.bool_)
-        is_known[[number for number in self._settled if number < len(is_known)]] = False
-        early = np.flatnonzero(requests & _OF_DCP[decoded.opcode] & is_known[batch.connection])
+        of_dcp = requests & _OF_DCP[decoded.opcode]
+        asking = np.unique(batch.connection[of_dcp]).tolist()
+        wanted = [number for number in asking if batch.endpoints.has_handshake[number - 1] and number not in self._settled]
+        early = np.flatnonzero(of_dcp & np.isin(batch.connection, wanted))
         for index in sorted({*opens, *early.tolist()}):
             connection = int(batch.connection[index])
             if index not in opens:
@@ -130,6 +131,7 @@ class Opens(Watcher):
             for opened in self._of.pop(number, ()):
                 self._by_row.pop(opened.place.row, None)
             self._early_count.pop(number, None)
+        self._settled.difference_update(connections)
         self._early = [early for early in self._early if early.place.connection not in connections]
 
     def _command(self, batch: MessageBatch, index: int, connection: int) -> None:

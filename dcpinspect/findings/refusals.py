@@ -7,7 +7,6 @@ Any answer to a snapshot marker or a vbucket state is taken for an acknowledgeme
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -29,6 +28,7 @@ from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.statuses import Status, status_name
 from dcpinspect.streams import rows as r
 from dcpinspect.streams.examples import FIRST
+from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import FILE_SHIFT
 from dcpinspect.streams.server_reports import At
@@ -64,9 +64,6 @@ _NO_STREAM = (Status.SUCCESS, Status.NOT_MY_VBUCKET, Status.DCP_STREAM_NOT_FOUND
 _NO_STREAM_BEFORE_V7 = (Status.KEY_EEXISTS, Status.KEY_ENOENT)
 _SEQNOS = ("by_seqno", "end_seqno", "commit_seqno", "abort_seqno")
 _NO_SEQNO = 0
-
-_CHUNKS = 64
-"""Tables of latest messages before they become one."""
 
 _Key = tuple[int, int, int, int]
 """Connection, opcode, opaque, status of the answer."""
@@ -107,7 +104,7 @@ class Refusals(Watcher):
 
     def __init__(self) -> None:
         self._of: dict[_Key, _Refused] = {}
-        self._recent: deque[SentMessages] = deque()
+        self._recent = Latest(SentMessages)
         """Messages of streams in the latest rows."""
 
     def take(self, fed: Fed) -> Iterable[Candidates]:
@@ -126,7 +123,7 @@ class Refusals(Watcher):
             is_no_key = (status == Status.KEY_ENOENT) & np.isin(opcode, (Opcode.DCP_COMMIT, Opcode.DCP_ABORT))
             needs_v7 = np.isin(status, _NO_STREAM_BEFORE_V7) & ~is_no_key
             is_refused = ~is_expected & ((fed.facts.at(V7_STATUSES, batch, rows) == ON) | ~needs_v7)
-            before = [*self._recent, _sent(batch, sent)]
+            before = [self._recent.rows, _sent(batch, sent)]
             rows, needs_v7 = rows[is_refused], needs_v7[is_refused]
             parts = (batch.connection, decoded.opcode, decoded.opaque, decoded.specific)
             keys, of = np.unique(np.stack([part[rows].astype(np.int64) for part in parts]), axis=1, return_inverse=True)
@@ -142,14 +139,9 @@ class Refusals(Watcher):
         self._of = {key: refused for key, refused in self._of.items() if key[0] not in connections}
 
     def _remember(self, batch: MessageBatch, rows: columns.Rows) -> None:
-        least = int(batch.row[-1]) - REACH if len(batch) else 0
-        while self._recent and self._recent[0].place.row[-1] <= least:
-            self._recent.popleft()
-        rows = rows[batch.row[rows] > least]
-        if len(rows):
-            self._recent.append(_sent(batch, rows))
-        if len(self._recent) > _CHUNKS:
-            self._recent = deque([SentMessages.joined([*self._recent])])
+        least = int(batch.row[-1]) - REACH
+        self._recent.drop(int(np.searchsorted(self._recent.rows.place.row, least, side="right")))
+        self._recent.add(_sent(batch, rows[batch.row[rows] > least]))
 
     def _refuse(self, batch: MessageBatch, rows: columns.Rows, before: Sequence[SentMessages], *, needs_v7: bool) -> None:
         """Answers of one key."""

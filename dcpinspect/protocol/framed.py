@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpinspect.growing import grown
+from dcpinspect.growing import grown, only
 from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
 from dcpinspect.protocol.stretch import Bytes, Column
 
@@ -119,6 +119,8 @@ class Accounts:
 
     def __init__(self) -> None:
         self._rows = np.zeros((64, _REASONS + len(REASONS)), np.int64)
+        self.left = (FramingAccount(), FramingAccount())
+        """What those that have left had together, by direction."""
 
     def put(self, number: int, account: FramingAccount) -> None:
         """Keeps a copy."""
@@ -139,6 +141,17 @@ class Accounts:
             row[_REASONS + place] = size
             order = order << _DIGIT | place + 1
         row[_ORDER] = order
+
+    def leave(self, numbers: Sequence[int]) -> None:
+        """Nobody asks for these any more; ``left`` has what they had together."""
+        for number in numbers:
+            one, whole = self.get(number), self.left[number % 2]
+            whole.messages, whole.unfinished = whole.messages + one.messages, whole.unfinished + one.unfinished
+            for reason, size in one.reasons.items():
+                whole.skip(size, reason)
+        staying = np.ones(len(self._rows), dtype=np.bool_)
+        staying[[number for number in numbers if number < len(staying)]] = False
+        self._rows = only(self._rows, np.flatnonzero(staying & self._rows.any(axis=1)))
 
     def get(self, number: int) -> FramingAccount:
         """What was put in; an empty account where nothing was."""

@@ -66,8 +66,8 @@ class KnownStreams:
 
     __slots__ = ("_begun", "_client", "_doubts", "_released")
 
-    LIMIT: ClassVar = 1 << 16
-    """More streams than any client opens; a capture made to fill the memory stops here."""
+    LIMIT: ClassVar = 1 << 14
+    """More streams than any client has at once; of one that opens new ones for ever the latest are known."""
 
     def __init__(self, client: KnownStreams | None = None) -> None:
         """``client``: what the other direction shows, if this is the server's."""
@@ -81,8 +81,11 @@ class KnownStreams:
         if self._released is None:
             self._released = {}
         for key, release in zip(keys, releases, strict=True):
-            if len(self._released) < self.LIMIT:
-                self._released.setdefault(key, release)
+            if key in self._released:
+                continue
+            if len(self._released) >= self.LIMIT:
+                del self._released[next(iter(self._released))]
+            self._released[key] = release
 
     def has(self, key: int, release: int) -> bool:
         """Whether packet ``release`` or an earlier one had shown it."""

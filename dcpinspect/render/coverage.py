@@ -13,6 +13,7 @@ from dcpinspect.capture.walk import InterfaceCounts
 from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
 from dcpinspect.escape import escape
 from dcpinspect.protocol.foreign import MEMCACHED_TEXT, TLS
+from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.transport.chunk import C2S
 from dcpinspect.transport.headers import USED
 
@@ -42,7 +43,7 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
         if count:
             yield f"{count:>12,} {name}"
     yield from drops(files)
-    yield from _direction_table([one for one in coverage.directions if (one.captured or one.missing) and one.protocol != OTHER])
+    yield from _direction_table([one for one in coverage.everything if (one.captured or one.missing) and one.protocol != OTHER])
     others = [one for one in coverage.directions if one.protocol == OTHER]
     if others:
         connections = len({one.connection for one in others})
@@ -69,7 +70,8 @@ def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
         )
         reasons = ", ".join(f"{reason} {size:,}" for reason, size in one.skipped.items())
         numbers = (f"{size:,}" for size in (*sizes, one.holes))
-        rows.append((str(one.connection), f"{one.sender} > {one.receiver}", one.protocol, *numbers, reasons))
+        ends = f"{one.sender} > {one.receiver}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
+        rows.append((str(one.connection or ""), ends, one.protocol, *numbers, reasons))
     if not any(one.tls for one in shown):
         place = _COLUMNS.index("TLS")
         rows = [row[:place] + row[place + 1 :] for row in rows]
@@ -103,9 +105,10 @@ def foreign(protocol: str, coverage: Coverage, *connections: int) -> str:
 
 def losses(coverage: Coverage) -> Iterator[str]:
     """A line for each direction of which bytes are missing or not in messages. Connections of other protocols have none."""
-    for one in coverage.directions:
+    for one in coverage.everything:
         if one.protocol != OTHER and not one.is_whole:
-            yield f"connection {one.connection}, {_way(one)}: {'; '.join(_parts(one, coverage))}"
+            where = f"connection {one.connection}, {_way(one)}" if one.connection else f"{one.sender}, {DIRECTIONS[one.direction]}"
+            yield f"{where}: {'; '.join(_parts(one, coverage))}"
 
 
 def _way(one: DirectionCoverage) -> str:
@@ -116,14 +119,19 @@ def _way(one: DirectionCoverage) -> str:
 def _parts(one: DirectionCoverage, coverage: Coverage) -> Iterator[str]:
     if one.missing:
         cut = f", {one.cut:,} of them cut off by the snapshot length" if one.cut else ""
-        yield f"{one.missing:,} bytes are not in the capture ({_counted(one.holes, 'hole')}, first at byte {one.first_hole or 0:,}{cut})"
+        yield f"{one.missing:,} bytes are not in the capture ({_counted(one.holes, 'hole')}{_at(one, one.first_hole)}{cut})"
     if one.skipped:
         size, reasons = sum(one.skipped.values()), ", ".join(one.skipped)
-        yield f"{size:,} bytes skipped up to the next message ({reasons}; first at byte {one.first_skipped:,})"
+        yield f"{size:,} bytes skipped up to the next message ({reasons}{_at(one, one.first_skipped, ';')})"
     if one.unfinished:
         yield f"{one.unfinished:,} bytes of a message whose end is not in the capture"
     if one.not_decodable:
         yield f"{one.not_decodable:,} bytes of {foreign(one.protocol, coverage, one.connection) or one.protocol}"
+
+
+def _at(one: DirectionCoverage, first: int | None, comma: str = ",") -> str:
+    """Where the first of something is; nothing of several connections together."""
+    return f"{comma} first at byte {first or 0:,}" if one.connection else ""
 
 
 def _counted(number: int, noun: str) -> str:

@@ -39,7 +39,7 @@ class LookedAt:
     @classmethod
     def of(cls, reading: Reading | Merged, rules: Collection[str] = ORDINARY, nothing: str = nothing) -> LookedAt:
         """Of a reading that was checked by these rules."""
-        mine = [one for one in reading.coverage.directions if one.protocol != OTHER]
+        mine = [one for one in reading.coverage.everything if one.protocol != OTHER]
         decoded = sum(one.decoded for one in mine)
         known = sum(one.unique + one.missing for one in mine)
         some = "" if set(ORDINARY) <= set(rules) else f"{counted(len(rules), 'rule')} asked"

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from dcpinspect.errors import SpoolError
+from dcpinspect.temporary import large_files
 
 PREFIX = "dcpinspect-spool-"
 
 
 class Spool:
-    """A new folder in ``parent`` (the system's folder for temporary files, which ``TMPDIR`` names). ``close`` removes it."""
+    """A new folder in ``parent`` (the one for large temporary files, which ``TMPDIR`` names). ``close`` removes it."""
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
         place = Path(parent) if parent is not None else _parent()
@@ -63,7 +64,7 @@ class Spool:
 
 def _parent() -> Path:
     try:
-        return Path(tempfile.gettempdir())
+        return Path(large_files())
     except OSError as error:
         raise SpoolError(Path(os.environ.get("TMPDIR", "/tmp")), error) from error  # noqa: S108 - only named
 

@@ -33,7 +33,8 @@ class Contents:
     """Feed it with every batch, once the tracker's kernel has followed its messages."""
 
     def __init__(self, most: int = MOST) -> None:
-        self._most = most
+        self.most = most
+        """Keys that are remembered; to be changed before the first batch only."""
         self._tables = tables = keys.KeyTables()
         tables.entries = keys.Entries.zeros(min(256, most))
         tables.slots = np.full(2 * len(tables.entries), -1, dtype=np.int64)
@@ -77,8 +78,8 @@ class Contents:
         used = tables.marks.used
         if len(tables.entries) - used >= keys.ROOM:
             return
-        if len(tables.entries) < self._most:
-            grown = keys.Entries.zeros(min(_GROWTH * len(tables.entries), self._most))
+        if len(tables.entries) < self.most:
+            grown = keys.Entries.zeros(min(_GROWTH * len(tables.entries), self.most))
             grown[:used] = tables.entries[:used]
             tables.entries = grown
         else:

@@ -7,7 +7,6 @@ of what cannot be read twice the latest events are remembered.
 from __future__ import annotations
 
 import secrets
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +17,7 @@ from dcpinspect.protocol.opcodes import Opcode, Trait
 from dcpinspect.protocol.roles import opcodes_with
 from dcpinspect.protocol.session import CollectionsState
 from dcpinspect.streams.changes import TOLD_OF_KEY, Change, Changes, Event, Events, KeyStart, changes_of
+from dcpinspect.streams.latest import Latest
 from dcpinspect.streams.rows import FILE_SHIFT, LEAST, Streams
 from dcpinspect.streams.state import biased
 from dcpinspect.structs import Ints
@@ -27,8 +27,8 @@ Interval = tuple[int, int]
 """Biased seqnos, both included."""
 
 
-RECENT = 1 << 19
-"""Events remembered of what cannot be read twice: 84 MB."""
+RECENT = 1 << 18
+"""Events remembered of what cannot be read twice: 59 MB."""
 MOST = 1 << 19
 """Events looked at together to compare streams; of those of which only the changes are kept, as many as take the same memory."""
 VBUCKETS = 1 << 16
@@ -298,55 +298,49 @@ class RecentEvents:
 
     def __init__(self, most: int = RECENT) -> None:
         self._most = most
-        self._parts: deque[Events] = deque()
-        self._count = 0
+        self._latest = Latest(Events)
         self._forgotten: dict[int, tuple[int, int]] = {}
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to ``forget``."""
-        return self._count > self._most
+        return len(self._latest) > self._most
 
     def feed(self, batch: MessageBatch, *, with_values: bool = False) -> None:
         """The next messages."""
-        part = events_of(batch, with_values=with_values)
-        if len(part):
-            self._parts.append(part)
-            self._count += len(part)
+        self._latest.add(events_of(batch, with_values=with_values))
 
     def forget(self) -> None:
         """Forgets the older half of what may be remembered, or of what is."""
-        left = min(self._most, self._count) // 2
-        while self._count > left:
-            old = self._parts.popleft()
-            self._count -= len(old)
-            keys, number = np.unique(stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True)
-            row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), LEAST)
-            np.maximum.at(row, number.reshape(-1), old.place.row)
-            np.maximum.at(seqno, number.reshape(-1), old.seqno)
-            for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
-                self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, LEAST))[1])
+        count = len(self) - min(self._most, len(self)) // 2
+        old = self._latest.rows[:count]
+        keys, number = np.unique(stream_keys(old.connection, old.vbucket, old.sid), return_inverse=True)
+        row, seqno = np.zeros(len(keys), dtype=np.int64), np.full(len(keys), LEAST)
+        np.maximum.at(row, number.reshape(-1), old.place.row)
+        np.maximum.at(seqno, number.reshape(-1), old.seqno)
+        for key, last, greatest in zip(keys.tolist(), row.tolist(), seqno.tolist(), strict=True):
+            self._forgotten[key] = last, max(greatest, self._forgotten.get(key, (0, LEAST))[1])
+        self._latest.drop(count)
 
     def leave(self, connections: set[int]) -> None:
         """Nobody asks what of these was forgotten."""
         self._forgotten = {key: told for key, told in self._forgotten.items() if key >> _CONNECTION_SHIFT not in connections}
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._latest)
 
     @property
     def first_row(self) -> int:
         """Row of the oldest event that is remembered."""
-        return int(self._parts[0].place.row[0]) if self._parts else 0
+        return int(self._latest.rows.place.row[0]) if len(self) else 0
 
     @property
     def last_row(self) -> int:
         """Row of the newest one."""
-        return int(self._parts[-1].place.row.max()) if self._parts else 0
+        return int(self._latest.rows.place.row.max()) if len(self) else 0
 
     def shown(self, wanted: EventQuery) -> FoundEvents:
         """What is remembered of the wanted events."""
         shown = FoundEvents(wanted, self._forgotten)
-        for part in self._parts:
-            shown.take(part)
+        shown.take(self._latest.rows)
         return shown

@@ -342,6 +342,8 @@ class ExplainedGaps:
         start, end = self._losses[loss].start, self._losses[loss].end
         first = loss
         for _ in range(count - 1):
+            if self._losses.previous[first] < 0:
+                break  # this one stands for those before it, which have left
             first = int(self._losses.previous[first])
         start, frame = self._losses[first].start, self._losses[first].before_frame
         direction = DIRECTIONS[int(self._losses.direction[loss])]

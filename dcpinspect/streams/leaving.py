@@ -15,9 +15,10 @@ import numpy.typing as npt
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.flags import ACK
 from dcpinspect.streams import words as w
+from dcpinspect.streams.examples import FIRST
 from dcpinspect.streams.gaps import Amounts
 from dcpinspect.streams.rollbacks import BACK
-from dcpinspect.streams.rows import Gaps, Keys, Snapshots, Streams
+from dcpinspect.streams.rows import Gaps, Keys, Losses, Snapshots, Streams
 from dcpinspect.streams.snapshots import types
 from dcpinspect.streams.state import unbiased
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, DRAINING, ENDED, LEFT, NOT_ACCEPTED
@@ -26,7 +27,7 @@ from dcpinspect.structs import Ints
 T = TypeVar("T", bound=np.generic)
 
 MOST_UNUSUAL = 1 << 16
-"""Snapshots that stay although they are over, and gaps that nothing explains: the latest ones."""
+"""Snapshots that stay although they are over, gaps that nothing explains, and losses: the latest ones."""
 _AFTER_ALL = np.iinfo(np.int64).max
 _HAS_PURGE = 4
 _OVER = (DRAINING, ENDED, LEFT, NOT_ACCEPTED)
@@ -130,9 +131,30 @@ def _latest(chosen: Mask, row: Ints) -> Mask:
     return found
 
 
+def stale_losses(losses: Losses, most: int = MOST_UNUSUAL) -> Mask:
+    """Losses that leave. The first ones of each direction stay, and the latest of all; those between become the last of them, which
+    casts the doubt of all.
+    """
+    count, owner = len(losses), 2 * losses.connection + losses.direction
+    if count <= most:
+        return np.zeros(count, dtype=np.bool_)
+    order, place = np.argsort(owner, kind="stable"), np.arange(count)
+    own = owner[order]
+    begins = np.maximum.accumulate(np.where(np.append(True, own[1:] != own[:-1]), place, 0))
+    is_between = (order < count - most) & (place - begins >= FIRST)
+    goes_on = is_between & np.append(is_between[1:] & (own[1:] == own[:-1]), False)
+    first = order[is_between & ~np.append(False, goes_on[:-1])]
+    last = order[is_between & ~goes_on]
+    for column in (losses.start, losses.before_row, losses.before_frame, losses.before_time, losses.previous):
+        column[last] = column[first]
+    found = np.zeros(count, dtype=np.bool_)
+    found[order[goes_on]] = True
+    return found
+
+
 def stale_streams(streams: Streams, keys: Keys, most: int) -> Mask:
-    """Streams that are over, all but the newest of these, and but those that their key still names."""
-    is_over = np.isin(streams.state, _OVER)
+    """Streams that their key names no longer: they are over, or were asked for again. All but the newest of these."""
+    is_over = np.ones(len(streams), dtype=np.bool_)
     for numbers in (keys.live, keys.pending, keys.with_sid):
         is_over[numbers[numbers >= 0]] = False
     over = np.flatnonzero(is_over)

@@ -11,6 +11,7 @@ They do not wait: only their newest vbucket is kept, for the error that may stil
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.growing import only
 from dcpinspect.protocol.columns import Mask, Numbers, Rows
 from dcpinspect.protocol.decode import Decoded
 from dcpinspect.protocol.flags import ACK
@@ -84,6 +86,13 @@ class Requests:
         self._make_room(connection)
         if not known:
             self._tables.flows.has_lost[2 * connection : 2 * connection + 2] = 1
+
+    def leave(self, connections: Collection[int]) -> None:
+        """Nothing comes of these any more."""
+        flows = self._tables.flows
+        ways = np.arange(len(flows))
+        staying = (flows.array != np.zeros(1, flows.dtype)) & ~np.isin(ways >> 1, list(connections))
+        self._tables.flows = Flows(only(flows.array, np.flatnonzero(staying)))
 
     def pair(self, decoded: Decoded, origins: Origins, row: Rows, after_loss: Mask) -> Pairs:
         """The request of every response; call with the batches of a reading in order.

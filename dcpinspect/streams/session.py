@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -250,6 +251,17 @@ class Conversation:
         if number == len(self.logs):
             self.logs.append(value)
         return number
+
+    def keep(self, filters: Rows, logs: Rows) -> dict[str, Mask]:
+        """Only these of ``filters`` and ``logs``, by number, are asked for from now on; which of them stay, and get numbers in order."""
+        staying = {name: np.zeros(len(of), dtype=np.bool_) for name, of in (("filters", self.filters), ("logs", self.logs))}
+        for stays, numbers in zip(staying.values(), (filters, logs), strict=True):
+            stays[numbers[(numbers >= 0) & (numbers < len(stays))]] = True
+        values, known = [*compress(self._filter_numbers, staying["filters"])], [*compress(self.logs, staying["logs"])]
+        self.filters = [*compress(self.filters, staying["filters"])]
+        self._filter_numbers = {value: number for number, value in enumerate(values)}
+        self.logs, self._log_numbers = known, {log: number for number, log in enumerate(known)}
+        return staying
 
     # -- one message ---------------------------------------------------------------------------------------
 

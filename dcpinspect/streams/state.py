@@ -155,9 +155,9 @@ class State(Tables):
             setattr(self, name, grown)
 
     def leave(self, staying: Mapping[str, Mask]) -> dict[str, Ints]:
-        """Keeps these rows of some tables that grow; by table, the numbers that rows have from then on, -1 for those that left.
+        """Keeps these rows of some tables that grow, or of others that they count; by table, the numbers that rows have from then on.
 
-        What the latest batch says of these tables holds no longer. Whoever lets keys leave has to fill the slots anew.
+        Those that left have -1. What the latest batch says of these tables holds no longer. Who lets keys leave has to fill the slots anew.
         """
         numbers = {name: np.where(stays, np.cumsum(stays) - 1, -1) for name, stays in staying.items()}
         for name in _GROWING:
@@ -167,6 +167,7 @@ class State(Tables):
             table[: len(own)] = own
             setattr(self, name, table)
             setattr(self.counts, name, len(own))
+        self.early_answers = renumbered_rows(self.early_answers, numbers)
         if "keys" in staying:
             self.slots = np.full(max(_FIRST_SLOTS, 1 << (2 * (self.counts.keys + ROOM) - 1).bit_length()), -1, np.int64)
         self._move_connections(len(self.connections), numbers)

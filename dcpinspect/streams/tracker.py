@@ -29,7 +29,7 @@ from dcpinspect.streams.gaps import ExplainedGaps, StreamFacts, causes
 from dcpinspect.streams.gaps_between_streams import resumed_gaps, rollback_gaps
 from dcpinspect.streams.histories import ROUNDS as HISTORIES
 from dcpinspect.streams.histories import Histories
-from dcpinspect.streams.leaving import Left, before_those, stale_gaps, stale_snapshots, stale_streams
+from dcpinspect.streams.leaving import Left, before_those, stale_gaps, stale_losses, stale_snapshots, stale_streams
 from dcpinspect.streams.links import Link
 from dcpinspect.streams.logs import FailoverLogs
 from dcpinspect.streams.lookup import refill_slots
@@ -56,7 +56,7 @@ ROUNDS = 16
 MOST_STREAMS = 10_000
 """As ``Tracker.most_streams``."""
 _CROWD = 4
-"""Where there are more new snapshots or gaps than this part of the events that may be remembered, it is time to forget."""
+"""Where there are more new snapshots, gaps or losses than this part of the events that may be remembered, it is time to forget."""
 _SHORTEST_REQUEST = HEADER_SIZE + 40
 """Bytes of a stream request of the first specification; all others are longer."""
 COLLECTIONS = "Collections"
@@ -146,7 +146,7 @@ class Tracker:
         """Streams that are over and stay, where the reading has no end: the latest ones."""
         self._is_endless = self._is_due = False
         self._left = Left()
-        self._stayed = 0, 0  # snapshots and gaps, when some left last
+        self._stayed: Sequence[int] = (0, 0, 0)  # snapshots, gaps and losses, when some left last
         self._compared = 0  # vbuckets below this one were
         self.state = State()
         self.contents: Contents | None = None
@@ -194,6 +194,8 @@ class Tracker:
             msg = "what is over is only known to who remembers events"
             raise ValueError(msg)
         self._is_endless = True
+        if self.contents is not None:
+            self.contents.most = self._most
 
     def feed(self, batch: MessageBatch) -> None:
         """Takes the next messages of the reading; the anomalies of ``state`` are theirs, until the next are taken."""
@@ -328,15 +330,21 @@ class Tracker:
 
     @property
     def _is_crowded(self) -> bool:
-        """Whether there are many snapshots or gaps for the events that are remembered."""
+        """Whether there are many snapshots, gaps or losses for the events that are remembered."""
+        new = (now - before for now, before in zip(self._bulk, self._stayed, strict=True))
+        return self._is_endless and max(new) > self._most // _CROWD
+
+    @property
+    def _bulk(self) -> Sequence[int]:
+        """Snapshots, gaps and losses."""
         counts = self.state.counts
-        return self._is_endless and max(counts.snapshots - self._stayed[0], counts.gaps - self._stayed[1]) > self._most // _CROWD
+        return counts.snapshots, counts.gaps, counts.losses
 
     def _leave(self, row: int) -> None:
         """What is over leaves the tables. ``row``: of the next message."""
         recent, state = self._recent, self.state
         before_row = recent.first_row if recent else row
-        _, streams, snapshots, gaps, _ = state.known
+        _, streams, snapshots, gaps, losses = state.known
         unordered = self._out_of_order.rows(snapshots)
         own = causes(gaps, snapshots, self._facts(streams))
         names = np.concatenate((np.arange(len(gaps)), -1 - np.arange(len(unordered))))
@@ -351,8 +359,9 @@ class Tracker:
         self._out_of_order.leave(stay_unordered)
         gone = stale_snapshots(snapshots, streams, gaps[stay], self._out_of_order.snapshots, before_row)
         self._left.take(len(streams), snapshots[gone], every[go], cause[go])
-        self._take_leave({"gaps": stay, "snapshots": ~gone}, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
-        self._stayed = state.counts.snapshots, state.counts.gaps
+        staying = {"gaps": stay, "snapshots": ~gone, "losses": ~stale_losses(losses)}
+        self._take_leave(staying, names[: len(gaps)][stay], names[len(gaps) :][stay_unordered])
+        self._stayed = self._bulk
         self._is_due = False
 
     def let_go(self, connections: set[int], hosts: Mapping[int, str], closed: Collection[int]) -> Collection[tuple[int, int | None]]:
@@ -382,6 +391,9 @@ class Tracker:
             "losses": ~np.isin(known.losses.connection, numbers),
             "keys": ~np.isin(state.used(state.keys).connection, numbers),
             "questions": streams[state.used(state.questions).stream],
+            **self.conversation.keep(
+                known.streams.request.filter[streams], np.concatenate((known.streams.log[streams], state.early_answers.log))
+            ),
         }
         self._take_leave(staying, np.flatnonzero(gaps), -1 - np.flatnonzero(kept))
         refill_slots(state.counts.keys, state)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import SystemRandom
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.kernel import Ints, inline, kernel
@@ -60,6 +61,15 @@ class AddressPairs:
             )
             done += room
         return pair, side
+
+    def keep(self, staying: npt.NDArray[np.bool_]) -> Column:
+        """Only these pairs are known from now on; the numbers that pairs have then, -1 for those that left."""
+        known = self.keys[: self.count][staying]
+        self.count = len(known)
+        self.keys = np.concatenate((known, np.zeros((64, KEY), np.int64)))
+        self._table = np.full(1 << (4 * len(self.keys) - 1).bit_length(), -1, np.int64)
+        refill_table(self.count, self._secret, self._table, self.keys, self.count)
+        return np.where(staying, np.cumsum(staying) - 1, -1)
 
     def _grow(self, pairs: int) -> None:
         if pairs > len(self.keys):

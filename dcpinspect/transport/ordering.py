@@ -12,7 +12,7 @@ from __future__ import annotations
 from dcpinspect.kernel import Ints, Octets, inline, kernel, step
 from dcpinspect.transport import rows
 from dcpinspect.transport.entries import enter
-from dcpinspect.transport.flows import close_flow, drain, drop_stray, end_flow, enter_hole, give_up_gap, late_bytes
+from dcpinspect.transport.flows import close_flow, drain, drop_stray, end_flow, enter_hole, give_up_gap, has_left, late_bytes
 from dcpinspect.transport.headers import ACK, ACKED, CAPTURED, FIN, FLAGS, PAYLOAD, PORTS, RST, SEQ, SYN, WIRE
 from dcpinspect.transport.rows import BY_FIN, BY_RST, HOLE, OPEN, RECENT_HOLES, REPLACED, Connection, Flow, Packet, Segment, TransportTables
 from dcpinspect.transport.waiting import NODE_COST, free_node, insert, new_node
@@ -306,6 +306,8 @@ def relieve(tables: TransportTables) -> None:
     f = tables.counts.hand
     tables.counts.hand = f + 1 if f + 1 < 2 * tables.counts.connections else 0
     flow = tables.flows[f]
+    if has_left(flow, f):
+        return
     drop_stray(tables, flow)
     while flow.head >= 0:
         give_up_gap(tables, flow, tables.segment.packet)

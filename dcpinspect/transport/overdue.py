@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dcpinspect.kernel import kernel
-from dcpinspect.transport.flows import end_flow, give_up_gap, has_room
+from dcpinspect.transport.flows import end_flow, give_up_gap, has_left, has_room
 from dcpinspect.transport.ordering import WAIT_NS
 from dcpinspect.transport.rows import TransportTables
 
@@ -17,7 +17,7 @@ def give_up_overdue(start: int, tables: TransportTables) -> int:
     last, packet = 2 * tables.counts.connections, tables.segment.packet
     for f in range(start, last):
         flow = tables.flows[f]
-        if flow.head < 0:
+        if flow.head < 0 or has_left(flow, f):
             continue
         if not has_room(tables, flow):
             return f

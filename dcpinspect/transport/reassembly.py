@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.capture.batch import Bytes, Column, PacketBatch
-from dcpinspect.growing import grown
+from dcpinspect.growing import grown, only
 from dcpinspect.kernel import Kernel
 from dcpinspect.structs import Rows
-from dcpinspect.transport.chunk import NOWHERE, SCATTERED, Segments, StreamChunk
+from dcpinspect.transport.chunk import C2S, NOWHERE, S2C, SCATTERED, Segments, StreamChunk
 from dcpinspect.transport.connections import DEFAULT_PORTS, AddressPairs, Connection
 from dcpinspect.transport.entries import GatherTables, gather
 from dcpinspect.transport.flows import close_flows
@@ -46,6 +46,11 @@ from dcpinspect.transport.unusual import UnusualPackets
 Table = TypeVar("Table", bound=Rows[Any])
 
 _CLOSED = ("", "fin", "rst", "replaced")
+_COUNTED = ("packets", "payload", "unique", "duplicate", "late", "missing", "cut_off", "holes")
+"""Fields of a flow, as ``DirectionAccount`` has them."""
+
+MOST_LAST = 1 << 14
+"""Connections that are over, and were the last on their addresses, that stay after ``Reassembler.keep``: the latest ones."""
 
 MAX_FILLED_HOLE = 8 << 10
 """A longer hole is not filled with zeros but stepped over, and framing fills what it needs of it: a batch of large frames cut by snaplen,
@@ -120,6 +125,7 @@ class Reassembler:
         tables.nodes, tables.entries = Nodes.zeros(256), Entries.zeros(0)
         tables.fresh = tables.current = tables.index = tables.pairs = tables.sides = np.empty(0, np.int64)
         tables.times = tables.packets = tables.frames = tables.index
+        self._dropped = np.zeros((2, len(_COUNTED)), np.int64)  # what connections that left memory had in all, by direction
         self._released = np.zeros(32, np.int64)  # per flow: greatest packet of what was given out
         self._held: Bytes = np.empty(0, np.uint8)
         self._held_used = 0
@@ -239,18 +245,7 @@ class Reassembler:
     def account(self, connection: int, direction: int) -> DirectionAccount:
         """The bytes of one direction so far."""
         flow = self._tables.flows[2 * connection - 2 + direction]
-        return DirectionAccount(
-            connection=connection,
-            direction=direction,
-            packets=flow.packets,
-            captured=flow.payload,
-            unique=flow.unique,
-            duplicate=flow.duplicate,
-            late=flow.late,
-            missing=flow.missing,
-            cut=flow.cut_off,
-            holes=flow.holes,
-        )
+        return DirectionAccount(connection, direction, *(getattr(flow, name) for name in _COUNTED))
 
     @property
     def count(self) -> int:
@@ -275,6 +270,49 @@ class Reassembler:
             chunks = list(self._swept(close_flows, max(0, self.packets - 1), self._time_ns, 2 * index))
             counts.connections = whole
             yield from chunks
+
+    def keep(self, staying: Column) -> None:
+        """Only these connections are asked for from now on, by number; all others are over.
+
+        They leave memory, all but the first, and but the latest of those that were the last on their addresses: a packet that comes late
+        still belongs to them.
+        """
+        tables, count = self._tables, self._tables.counts.connections
+        flows = tables.flows[: 2 * count]
+        waits = ((flows.head >= 0) | (flows.stray >= 0)) & (flows.number == np.arange(2 * count))
+        is_known = waits.reshape(-1, 2).any(axis=1)
+        is_known[np.append(0, staying - 1)] = True
+        current = tables.current[: self.pairs.count]
+        last = np.sort(current[current >= 0])
+        last = last[~is_known[last]]
+        is_known[last[-MOST_LAST:]] = True
+        known, goes = np.flatnonzero(is_known), np.flatnonzero(~is_known)
+        self._dropped += self._sums(goes)
+        of_flows = (2 * known[:, None] + np.arange(2)).reshape(-1)
+        tables.connections = Connections(only(tables.connections.array, known))
+        tables.flows = Flows(only(tables.flows.array, of_flows))
+        self._released = only(self._released, of_flows)
+        has_pair = current >= 0
+        has_pair[has_pair] = is_known[current[has_pair]]
+        numbers = self.pairs.keep(has_pair)
+        tables.current = current[has_pair]
+        pairs = tables.connections.pair[known]
+        tables.connections.pair[known] = np.where(pairs >= 0, numbers[pairs], -1)
+        holes = of_flows[tables.flows.recent[of_flows] > 0]
+        recent = tables.recent.array.reshape(-1, RECENT_HOLES)
+        rows = np.append(0, tables.flows.recent[holes])
+        tables.recent = Holes(np.concatenate((recent[rows], np.zeros((64, RECENT_HOLES), recent.dtype))).reshape(-1))
+        tables.flows.recent[holes] = 1 + np.arange(len(holes))
+        tables.counts.recent = len(holes)
+
+    def left(self, staying: Column) -> list[DirectionAccount]:
+        """The bytes of all connections but these, by direction."""
+        others = np.setdiff1d(np.arange(self.count), staying - 1)
+        return [DirectionAccount(0, side, *sums) for side, sums in enumerate((self._dropped + self._sums(others)).tolist())]
+
+    def _sums(self, places: Column) -> Column:
+        flows = [self._tables.flows[2 * places + side] for side in (C2S, S2C)]
+        return np.array([[getattr(flow, name).sum() for name in _COUNTED] for flow in flows])
 
     @property
     def lifetimes(self) -> list[Lifetime]:

@@ -96,6 +96,7 @@ class Inspection:
             self.store.close()
             raise
         self.reading.check()
+        self.reading.forget_what_is_over()
         self.is_live = self.reading.capture.size is None
         self.state: State = "reading"
         self.error = ""

@@ -375,6 +375,15 @@ def test_a_line_says_now_and_then_how_much_there_was() -> None:
     assert running.process.returncode == 0
 
 
+def test_the_line_comes_also_when_nothing_does() -> None:
+    with watching("-", "--summary", "300ms") as running:
+        running.put(pcap([]))
+        while len(running.told) < 3:
+            time.sleep(0.05)
+        running.end(signal.SIGHUP)
+    assert set(running.told[:3]) == {"dcpinspect: watched -: 0 packets, 0 messages, 0 connections, 0 streams open, told nothing"}
+
+
 def test_the_journal_is_told_the_severity_of_each_line(tmp_path: Path) -> None:
     """It is the one that the variable names, not any other file that output goes to."""
     data, out = (SAMPLES / "loop.pcap").read_bytes(), tmp_path / "journal"

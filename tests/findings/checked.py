@@ -22,7 +22,7 @@ def findings(*talks: Told, sizes: Iterable[int] = (), rules: Iterable[str] = ORD
 
 def found_in(captured: Sequence[Packet], sizes: Iterable[int] = (), rules: Iterable[str] = ORDINARY) -> list[Finding]:
     """What is wrong with these packets, of which nothing must contradict itself."""
-    checker, engine = _checked(captured, sizes, rules)
+    checker, engine = checked(captured, sizes, rules)
     found = checker.findings(engine.links, engine.coverage)
     assert not (wrong := complaints_of(found)), "\n".join(wrong)
     return found
@@ -35,11 +35,12 @@ def verdicts(*talks: Told, rules: Iterable[str] = RULES) -> list[Verdict]:
 
 def verdicts_of(captured: Sequence[Packet], rules: Iterable[str] = RULES) -> list[Verdict]:
     """The same of packets."""
-    checker, engine = _checked(captured, (), rules)
+    checker, engine = checked(captured, (), rules)
     return checker.verdicts(engine.links)
 
 
-def _checked(captured: Sequence[Packet], sizes: Iterable[int], rules: Iterable[str]) -> tuple[Checker, Engine]:
+def checked(captured: Sequence[Packet], sizes: Iterable[int], rules: Iterable[str]) -> tuple[Checker, Engine]:
+    """Who has looked at packets, and what read them."""
     engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
     checker = Checker(tracker, rules)
     for batch in [*(engine.feed(part) for part in batches(captured, list(sizes))), engine.finish()]:

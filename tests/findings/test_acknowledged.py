@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dcpinspect.findings.acknowledged import RULES
+import pytest
+
+from dcpinspect.findings.acknowledged import RULES, Acknowledged
 from dcpinspect.protocol.encode import encode
-from tests.findings.checked import findings
+from tests.findings.checked import checked, findings
 from tests.peers.script import Stream
-from tests.streams.told import Told, opened
+from tests.streams.told import Told, opened, packets
 
 IDS = [rule.id for rule in RULES]
 
@@ -188,6 +190,18 @@ def test_a_marker_whose_flags_the_snapshot_length_cut() -> None:
         talk, stream = snapshot()
         talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
         assert len(findings(talk, rules=["unexpected-reply"], snaplen=snaplen)) == expected
+
+
+def test_of_very_many_markers_whose_flags_the_snapshot_length_cut_only_the_connection_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.findings.acknowledged.MOST", 5)
+    talk, stream = snapshot()
+    for vbucket in range(100, 120):
+        talk.stream(vbucket).snapshot(0, 1, "memory")
+    talk.answer("dcp_snapshot_marker", stream.opaque, by="client")
+    checker, engine = checked([packet.cut(54 + 24 + 10) for packet in packets(talk)], (), ["unexpected-reply"])
+    (watcher,) = [one for one in checker._watchers.values() if isinstance(one, Acknowledged)]
+    assert len(watcher._unread) <= 6
+    assert checker.findings(engine.links, engine.coverage) == []
 
 
 def test_an_answer_in_a_hole() -> None:

@@ -244,3 +244,12 @@ def test_an_effect_of_what_was_silenced_stands_for_itself() -> None:
     for one in (cause, of_stream("narrow", 1), of_stream("narrow", 2, effect_of=cause.key)):
         collector.add(one)
     assert [(one.rule, one.effect_of, one.count) for one in collector.findings({"narrow": ("broad",)})] == [("narrow", None, 2)]
+
+
+def test_of_too_many_vbuckets_those_that_come_late_are_told_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.findings.collector.MOST_APART", 10)
+    one = collected(*(once("narrow", row, row) for row in range(100)))
+    assert len(one._heaps) == 11
+    found = one.findings({})
+    assert sum(finding.count for finding in found) == 100
+    assert {vbucket for finding in found for vbucket in finding.vbuckets} == set(range(10))

@@ -11,13 +11,13 @@ import pytest
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.findings.finding import Finding
-from dcpinspect.findings.refusals import RULES
+from dcpinspect.findings.refusals import RULES, Refusals
 from dcpinspect.protocol.encode import encode_parts
 from dcpinspect.protocol.statuses import Status
-from tests.findings.checked import findings
+from tests.findings.checked import checked, findings
 from tests.parted import Options, divided, everything, joined, whole
 from tests.peers.script import Side, Stream
-from tests.streams.told import Told, capture, opened
+from tests.streams.told import Told, capture, opened, packets
 
 IDS = [rule.id for rule in RULES]
 REFUSED = (Status.KEY_ENOENT, Status.KEY_EEXISTS, Status.EINVAL, Status.ERANGE, Status.ENOMEM, Status.ETMPFAIL, 0x7FFF)
@@ -42,6 +42,23 @@ def streaming(*, v7: bool = False) -> tuple[Told, Stream]:
 
 def refuse(talk: Told, stream: Stream, opcode: str = "dcp_mutation", status: int = Status.EINVAL) -> None:
     talk.answer(opcode, stream.opaque, by="client", status=status)
+
+
+def test_as_many_messages_are_remembered_however_few_come_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.findings.refusals.REACH", 200)
+
+    def remembered(count: int) -> int:
+        talk = opened()
+        stream = talk.stream(7)
+        stream.snapshot(0, count, "memory")
+        for seqno in range(1, count + 1):
+            stream.mutation(seqno, "a")
+        checker, _ = checked(packets(talk), [2] * count, IDS)
+        (watcher,) = checker._watchers.values()
+        assert isinstance(watcher, Refusals)
+        return len(watcher._recent)
+
+    assert remembered(300) == remembered(1200) == 200
 
 
 EVENTS: dict[str, Any] = {

@@ -52,3 +52,12 @@ def test_joined_messages_are_those_of_the_parts_one_after_the_other() -> None:
 def test_nothing_joined_is_nothing() -> None:
     assert joined([]) is NOTHING
     assert len(NOTHING.start) == len(NOTHING.data) == 0
+
+
+def test_what_those_had_that_left_is_added_up() -> None:
+    kept = Accounts()
+    for number in range(6):
+        kept.put(number, FramingAccount(messages=10 + number, skipped=number, unfinished=1, reasons={REASONS[0]: number}))
+    kept.leave([0, 1, 2, 900])
+    assert [kept.get(number).messages for number in range(6)] == [0, 0, 0, 13, 14, 15]
+    assert [(whole.messages, whole.skipped, whole.unfinished) for whole in kept.left] == [(22, 2, 2), (11, 1, 1)]

@@ -154,6 +154,14 @@ def test_a_stream_is_known_from_the_packet_that_showed_it_on() -> None:
     assert not known.has(6, 100)
 
 
+def test_of_too_many_streams_the_latest_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KnownStreams, "LIMIT", 3)
+    known = KnownStreams()
+    for key in (1, 2, 3, 1, 4):
+        known.learn([key], [key])
+    assert [known.has(key, 10) for key in (1, 2, 3, 4)] == [False, True, True, True]
+
+
 def test_the_servers_direction_knows_what_the_client_asked_for() -> None:
     known = KnownStreams()
     client, server = Framer(known=known), Framer(known=KnownStreams(client=known))

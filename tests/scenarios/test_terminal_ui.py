@@ -98,6 +98,23 @@ def test_messages_on_an_interface_come_while_they_are_looked_at(tmp_path: Path) 
         terminal.wait("packets captured, 0 dropped by the kernel", "left with 0")
 
 
+@NEEDS_ROOT
+def test_a_limit_of_messages_ends_the_capture_of_the_terminal_ui(tmp_path: Path) -> None:
+    from tests.cli.test_live import told
+
+    with namespaces("livetui") as (namespace,), shell(tmp_path) as terminal:
+        typed(
+            terminal, ["live", "-i", "lo", "--tui", "-a", "messages:5"], before=f"ip netns exec {namespace} ", behind="; echo left with $?"
+        )
+        terminal.wait("live", "0 messages")
+        told(STORIES["snapshots"](), namespace)
+        terminal.wait_without(" live ")
+        terminal.press("q")
+        terminal.wait("are in no file")
+        terminal.press("y")
+        terminal.wait("packets captured, 0 dropped by the kernel", "left with 0")
+
+
 def test_without_a_terminal_a_capture_alone_says_what_to_use(capfd: pytest.CaptureFixture[str]) -> None:
     from dcpinspect.cli.main import main
 

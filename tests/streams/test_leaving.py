@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dcpinspect.engine import Engine
 from dcpinspect.findings.checker import Checker
 from dcpinspect.findings.finding import Finding
+from dcpinspect.streams.leaving import stale_losses
+from dcpinspect.streams.rows import Losses
 from dcpinspect.streams.tracker import Tables, Tracker
 from tests.damage import PORT, batches
 from tests.streams.told import Told, opened, packets
@@ -103,3 +106,67 @@ def test_a_gap_keeps_its_snapshot() -> None:
 def test_who_remembers_no_events_cannot_know_what_is_over() -> None:
     with pytest.raises(ValueError, match="remembers"):
         Tracker().forget_what_is_over()
+
+
+def losses(*ways: tuple[int, int]) -> Losses:
+    """One after the other, of these connections and directions; row 10 n is that behind the one with number n."""
+    table = Losses.zeros(len(ways))
+    last: dict[tuple[int, int], int] = {}
+    for number, way in enumerate(ways):
+        loss = table[number]
+        loss.connection, loss.direction = way
+        loss.before_row, loss.after_row = 10 * number - 5, 10 * number
+        loss.start, loss.end, loss.previous = 100 * number, 100 * number + 50, last.get(way, -1)
+        last[way] = number
+    return table
+
+
+def test_between_the_first_losses_of_a_direction_and_the_latest_one_stands_for_all() -> None:
+    table = losses(*[(1, 0), (2, 1)] * 10)
+    gone = stale_losses(table, most=6)
+    assert np.flatnonzero(gone).tolist() == [6, 7, 8, 9, 10, 11]
+    for place, first in ((12, 6), (13, 7)):
+        loss = table[place]
+        assert (loss.before_row, loss.after_row, loss.start) == (10 * first - 5, 10 * place, 100 * first)
+        assert (loss.end, loss.previous) == (100 * place + 50, first - 2)
+    assert not stale_losses(losses(*[(1, 0)] * 6), most=6).any()
+
+
+def test_four_times_as_many_losses_take_no_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.streams.leaving.stale_losses.__defaults__", (50,))
+
+    def lossy(count: int) -> tuple[int, list[Finding]]:
+        talk = opened()
+        stream = talk.stream(7)
+        stream.snapshot(0, 3 * count, "memory", "checkpoint")
+        for seqno in range(1, 3 * count, 3):
+            stream.mutation(seqno, f"key {seqno}")
+            with talk.lost():
+                stream.mutation(seqno + 1, f"key {seqno + 1}")
+        tracker, _, found = watched(talk, most=100)
+        return len(tracker.state.known.losses), found
+
+    (few, told), (many, also) = lossy(200), lossy(800)
+    assert few <= many <= 1.5 * few <= 200
+    assert [one.rule for one in told] == [one.rule for one in also]
+
+
+def test_streams_that_were_asked_for_again_leave_with_what_was_said_of_them() -> None:
+    def kept(count: int) -> list[int]:
+        talk = opened()
+        for number in range(count):
+            talk.stream(7, log=[(1000 + number, number)], start=number, value={"collections": [f"{number:x}"]})
+        engine, tracker = Engine(["told.pcap"], ports=(PORT,)), Tracker(remembers=True)
+        checker = Checker(tracker)
+        tracker.most_streams = 10
+        tracker.forget_what_is_over()
+        captured = packets(talk)
+        for batch in [engine.feed(part) for part in batches(captured, [20] * (len(captured) // 20))]:
+            if batch is not None:
+                tracker.feed(batch)
+                checker.take(batch)
+                checker.let_go(engine.links, engine.coverage, set())
+        return [tracker.state.counts.streams, len(tracker.conversation.logs), len(tracker.conversation.filters)]
+
+    assert kept(100) == kept(25)
+    assert max(kept(50)) <= 40

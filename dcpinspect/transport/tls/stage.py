@@ -9,7 +9,7 @@ This module finds out which connections are TLS, and which keys are theirs; ``di
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dcpinspect.transport.chunk import C2S, S2C, StreamChunk
@@ -40,6 +40,8 @@ class TlsStage:
         self._talks: dict[int, _Talk] = {}
         self._plain: set[int] = set()
         self._seen = keys.count  # secrets, when what waits was looked at last
+        self.left = [0, 0]
+        """``overhead`` of connections that have left, by direction, and what they still held back."""
 
     def plain(self, chunks: Iterable[StreamChunk], *, is_last: bool = False) -> Iterator[StreamChunk]:
         """What framing is to see of the chunks; with the last ones, also of those that were held back."""
@@ -83,11 +85,16 @@ class TlsStage:
             del self._talks[number]
             self._plain.add(number)
 
-    def let_go(self, connections: Iterable[int]) -> None:
-        """Of these connections nothing but counts is asked any more."""
-        for about in filter(None, map(self.connections.get, connections)):
-            about.client = about.server = about.certificate = about.search = None
-            about.secrets = {}
+    def leave(self, connections: Collection[int]) -> None:
+        """Nobody asks for these any more; nothing comes of them."""
+        self._plain.difference_update(connections)
+        for number in connections:
+            for side in range(2):
+                self.left[side] += self.overhead(number, side)
+            self.connections.pop(number, None)
+            talk = self._talks.pop(number, None)
+            for chunk in [] if talk is None else talk.held():
+                self.left[chunk.direction] += len(chunk.data)
 
     def text(self, connection: int) -> str | None:
         """As ``TlsConnection.text``; None without TLS."""
@@ -199,13 +206,13 @@ class _Talk:
             yield from self._opened((), self._latest, is_last=True)
         elif not self._about.is_open:
             self._about.is_given_up = self.is_over = True
-            yield from self._held()
+            yield from self.held()
 
     def _open_held(self) -> Iterator[StreamChunk]:
-        yield from self._opened(self._in_roles(), self._held()[-1])
+        yield from self._opened(self._in_roles(), self.held()[-1])
         self.is_over = all(one.is_ended for one in self._sides)
 
-    def _held(self) -> list[StreamChunk]:
+    def held(self) -> list[StreamChunk]:
         """What was held back, and is not any more."""
         held, self._raw = self._raw, []
         self._shared.waiting -= sum(map(_weight, held))

@@ -1,0 +1,42 @@
+"""The latest rows of a table that goes on: in one piece of memory, however few come at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from dcpinspect.growing import grown
+from dcpinspect.structs import Rows
+
+Table = TypeVar("Table", bound=Rows[Any])
+
+
+class Latest(Generic[Table]):
+    """Rows are added behind, and dropped before. Memory is that of at most twice the rows that were there at once."""
+
+    def __init__(self, kind: type[Table]) -> None:
+        self._table = kind.zeros(0)
+        self._start = self._end = 0
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    @property
+    def rows(self) -> Table:
+        """All that are there: a view, which holds until rows are added or dropped."""
+        return self._table[self._start : self._end]
+
+    def add(self, rows: Table) -> None:
+        """These come behind the others."""
+        end = self._end + len(rows)
+        if end > len(self._table):
+            self._table = type(rows)(grown(self._table.array, end))
+        self._table[self._end : end] = rows
+        self._end = end
+
+    def drop(self, count: int) -> None:
+        """The oldest leave. The others move to the front as soon as they fit there: each is moved as often as one leaves, at most."""
+        self._start += count
+        left = len(self)
+        if self._start >= left:
+            self._table[:left] = self.rows
+            self._start, self._end = 0, left
