@@ -47,12 +47,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(reason)
 
 
-@pytest.fixture(autouse=True)
-def _kernels_are_made_again() -> Iterator[None]:
-    """A live capture makes no machine code from then on, which is for its process, not for the tests that come after."""
-    yield
+def pytest_runtest_teardown() -> None:
+    """Takes back what a command has decided for the rest of its process, which is not that of the tests that come after."""
     if (kernel := sys.modules.get("dcpinspect.kernel")) is not None:
-        kernel._state["numba"] = 1
+        kernel._state["numba"] = 1  # a live capture makes no machine code from then on
+    if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
+        keylog.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
 
 
 @pytest.fixture(scope="session")
