@@ -23,8 +23,9 @@ GOLDEN = Path(__file__).parent / "golden"
 os.environ.update(
     TZ="UTC", LC_ALL="C.UTF-8", COLUMNS="120", LINES="40", TERM="xterm-256color", DCPINSPECT_CONFIG=os.devnull, XDG_STATE_HOME=os.devnull
 )
-for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "_DCPINSPECT_COMPLETE", "TYPER_USE_RICH"):
+for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "_DCPINSPECT_COMPLETE", "TYPER_USE_RICH", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
+sys.dont_write_bytecode = False  # hundreds of programs that tests start would each compile the modules, which takes up to 0.3 s
 time.tzset()
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)  # deadline: a busy machine is no failure
