@@ -286,9 +286,8 @@ class Watcher:
         ]
         if left_out:
             parts.append(f"{left_out:,} more of the same kinds")
-        dropped = getattr(reading.capture, "dropped", None)
-        if dropped is not None:
-            parts.append(f"{counted(dropped, 'packet')} dropped by the kernel")
+        if (drops := getattr(reading.capture, "drops_in_words", None)) is not None:  # only interfaces have any
+            parts.append(drops)
         if self._around is not None:
             parts.append(f"{counted(self._around.saved, 'file')} saved")
         if self._notifier is not None:

@@ -236,7 +236,7 @@ def test_an_interface_is_watched_until_a_signal(number: int, tmp_path: Path) -> 
         rules |= {parsed(line)[1] for line in running.end(number)}
     assert "rollback" in rules
     assert running.process.returncode == 0
-    assert re.fullmatch(r"dcpinspect: watched lo: .*, told .*, 0 packets dropped by the kernel, 1 file saved", running.told[-1])
+    assert re.fullmatch(r"dcpinspect: watched lo: .*, told .*, 0 dropped by the kernel, 1 file saved", running.told[-1])
     (saved,) = tmp_path.iterdir()
     with Reading([str(saved)]) as reading:
         assert sum(map(len, reading)) > 0
