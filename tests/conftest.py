@@ -37,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden from what the program prints now")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are processors: for a quarter of their time tests wait, for programs and for what does not come."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_finish() -> None:
     """Leaves what was collected, millions of objects, out of every garbage collection that comes; they are as rare as in the program."""
     gc.collect()
