@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "_DCPINSPECT_COMPLETE", "TY
     os.environ.pop(name, None)
 sys.dont_write_bytecode = False  # hundreds of programs that tests start would each compile the modules, which takes up to 0.3 s
 time.tzset()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; programs that tests start inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)  # deadline: a busy machine is no failure
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=10_000)
