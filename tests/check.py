@@ -19,6 +19,7 @@ STEPS = {
     "lint": ["-m", "ruff", "check"],
     "types": ["-m", "mypy"],
     "imports": ["-c", _IMPORTS],
+    "kernels": ["-m", "tests.kernels"],
     "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
     "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
 }
