@@ -75,7 +75,7 @@ class Watching:
 
     def line(self) -> str:
         """The next finding."""
-        line = self._lines.get(timeout=60)
+        line = self._lines.get(timeout=120)
         assert line is not None, self.told
         return line.removesuffix("\n")
 
@@ -103,7 +103,7 @@ class Watching:
 
     def rest(self) -> list[str]:
         """The rest of the findings, once it has ended."""
-        self.process.wait(60)
+        self.process.wait(120)
         for thread in self._threads:
             thread.join()
         return [line.removesuffix("\n") for line in iter(self._lines.get, None) if line]
