@@ -1,4 +1,4 @@
-"""Everything a change must pass, in one command: format, lint, types, imports, tests, those with Spark.
+"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark.
 
 ``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first; the
 first one that fails ends the run.
