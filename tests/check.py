@@ -1,4 +1,4 @@
-"""Everything a change must pass, in one command: format, lint, types, imports, tests, those with Spark.
+"""Everything a change must pass, in one command: format, lint, types, imports, kernels that compile, tests, those with Spark.
 
 ``python -m tests.check`` runs all of it, ``python -m tests.check lint types`` only those steps. Cheap steps come first; the
 first one that fails ends the run.
@@ -19,6 +19,7 @@ STEPS = {
     "lint": ["-m", "ruff", "check"],
     "types": ["-m", "mypy"],
     "imports": ["-c", _IMPORTS],
+    "kernels": ["-m", "tests.kernels"],
     "tests": ["-m", "pytest", "-n", "auto", "--dist", "worksteal", "-q", "-m", "not slow and not spark"],
     "spark": ["-m", "pytest", "-q", "-m", "spark and not slow"],  # in one process: each would start a Spark of its own
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +24,12 @@ GOLDEN = Path(__file__).parent / "golden"
 os.environ.update(
     TZ="UTC", LC_ALL="C.UTF-8", COLUMNS="120", LINES="40", TERM="xterm-256color", DCPINSPECT_CONFIG=os.devnull, XDG_STATE_HOME=os.devnull
 )
-for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "_DCPINSPECT_COMPLETE", "TYPER_USE_RICH"):
+for name in ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "_DCPINSPECT_COMPLETE", "TYPER_USE_RICH", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
+sys.dont_write_bytecode = False  # hundreds of programs that tests start would each compile the modules, which takes up to 0.3 s
 time.tzset()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script; programs that tests start inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)  # deadline: a busy machine is no failure
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=10_000)
@@ -33,6 +38,19 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the files of tests/golden from what the program prints now")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are processors: for a quarter of their time tests wait, for programs and for what does not come."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was collected, millions of objects, out of every garbage collection that comes; they are as rare as in the program."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -47,12 +65,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(reason)
 
 
-@pytest.fixture(autouse=True)
-def _kernels_are_made_again() -> Iterator[None]:
-    """A live capture makes no machine code from then on, which is for its process, not for the tests that come after."""
-    yield
+def pytest_runtest_teardown() -> None:
+    """Takes back what a command has decided for the rest of its process, which is not that of the tests that come after."""
     if (kernel := sys.modules.get("dcpinspect.kernel")) is not None:
-        kernel._state["numba"] = 1
+        kernel._state["numba"] = 1  # a live capture makes no machine code from then on
+    if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
+        keylog.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect import kernel
+from dcpinspect.transport.tls import keylog
 from tests import conftest
 
 pytest_plugins = ["pytester"]
@@ -33,3 +35,12 @@ def test_golden_files_are_compared(golden: Callable[[str, str], None], monkeypat
     golden("seen.txt", "a\n")
     with pytest.raises(AssertionError, match="no golden file"):
         golden("unseen.txt", "a\n")
+
+
+def test_what_a_command_decides_is_over_after_its_test(tmp_path: Path) -> None:
+    (tmp_path / "keys").touch()
+    keylog.choose([str(tmp_path / "keys")])
+    kernel.make_no_machine_code()
+    conftest.pytest_runtest_teardown()
+    assert not keylog.is_chosen()
+    assert kernel._state["numba"]

@@ -168,6 +168,15 @@ class LiveCapture:
         known = [one[1] for one in self.numbers.counts if one is not None]
         return sum(known) if known else None
 
+    @property
+    def drops_in_words(self) -> str:
+        """What is known of packets that the kernel dropped."""
+        unknown = [name for (name, _), one in zip(self.interfaces, self.numbers.counts, strict=False) if one is None]
+        if self.dropped is None:
+            return "the system does not say how many were dropped"
+        but = f" (of {', '.join(map(escape, dict.fromkeys(unknown)))} it is not known)" if unknown else ""
+        return f"{self.dropped:,} dropped by the kernel{but}"
+
     def stop(self) -> None:
         """Ends the recording; the iteration ends once what was recorded is delivered. May be called from a signal handler or a thread."""
         self._stopped = True
@@ -266,6 +275,7 @@ class LiveCapture:
             self._chain.files.append((said["file"], said["before"]))
         if "interfaces" in said:
             self.interfaces = [(name, link_type) for name, link_type in said["interfaces"]]
+        if "buffer" in said:
             self.buffer_bytes = said["buffer"]
             if not said["is_filtered"]:
                 self._tell("libpcap is not installed, so packets of all ports are recorded, which is more; install libpcap")

@@ -70,7 +70,9 @@ class RecordedFiles:
         self.packets = 0
         """Packets of all files so far."""
         self._path = path
-        self._interfaces = interfaces
+        self.interfaces = list(interfaces)
+        """Name and link type of each, by number."""
+        self._described = 0
         self._name = name
         self._filter = capture_filter
         self._snaplen = snaplen
@@ -109,10 +111,17 @@ class RecordedFiles:
         """The time of the file is over."""
         return self._file is not None and self._each.seconds is not None and time.monotonic() - self._begun >= self._each.seconds
 
+    def interface(self, name: str, link_type: int) -> int:
+        """The number of an interface, which is described before the next packets if it is new."""
+        if (name, link_type) not in self.interfaces:
+            self.interfaces.append((name, link_type))
+        return self.interfaces.index((name, link_type))
+
     def put(self, blocks: memoryview, packets: int) -> None:
         """These blocks of so many packets come next. Raises OutputError."""
         if self._file is None:
             self._begin()
+        self._describe()
         self._write(blocks)
         self.packets += packets
         self._mark()
@@ -128,7 +137,7 @@ class RecordedFiles:
     def end(self, counts: Sequence[tuple[int, int] | None]) -> None:
         """Ends the file with (received, dropped) of each interface, as the kernel counts them; None where it does not say."""
         try:
-            for interface, known in enumerate(counts):
+            for interface, known in enumerate(counts[: self._described]):
                 if known is not None and self._file is not None:
                     self._writer.statistics(interface, received=known[0], dropped=known[1], time_ns=time.time_ns())
                     self._mark()
@@ -163,9 +172,9 @@ class RecordedFiles:
             raise kind(f"{self._name}: cannot be written to ({error.strerror})") from error
         self._begun = time.monotonic()
         try:
-            self._writer = PcapNgWriter(self)
-            for name, link_type in self._interfaces:
-                self._writer.interface(link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen)
+            self._writer, self._described = PcapNgWriter(self), 0
+            self._mark()
+            self._describe()
         except BaseException:
             self._close()
             if self.is_ring:  # a name of ours; another may be of a device
@@ -176,6 +185,12 @@ class RecordedFiles:
         self._kept.append(path)
         self._mark()
         self._on_file(path, self.packets)
+
+    def _describe(self) -> None:
+        for name, link_type in self.interfaces[self._described :]:
+            self._writer.interface(link_type, name=name, capture_filter=self._filter, snaplen=self._snaplen)
+            self._described += 1
+            self._mark()
 
     def _next_path(self) -> str:
         if not self.is_ring:

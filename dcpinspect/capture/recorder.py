@@ -141,7 +141,7 @@ class Recorder:
         self._told = told
         self._out: Octets = np.empty(OUT_BYTES, np.uint8)
         self._sources: list[PacketSource] = []
-        self._gone: dict[str, int] = {}
+        self._gone: list[str] = []
         self._counts: list[tuple[int, int] | None] = []
         self._before: list[tuple[int, int]] = []
         """Counts of an interface before it was opened again."""
@@ -153,7 +153,8 @@ class Recorder:
         self._moved = 0.0
         rooms, self._is_filtered = [], True
         for number, name in enumerate(dict.fromkeys(wishes.interfaces)):
-            opened = self._open(name, number)
+            opened = self._open(name)
+            opened.source.number = number
             rooms.append(opened.buffer_bytes)
             self._is_filtered &= opened.is_filtered
             self._before.append((0, 0))
@@ -174,13 +175,13 @@ class Recorder:
             on_file=lambda path, before: told.tell(file=path, before=before),
         )
         told.tell(
-            interfaces=[(source.name, source.link_type) for source in self._sources],
+            interfaces=self._files.interfaces,
             buffer=min((room for room in rooms if room is not None), default=None),
             is_filtered=self._is_filtered or wishes.ports is None,
         )
         self._began = time.monotonic()
 
-    def _open(self, name: str, number: int) -> Opened:
+    def _open(self, name: str) -> Opened:
         wishes = self._wishes
         if wishes.ssh is not None:
             from dcpinspect.capture.ssh import RemoteInterface  # deferred: few need it
@@ -188,11 +189,9 @@ class Recorder:
             remote = RemoteInterface(
                 wishes.ssh, wishes.tcpdump, name, wishes.ports, buffer_bytes=wishes.buffer_bytes, snaplen=wishes.snaplen
             )
-            remote.number = number
             self._sources.append(remote)
             return Opened(remote, is_filtered=True, buffer_bytes=None)
         opened = open_interface(name, wishes.ports, wishes.buffer_bytes, snaplen=wishes.snaplen, is_promiscuous=wishes.is_promiscuous)
-        opened.source.number = number
         self._sources.append(opened.source)
         return opened
 
@@ -350,7 +349,7 @@ class Recorder:
         if self._ending is not None:
             return
         if self._wishes.waits:
-            self._gone[source.name] = source.number
+            self._gone.append(source.name)
             self._told.tell(line=f"{name}: the interface is gone ({why}); capturing goes on once it is back")
             return
         self._told.tell(problem=[source.name, f"the interface is gone ({why}); start again when it is back, or wait for it with --wait"])
@@ -359,13 +358,17 @@ class Recorder:
 
     def _reopen(self, poller: select.poll) -> None:
         interfaces()  # one that is back has another number
-        for name, number in list(self._gone.items()):
+        for name in list(self._gone):
             try:
-                opened = self._open(name, number)
+                source = self._open(name).source
             except DcpInspectError:
                 continue
-            del self._gone[name]
-            source = opened.source
+            self._gone.remove(name)
+            source.number = self._files.interface(name, source.link_type)
+            if source.number == len(self._counts):  # it is of another kind than before
+                self._before.append((0, 0))
+                self._counts.append(None)
+                self._told.tell(interfaces=self._files.interfaces)
             if source.fileno() is not None:
                 poller.register(source.fileno() or 0, select.POLLIN)
             self._told.tell(line=f"{escape(name)}: the interface is back; capturing goes on")

@@ -121,7 +121,7 @@ def capturing(
         FullDisk,
         typer.Option(
             "--full-disk",
-            help="When the disk of -w is full, end, or pause: count packets and leave them out until there is room.",
+            help="When the disk of -w is full, end, or pause: count packets and leave them out until 4 MiB are free.",
             rich_help_panel=_CAPTURE,
         ),
     ] = FullDisk.END,
@@ -334,9 +334,8 @@ class Interfaces:
     def captured(self) -> str:
         """How many packets came, and how many did not."""
         capture = self._capture
-        dropped = capture.dropped
         numbers = capture.numbers
-        said = ["the system does not say how many were dropped" if dropped is None else f"{dropped:,} dropped by the kernel"]
+        said = [capture.drops_in_words]
         for count, what in (
             (numbers.interface_drops, "dropped by the interface"),
             (numbers.unrecorded, "not recorded (full disk)"),

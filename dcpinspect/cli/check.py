@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dcpinspect.cli import completion, interrupts, options
+from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import UNCHECKED, report
 from dcpinspect.cli.subset import EvidenceFile
 from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put
 from dcpinspect.errors import UsageError
-from dcpinspect.escape import escape
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
-from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from dcpinspect.reading import Reading
     from dcpinspect.streams.links import Link
 
-LINT = "lint"
-"""The family of rules that have to be asked for."""
 if TYPE_CHECKING:
     CheckFormat = str
 else:
@@ -53,14 +49,6 @@ class FailOn(StrEnum):
     NEVER = "never"
 
 
-class Level(StrEnum):
-    """How bad a finding is."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
 def print_rules(is_asked: bool) -> None:
     """Print a line for each rule, and no more."""
     if is_asked:
@@ -74,25 +62,10 @@ def print_rules(is_asked: bool) -> None:
 def check(
     context: typer.Context,
     captures: options.Captures,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family. May be repeated."
-        ),
-    ] = None,
-    family: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--family",
-            metavar="FAMILY",
-            autocompletion=completion.families,
-            help="Only rules of this family, and those of --rule. May be repeated.",
-        ),
-    ] = None,
-    lint: Annotated[bool, typer.Option("--lint", help="Also check the recommendations to clients (the rules of the family lint).")] = False,
-    no_rule: Annotated[
-        list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule. May be repeated.")
-    ] = None,
+    rule: options.Rules = None,
+    family: options.Families = None,
+    lint: options.Lint = False,
+    no_rule: options.NoRules = None,
     effects: Annotated[
         bool, typer.Option("--all", help="Text only. Also print the effects below their cause. Other formats always have them.")
     ] = False,
@@ -105,9 +78,7 @@ def check(
     client: Annotated[
         str | None, typer.Option("--client", metavar="TEXT", help="Only findings about clients with this in their address or DCP name.")
     ] = None,
-    severity: Annotated[
-        Level | None, typer.Option("--severity", show_default=False, help="Only findings of this severity, or worse.")
-    ] = None,
+    severity: options.Severity = None,
     filter_: Annotated[
         str | None,
         typer.Option(
@@ -166,7 +137,7 @@ def check(
     redactor = options.redactor(redact, redact_salt)
     if write is not None and redactor is not None:
         raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
-    wanted = rules_of(rule, family, no_rule, lint=lint)
+    wanted = options.rules_of(rule, family, no_rule, lint=lint)
     choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
     shown = columns_of(columns, chosen, several=len(captures) > 1)
     extra_ports, find_ports = options.ports(port)
@@ -293,32 +264,3 @@ def fails(found: Sequence[Finding], fail_on: FailOn) -> bool:
     from dcpinspect.findings.rule import SEVERITIES
 
     return fail_on is not FailOn.NEVER and any(SEVERITIES.index(one.severity) <= SEVERITIES.index(fail_on.value) for one in found)
-
-
-def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
-    """Ids of the rules that are asked for. Raises UsageError."""
-    from dcpinspect.findings.registry import RULES
-
-    families = list(dict.fromkeys(one.family for one in RULES.values()))
-    for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, families)):
-        for value in values or ():
-            if value not in known:
-                close = did_you_mean(value, known) or (
-                    f"; there are {', '.join(known)}" if known is families else "; docs/rules.md has all"
-                )
-                raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
-    for option, value in (*(("--rule", one) for one in rule or ()), *(("--family", one) for one in family or ())):
-        if not lint and LINT in (value, RULES[value].family if option == "--rule" else None):
-            raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
-    chosen = [
-        one.id
-        for one in RULES.values()
-        if (lint or one.family != LINT)
-        and (one.id in (rule or ()) or one.family in (family or ()) or not (rule or family))
-        and one.id not in (no_rule or ())
-    ]
-    if not chosen:
-        raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
-    if lint and not any(RULES[one].family == LINT for one in chosen):
-        raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
-    return chosen

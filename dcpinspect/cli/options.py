@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -124,6 +125,34 @@ Filter = Annotated[
     ),
 ]
 
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+Rules = Annotated[
+    list[str] | None,
+    typer.Option("--rule", metavar="RULE", autocompletion=completion.rules, help="Only this rule, and those of --family. May be repeated."),
+]
+Families = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--family",
+        metavar="FAMILY",
+        autocompletion=completion.families,
+        help="Only rules of this family, and those of --rule. May be repeated.",
+    ),
+]
+Lint = Annotated[bool, typer.Option("--lint", help="Also check the recommendations to clients (the rules of the family lint).")]
+NoRules = Annotated[
+    list[str] | None, typer.Option("--no-rule", metavar="RULE", autocompletion=completion.rules, help="Not this rule. May be repeated.")
+]
+Severity = Annotated[Level | None, typer.Option("--severity", show_default=False, help="Only findings of this severity, or worse.")]
+
 Since = Annotated[
     str | None,
     typer.Option(
@@ -165,6 +194,8 @@ Columns = Annotated[
     ),
 ]
 
+_LINT = "lint"
+"""The family of rules that have to be asked for."""
 
 T = TypeVar("T")
 
@@ -262,6 +293,35 @@ def ports(values: list[str] | None) -> tuple[list[int], bool]:
         if not (value.isascii() and value.isdecimal() and len(value) <= 5 and 0 < int(value) < 65_536):
             raise UsageError(f"--port {escape(value)}: write a number from 1 to 65535, or auto")
     return [int(value) for value in numbers], "auto" in (values or ())
+
+
+def rules_of(rule: list[str] | None, family: list[str] | None, no_rule: list[str] | None, *, lint: bool) -> list[str]:
+    """Ids of the rules that ``--rule``, ``--family``, ``--no-rule`` and ``--lint`` ask for. Raises UsageError."""
+    from dcpinspect.findings.registry import RULES
+
+    families = list(dict.fromkeys(one.family for one in RULES.values()))
+    for option, values, known in (("--rule", rule, RULES), ("--no-rule", no_rule, RULES), ("--family", family, families)):
+        for value in values or ():
+            if value not in known:
+                close = did_you_mean(value, known) or (
+                    f"; there are {', '.join(known)}" if known is families else "; docs/rules.md has all"
+                )
+                raise UsageError(f"{option} {escape(value)}: no {option.removeprefix('--no-').removeprefix('--')} has this name{close}")
+    for option, value in (*(("--rule", one) for one in rule or ()), *(("--family", one) for one in family or ())):
+        if not lint and _LINT in (value, RULES[value].family if option == "--rule" else None):
+            raise UsageError(f"{option} {value}: the rules of the family lint are only checked with --lint; add it")
+    chosen = [
+        one.id
+        for one in RULES.values()
+        if (lint or one.family != _LINT)
+        and (one.id in (rule or ()) or one.family in (family or ()) or not (rule or family))
+        and one.id not in (no_rule or ())
+    ]
+    if not chosen:
+        raise UsageError("--no-rule: no rule is left to check; remove one of the --no-rule options")
+    if lint and not any(RULES[one].family == _LINT for one in chosen):
+        raise UsageError("--lint: none of its rules is among the chosen ones; add --family lint")
+    return chosen
 
 
 def choose_keylogs(names: list[str] | None) -> list[str] | None:

@@ -127,7 +127,7 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
 
     format_ = checking.chosen_format(context, choices["format_name"], output)
     lint = choices["lint"]
-    rules = checking.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=lint)
+    rules = options.rules_of(choices["rule"], choices["family"], choices["no_rule"], lint=lint)
     choice = choosing(
         choices["vbucket"],
         choices["connection"],

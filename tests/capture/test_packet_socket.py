@@ -82,7 +82,7 @@ def received(source: PacketSocket, count: int) -> list[Frame]:
     """The next frames."""
     found: list[Frame] = []
     while len(found) < count:
-        assert select.select([source.fileno()], [], [], 10)[0]
+        assert select.select([source.fileno()], [], [], 60)[0]
         found += waiting(source)
     return found
 
@@ -143,7 +143,7 @@ def test_as_many_are_taken_as_are_asked_for_and_have_room(wire: tuple[str, int])
     with opened(namespace) as source:
         for frame in sent:
             os.write(fd, frame)
-        assert select.select([source.fileno()], [], [], 10)[0]
+        assert select.select([source.fileno()], [], [], 60)[0]
         found = waiting(source, most=3)
         assert (len(found), source.has_more) == (3, True)
         assert waiting(source, most=0) == []

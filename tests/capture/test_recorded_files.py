@@ -7,12 +7,13 @@ from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.capture.open import Capture, open_capture
 from dcpinspect.capture.pcapng_writer import PcapNgWriter
-from dcpinspect.capture.recorded_files import NoRoom, RecordedFiles
+from dcpinspect.capture.recorded_files import Limits, NoRoom, RecordedFiles
 from dcpinspect.errors import OutputError
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "snapshots.pcap"
@@ -29,13 +30,13 @@ def opened(path: Path | str, *, interfaces: Sequence[tuple[str, int]] = (("eth0"
     return RecordedFiles(str(path), interfaces, name=f"--write {path}", capture_filter=capture_filter)
 
 
-def blocks(batch: PacketBatch) -> memoryview:
-    """Packets as the files writes them."""
+def blocks(batch: PacketBatch, limit: int | None = None) -> memoryview:
+    """Packets, or so many of them, as the files writes them."""
     sink = BytesIO()
     writer = PcapNgWriter(sink)
     writer.interface(1)
     start = sink.tell()
-    writer.write(batch)
+    writer.write(batch, None if limit is None else np.arange(limit))
     return sink.getbuffer()[start:]
 
 
@@ -67,6 +68,36 @@ def test_the_file_says_where_it_comes_from_and_what_was_dropped(tmp_path: Path) 
     assert (report.count("Name = eth0"), report.count("Name = any")) == (1, 1)
     assert report.count("Filter string = port 11210") == 2
     assert report.count("Number of stat entries = 1") == 1
+
+
+def kinds(path: Path) -> list[int]:
+    with open_capture(path) as capture:
+        found = [kind for batch in capture for kind in batch.link_type.tolist()]
+        assert capture.problems == []
+    return found
+
+
+def test_an_interface_that_comes_later_is_described_before_its_packets_and_in_every_file_behind(tmp_path: Path) -> None:
+    files = RecordedFiles(str(tmp_path / "x.pcapng"), [("eth0", 1)], name="x", each=Limits(packets=1))
+    with open_capture(SAMPLE, batch_bytes=200) as capture:
+        first, second, third, *_ = (blocks(batch, limit=1) for batch in capture)
+    files.put(first, 1)
+    assert [files.interface(*one) for one in (("eth0", 101), ("eth0", 1), ("eth0", 101))] == [1, 0, 1]
+    second[8] = third[8] = 1  # the interface of the packet
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    (path,) = tmp_path.iterdir()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 40, limit[1]))
+    try:
+        with pytest.raises(NoRoom):
+            files.put(second, 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert kinds(path) == [1]
+    files.put(second, 1)
+    files.next([(1, 0), (1, 0)])
+    files.put(third, 1)
+    files.end([(1, 0), (2, 0)])
+    assert [kinds(one) for one in sorted(tmp_path.iterdir())] == [[1, 101], [101]]
 
 
 def test_counts_that_are_not_known_are_not_written(tmp_path: Path) -> None:

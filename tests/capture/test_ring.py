@@ -92,7 +92,7 @@ def test_both_forms_write_the_same(wire: tuple[str, int]) -> None:
         for number in range(1, 40):
             os.write(fd, builders.frame(Segment(True, number, 2, payload=bytes(number * 7)), vlans=[(), (5,), (5, 6)][number % 3]))
         for one in (source, ether):
-            assert select.select([one.fileno()], [], [], 10)[0]
+            assert select.select([one.fileno()], [], [], 60)[0]
             block = one._memory[:BLOCK_BYTES].copy()
             count, first = struct.unpack_from("2I", block.data, 12)
             results = []

@@ -90,7 +90,7 @@ def crowd(path: Path, count: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("count", [64, 1024])
+@pytest.mark.parametrize("count", [64, 400])
 def test_a_fault_that_many_clients_share_is_one_entry(
     count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -187,15 +187,13 @@ FAULTS: dict[str, tuple[Callable[[int], Told], str]] = {
 }
 
 
-SLOW = ("server-owes-seqno", 1024)
-"""Each stream is held against what every connection to its server was told: seconds, and nothing new."""
-
-
-@pytest.mark.parametrize(("rule", "count"), [(rule, count) for rule in FAULTS for count in (64, 1024) if (rule, count) != SLOW])
+@pytest.mark.parametrize("rule", FAULTS)
 def test_so_is_every_other_fault_whatever_numbers_it_has(
-    rule: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Hundreds of clients are above: what puts cases together is the same for all rules."""
     one, verdict = FAULTS[rule]
+    count = 64
     talks = [one(number) for number in range(count)]
     for number, talk in enumerate(talks):
         talk.host = f"10.11.{number // 250}.{1 + number % 250}"

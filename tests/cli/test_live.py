@@ -303,9 +303,9 @@ def test_an_output_that_nobody_reads_stops_neither_the_recording_nor_ctrl_c(name
     with live(namespace, "-i", "lo", "-w", str(path)) as running:
         messages = flood(namespace, 20_000, 100)
         running.process.send_signal(signal.SIGINT)
-        assert running.process.wait(30) == 130
+        assert running.process.wait(120) == 130
         assert running.process.stderr is not None
-        (line,) = running.process.stderr.read().splitlines()
+        *_, line = running.process.stderr.read().splitlines()  # before it may be told how far behind it is
     found = re.fullmatch(r"dcpinspect: lo: ([\d,]+) packets captured, 0 dropped by the kernel, ([\d,]+) left unread", line)
     assert found is not None
     assert read_rows(path) == len(messages) + 1

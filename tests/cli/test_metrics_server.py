@@ -41,7 +41,7 @@ class Served:
         self.url = f"http://{at[0]}:{at[1]}/metrics"
 
     def text(self, accept: str = "*/*") -> str:
-        with urllib.request.urlopen(urllib.request.Request(self.url, headers={"Accept": accept}), timeout=20) as answer:  # noqa: S310 - ours
+        with urllib.request.urlopen(urllib.request.Request(self.url, headers={"Accept": accept}), timeout=120) as answer:  # noqa: S310 - ours
             return str(answer.read(), "utf-8")
 
 
@@ -109,7 +109,7 @@ def test_a_pipe_that_is_silent_after_a_while_has_all_its_numbers_served() -> Non
             process.stdin.flush()
             until(lambda: rollbacks(one) == 3)
             process.stdin.close()
-            assert process.wait(20) == 0
+            assert process.wait(120) == 0
         finally:
             process.kill()
 
@@ -124,7 +124,7 @@ def test_watch_serves_them_beside_its_findings() -> None:
             one = Served(process, ("127.0.0.1", int(found[1])))
             until(lambda: rollbacks(one) == 3)
             process.send_signal(signal.SIGTERM)
-            assert "rollback" in process.communicate(timeout=20)[0]
+            assert "rollback" in process.communicate(timeout=120)[0]
             assert process.returncode == 0
         finally:
             process.kill()
@@ -188,7 +188,7 @@ def test_it_ends_with_the_program_also_while_somebody_is_connected(number: int) 
         peer.sendall(b"GET /metrics HTTP/1.0\r\n")
         one.text()
         one.process.send_signal(number)
-        assert one.process.wait(10) == 0
+        assert one.process.wait(120) == 0
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(one.at)
 

@@ -36,7 +36,7 @@ def got(tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def until(what: Callable[[], bool], notifier: Notifier) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while not what():
         assert time.monotonic() < end
         notifier.pass_time()

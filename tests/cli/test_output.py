@@ -152,7 +152,7 @@ def test_ctrl_c_while_nobody_reads_loses_no_part_of_a_line(unbuffered: str, tmp_
 
 @pytest.mark.parametrize("arguments", [["-f", "parquet"], ["-f", "arrow"], ["-f", "parquet", "-o", "-"]])
 def test_a_terminal_is_not_sent_what_it_cannot_show(arguments: list[str]) -> None:
-    child = pexpect.spawn(sys.executable, ["-m", "dcpinspect", "read", str(TOUR), *arguments], timeout=30)
+    child = pexpect.spawn(sys.executable, ["-m", "dcpinspect", "read", str(TOUR), *arguments], timeout=120)
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 2
@@ -162,7 +162,7 @@ def test_a_terminal_is_not_sent_what_it_cannot_show(arguments: list[str]) -> Non
 
 def test_a_file_has_no_colours_and_whole_lines_whatever_the_terminal(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
-    child = pexpect.spawn(sys.executable, ["-m", "dcpinspect", "read", str(TOUR), "-o", str(path)], dimensions=(24, 40), timeout=30)
+    child = pexpect.spawn(sys.executable, ["-m", "dcpinspect", "read", str(TOUR), "-o", str(path)], dimensions=(24, 40), timeout=120)
     child.expect(pexpect.EOF)
     child.close()
     text = path.read_text("utf-8")

@@ -105,7 +105,7 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     file = AtomicFile(str(path))
     file.write(b"through")
     file.commit()
-    reader.join(10)
+    reader.join(120)
     assert found == [b"through"]
     assert stat.S_ISFIFO(path.stat().st_mode)
 

@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.export.json import SCHEMA, message_object, specific_numbers
 from dcpinspect.export.schema import message_schema
 from dcpinspect.protocol.header import decode_header
-from tests.protocol.vectors import ALL, Vector
+from tests.protocol.vectors import ALL
 from tests.tables.build import batch
 
 
@@ -32,10 +32,11 @@ def test_what_is_required_is_always_written() -> None:
     assert set(message_schema()["required"]) <= set(message_object(batch(ALL[0].annotate().data), 0, fields=False))
 
 
-@pytest.mark.parametrize("vector", ALL, ids=lambda vector: vector.id)
-def test_every_specific_key_is_described(vector: Vector) -> None:
-    if decode_header(vector.data).size == len(vector.data):
-        assert set(specific_numbers(vector.annotate())) <= set(message_schema()["properties"])
+def test_every_specific_key_is_described() -> None:
+    described = set(message_schema()["properties"])
+    for vector in ALL:
+        if decode_header(vector.data).size == len(vector.data):
+            assert set(specific_numbers(vector.annotate())) <= described, vector.id
 
 
 def test_a_key_that_nobody_described_is_refused() -> None:

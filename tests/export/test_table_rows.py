@@ -26,6 +26,7 @@ from tests.protocol.vectors import ALL
 from tests.tables.build import batch
 
 LIMITS = [None, 0, 5, 16, 256]
+"""Bytes of a value that are shown."""
 
 
 @pytest.fixture(params=["interpreted", "compiled"], autouse=True)
@@ -69,8 +70,7 @@ def both_ways(
     return text.splitlines(), "".join(expected).splitlines(), by_python
 
 
-@pytest.mark.parametrize("has_bytes", [False, True])
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(("limit", "has_bytes"), [*((limit, True) for limit in LIMITS), (5, False)])
 def test_samples_are_written_alike(limit: int | None, has_bytes: bool) -> None:
     for path in CAPTURES:
         for made in batches(path):

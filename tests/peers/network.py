@@ -21,8 +21,8 @@ from typing import Literal, Self
 
 import pytest
 
-_TUNSETIFF = 0x400454CA
-_IFF_TAP_NO_PI = 0x0002 | 0x1000
+TUNSETIFF = 0x400454CA
+IFF_TUN_NO_PI, _IFF_TAP_NO_PI = 0x0001 | 0x1000, 0x0002 | 0x1000
 _CLONE_NEWNET = 0x40000000
 _FRAME = 1 << 16
 
@@ -93,7 +93,7 @@ class Plug:
         """Make the interface; its other side as a file descriptor."""
         with inside(self.namespace):
             fd = os.open("/dev/net/tun", os.O_RDWR)
-            fcntl.ioctl(fd, _TUNSETIFF, struct.pack("16sH", self.name.encode(), _IFF_TAP_NO_PI))
+            fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH", self.name.encode(), _IFF_TAP_NO_PI))
         ip("-n", self.namespace, "link", "set", self.name, "address", self.mac, "mtu", str(self.mtu))
         if self.bridge:
             ip("-n", self.namespace, "link", "set", self.name, "master", self.bridge)

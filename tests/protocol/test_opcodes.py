@@ -46,10 +46,10 @@ def test_every_dcp_command_has_layouts_of_request_and_response(opcode: int) -> N
     assert sides == {"request", "response"}
 
 
-@pytest.mark.parametrize("opcode", range(256))
-def test_every_number_has_a_name_that_leads_back(opcode: int) -> None:
-    name = opcode_name(opcode)
-    assert opcode_code(name) == (opcode if not name.startswith("opcode_0x") else None)
+def test_every_number_has_a_name_that_leads_back() -> None:
+    for opcode in range(256):
+        name = opcode_name(opcode)
+        assert opcode_code(name) == (opcode if not name.startswith("opcode_0x") else None), name
 
 
 @pytest.mark.parametrize(("server", "name"), [(False, "set"), (True, "clustermap_change_notification")])
@@ -69,9 +69,8 @@ def test_0x96_is_the_failover_log_and_not_sync() -> None:
     assert opcode_name(0x96) == "get_failover_log"
 
 
-@pytest.mark.parametrize("opcode", [*Opcode, *ServerOpcode])
-def test_every_command_is_explained(opcode: Opcode | ServerOpcode) -> None:
-    assert opcode_doc(int(opcode), server=isinstance(opcode, ServerOpcode))
+def test_every_command_is_explained() -> None:
+    assert [one for one in (*Opcode, *ServerOpcode) if not opcode_doc(int(one), server=isinstance(one, ServerOpcode))] == []
 
 
 @pytest.mark.parametrize("name", ["DCP_MUTATION", "DCP_DELETION", "DCP_EXPIRATION", "DCP_PREPARE", "DCP_COMMIT", "DCP_ABORT", "GET", "SET"])

@@ -24,7 +24,7 @@ from tests import damage
 from tests.crowd import KINDS, PORT, crowd
 from tests.streams.told import opened, packets
 
-FEW, MANY = 500, 1000
+FEW, MANY = 250, 500
 EVENTS = 3000
 
 

@@ -17,7 +17,7 @@ from tests.model.judge import COMPLETE, DAMAGED, complaint, conversation, truth
 from tests.model.play import play
 from tests.model.reading import Capture, read
 
-MANY = 150
+MANY = 60
 """Conversations in which everything has to occur that the generator knows."""
 
 

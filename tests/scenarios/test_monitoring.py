@@ -98,7 +98,7 @@ def test_it_runs_with_the_rights_that_it_is_given_there(arguments: Any, tmp_path
                 found = [process.stdout.readline()]
                 process.send_signal(signal.SIGTERM)
                 rest, errors = process.stdout.read(), process.stderr.read()
-                process.wait(60)
+                process.wait(120)
             finally:
                 process.kill()
     assert "rollback" in "".join([*found, rest])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def test_nothing_of_a_document_is_in_the_output(sample: str, arguments: tuple[st
     secrets = secrets_of(sample)
     assert len(secrets) > 50
     plain = output(capture, tmp_path, *arguments)
-    assert sum(secret in plain for secret in secrets) > 20, "the search finds what is there"
+    assert len(list(islice((secret for secret in secrets if secret in plain), 20))) == 20, "the search finds what is there"
     redacted = output(capture, tmp_path, *arguments, "--redact")
     assert [secret for secret in secrets if secret in redacted] == []
 

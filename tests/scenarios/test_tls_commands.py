@@ -10,7 +10,6 @@ import pytest
 import dcpinspect
 from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
-from dcpinspect.transport.tls.keylog import chosen
 from tests import builders
 from tests.tls.forged import Forged
 from tests.tls.oracle import embed
@@ -26,12 +25,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     for seqno in range(1, COUNT + 1):
         forged.send(1, builders.mutation(seqno, key=b"key-%d" % seqno))
     return forged.finish()
-
-
-@pytest.fixture(autouse=True)
-def without_key_logs() -> None:
-    """What one command chose is not chosen for the next."""
-    chosen.choose([])
 
 
 def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:

@@ -54,52 +54,52 @@ def size(tracker: Tracker) -> int:
 
 
 def test_ten_times_as_many_messages_take_no_more_memory() -> None:
-    few, many = (watched(goes_on(snapshots), most=250)[0] for snapshots in (250, 2500))
+    few, many = (watched(goes_on(snapshots), most=150)[0] for snapshots in (150, 1500))
     assert size(many) <= 1.1 * size(few)
 
 
 def test_without_events_snapshots_leave_all_the_same() -> None:
     talk = opened()
     stream = talk.stream(7)
-    for number in range(2000):
+    for number in range(1000):
         stream.snapshot(number + (number > 0), number + 1, "memory", "checkpoint")
         stream.seqno_advanced(number + 1)
-    tracker, tables, _ = watched(talk, most=400)
-    assert len(tables.snapshots) < 400
+    tracker, tables, _ = watched(talk, most=200)
+    assert len(tables.snapshots) < 200
     assert size(tracker) < 1 << 20
-    assert tables.streams.values("snapshots") == [2000]
+    assert tables.streams.values("snapshots") == [1000]
 
 
 def test_what_left_is_counted() -> None:
-    tracker, tables, _ = watched(goes_on(1000), most=400)
-    assert len(tables.snapshots) < 400
-    assert len(tables.gaps) < 400
-    whole = watched(goes_on(1000), most=400, forgets=False)[1]
+    tracker, tables, _ = watched(goes_on(500), most=200)
+    assert len(tables.snapshots) < 200
+    assert len(tables.gaps) < 200
+    whole = watched(goes_on(500), most=200, forgets=False)[1]
     names = ("snapshots", "gaps", "gap_seqnos", "items")
     assert [tables.streams.values(name) for name in names] == [whole.streams.values(name) for name in names]
     assert tables.vbuckets.records() == whole.vbuckets.records()
     assert tracker.left == {
         "connections": 0,
         "streams": 0,
-        "snapshots": 1000 - len(tables.snapshots),
-        "gaps": 1000 - len(tables.gaps),
+        "snapshots": 500 - len(tables.snapshots),
+        "gaps": 500 - len(tables.gaps),
     }
 
 
 def test_findings_are_what_they_are_in_a_reading_that_keeps_everything() -> None:
-    talk = goes_on(1000, incomplete=(3, 500, 990))
+    talk = goes_on(500, incomplete=(3, 250, 490))
 
     def told(found: list[Finding]) -> list[tuple[Any, ...]]:
         return [(one.id, one.message, one.places, one.count, one.severity) for one in found]
 
-    found = told(watched(talk, most=400)[2])
-    assert found == told(watched(talk, most=400, forgets=False)[2])
+    found = told(watched(talk, most=200)[2])
+    assert found == told(watched(talk, most=200, forgets=False)[2])
     assert any("did not come" in message for _, message, *_ in found)
 
 
 def test_a_gap_keeps_its_snapshot() -> None:
-    _, tables, _ = watched(goes_on(1000), most=400)
-    whole = watched(goes_on(1000), most=400, forgets=False)[1]
+    _, tables, _ = watched(goes_on(500), most=200)
+    whole = watched(goes_on(500), most=200, forgets=False)[1]
     assert tables.gaps.records() == whole.gaps.records()[-len(tables.gaps) :]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode, encode_document
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
@@ -127,12 +127,18 @@ def test_a_filter_reads_values_in_captures_and_in_what_is_kept(capture: Path) ->
         assert [one["row"] for one in rows if one["value"] is not None and SECRET in one["value"]] == found
 
 
-def run(*arguments: str) -> bytes:
-    done = subprocess.run([sys.executable, "-m", "dcpinspect", *arguments], capture_output=True, check=True)
-    return done.stdout
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., bytes]:
+    """What a command prints; it must succeed."""
+
+    def run(*arguments: str) -> bytes:
+        assert main(arguments) == 0
+        return capsysbinary.readouterr().out
+
+    return run
 
 
-def test_every_format_and_query_has_values_where_they_are_named(capture: Path, tmp_path: Path) -> None:
+def test_every_format_and_query_has_values_where_they_are_named(run: Callable[..., bytes], capture: Path, tmp_path: Path) -> None:
     named = ["--columns", "row,value", "--filter", f"value like '%{SECRET}%'"]
     for format_ in ("csv", "ndjson", "json", "text"):
         assert SECRET.encode() in run("read", str(capture), *named, "--format", format_)
@@ -145,7 +151,7 @@ def test_every_format_and_query_has_values_where_they_are_named(capture: Path, t
 
 
 @pytest.mark.parametrize("command", ["csv", "ndjson", "json", "text", "parquet", "arrow", "sql"])
-def test_what_is_redacted_is_in_no_output(command: str, capture: Path, tmp_path: Path) -> None:
+def test_what_is_redacted_is_in_no_output(command: str, run: Callable[..., bytes], capture: Path, tmp_path: Path) -> None:
     out = tmp_path / f"out.{command}"
     if command == "sql":
         shown = run("sql", str(capture), "select row, value from messages", "--redact", "--format", "csv")
@@ -159,5 +165,5 @@ def test_what_is_redacted_is_in_no_output(command: str, capture: Path, tmp_path:
     assert SECRET.encode() not in shown
 
 
-def test_a_password_is_no_value(capture: Path) -> None:
+def test_a_password_is_no_value(run: Callable[..., bytes], capture: Path) -> None:
     assert f"{SECRET}-too".encode() not in run("read", str(capture), "--columns", "row,name,value", "--format", "csv")
