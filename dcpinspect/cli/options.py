@@ -73,7 +73,15 @@ Write = Annotated[
 WithHandshakes = Annotated[
     bool,
     typer.Option(
-        "--with-handshakes", help="For -w, also write how each connection began (TCP handshake, HELLO, bucket, DCP open and controls)."
+        "--with-handshakes",
+        help="For -w, also write how each connection began (TCP and TLS handshake, HELLO, bucket, DCP open and controls).",
+    ),
+]
+WithSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--with-secrets",
+        help="For -w, also write the TLS secrets of the connections written, and how they began. Whoever has the file can decrypt it.",
     ),
 ]
 CsvGuard = Annotated[

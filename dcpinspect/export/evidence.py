@@ -6,6 +6,7 @@ The captures are read once more, now that it is known what is wrong. What came t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from dcpinspect.capture.batch import Column
 from dcpinspect.capture.pcapng_writer import Sink
 from dcpinspect.escape import escape
-from dcpinspect.export.subset import Subset
+from dcpinspect.export.subset import PacketWishes, Subset
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
@@ -29,8 +30,12 @@ Key = tuple[int, int | None]
 class Evidence:
     """Writes the packets of messages that show findings, and of those around them; ``position`` is how far it is."""
 
-    def __init__(self, findings: Sequence[Finding], *, around: int = AROUND) -> None:
-        """``around``: messages before and after each one, of the same vbucket where the finding is of one, else of the connection."""
+    def __init__(self, findings: Sequence[Finding], *, around: int = AROUND, wishes: PacketWishes | None = None) -> None:
+        """``around``: messages before and after each one, of the same vbucket where the finding is of one, else of the connection.
+
+        How connections began is written whatever ``wishes`` says of it.
+        """
+        self._wishes = replace(wishes or PacketWishes(), with_handshakes=True)
         self._findings = findings
         self._around = around
         self._places: dict[Key, list[int]] = {}
@@ -51,7 +56,7 @@ class Evidence:
     def write(self, sink: Sink, captures: Sequence[str], *, check: Callable[[], None] = lambda: None, **options: Any) -> int:
         """Write a pcapng file; how many packets it has. ``captures`` and ``options`` are as ``Reading`` had them; ``check`` may raise."""
         last = max((int(rows[-1]) for rows in self._rows.values()), default=0)
-        with Subset(with_handshakes=True) as subset, Reading(captures, keeper=subset, **options) as reading:
+        with Subset(self._wishes) as subset, Reading(captures, keeper=subset, **options) as reading:
             self._subset = subset
             subset.follow(reading)
             for batch in reading if last else ():

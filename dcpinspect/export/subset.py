@@ -2,6 +2,9 @@
 
 While the captures are read, the packets wanted are marked, a bit each; then the captures are read again and what is marked is written. What
 comes through a pipe cannot be read again, so its packets are kept in a temporary file meanwhile.
+
+Of TLS the packets wanted are those of whole records, which nobody could open otherwise. Its secrets are written for who asks for them, and
+never copied from the captures.
 """
 
 from __future__ import annotations
@@ -33,6 +36,21 @@ _OPENING = np.array([Opcode.HELLO, Opcode.SELECT_BUCKET, Opcode.DCP_OPEN, Opcode
 """What a connection agrees on before it streams, and what follows cannot be read without; not what it says to log in."""
 MAX_OPENING = 64
 """Such messages of a connection that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacketWishes:
+    """How packets are written."""
+
+    with_handshakes: bool = False
+    """With how the connections began."""
+    with_secrets: bool = False
+    """With the secrets of the connections of TLS, and how they began, without which nobody can use them."""
+
+    @property
+    def is_private(self) -> bool:
+        """The file is for its owner alone."""
+        return self.with_secrets
 
 
 class Marks:
@@ -69,14 +87,14 @@ class _Flow:
     """Which packet gave which bytes of one direction, of those that a message may still have."""
 
     parts: list[tuple[Column, Column, Column]] = field(default_factory=list)
-    """(first stream offset, one past the last, packet) of segments in stream order."""
+    """(first stream offset, one past the last, packet) of segments in stream order; of TLS the offsets are those of the whole record."""
 
     def packets(self, start: Column, end: Column) -> Column:
         """The packets that gave any of the bytes of these ranges, which are in order and do not overlap."""
         if not self.parts:
             return np.empty(0, np.int64)
         first, behind, packet = (np.concatenate(columns) for columns in zip(*self.parts, strict=True))
-        # A segment is wanted if a range begins in it, or one that began before it goes on in it.
+        # A segment is wanted if a range begins in it, or one that began before it goes on in it. Those of TLS may overlap.
         place = np.searchsorted(start, behind) - 1  # the last range that begins before the segment ends
         wanted = (place >= 0) & (end[np.maximum(place, 0)] > first)
         found: Column = packet[wanted]
@@ -96,11 +114,11 @@ class _File:
 class Subset:
     """Follows a reading, of which it is the ``keeper``; use as a context manager. Give every batch to ``choose``, in order."""
 
-    def __init__(self, *, with_handshakes: bool = False) -> None:
-        """``with_handshakes``: with how the connections began."""
+    def __init__(self, wishes: PacketWishes | None = None) -> None:
         self.position = 0
         """Bytes read again so far."""
-        self._with_handshakes = with_handshakes
+        self._wishes = wishes or PacketWishes()
+        self._with_handshakes = self._wishes.with_handshakes or self._wishes.with_secrets
         self._marks = Marks()
         self._flows: dict[int, _Flow] = {}
         self._files: list[_File] = []
@@ -129,12 +147,9 @@ class Subset:
         self._companions += self._reading.engine.transport.take_companions()
         self._forget()
         for chunk in chunks:
-            segments = chunk.segments
-            behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
-            given = (segments.frame > 0) & (behind > segments.offset)
-            if given.any():
-                flow = self._flows.setdefault(2 * chunk.connection + chunk.direction, _Flow())
-                flow.parts.append((segments.offset[given], behind[given], segments.packet[given]))
+            first, behind, packet = _origins(chunk)
+            if len(first):
+                self._flows.setdefault(2 * chunk.connection + chunk.direction, _Flow()).parts.append((first, behind, packet))
 
     def choose(self, batch: MessageBatch, rows: Rows) -> None:
         """Want the packets of these messages of a batch."""
@@ -179,15 +194,20 @@ class Subset:
         Raises OutputError when a file has not the packets any more that it had.
         """
         assert self._reading is not None
-        transport = self._reading.engine.transport
+        transport, tls = self._reading.engine.transport, self._reading.engine.tls.connections
+        opened = [tls[connection] for connection in self._connections if connection in tls and tls[connection].is_open]
         for connection in self._connections:
             for packets in self._openings.get(connection, ()):
                 self._marks.add(packets)
+        for packets in (packets for about in opened for packets in about.own if self._with_handshakes):
+            self._marks.add(packets)
         others = np.array(self._companions, dtype=np.int64).reshape(-1, 2)
         self._marks.add(others[np.isin(others[:, 0], self._marks.within(0, self._marks.end)), 1] if len(others) else others[:, 1])
         handshakes = Handshakes(transport, self._connections) if self._with_handshakes else None
         captures = self._reading.capture.files
         writer = PcapNgWriter(sink, list(dict.fromkeys(note for file in captures for note in file.notes)))
+        if self._wishes.with_secrets:
+            writer.secrets(self._reading.engine.keys.lines(about.secrets for about in opened))
         written = 0
         for file, name in zip(self._files, (file.name for file in captures), strict=False):
             for batch in self._again(file, name):
@@ -271,3 +291,14 @@ class Subset:
                 if done >= wanted:
                     return
         raise OutputError(f"{escape(name)}: changed while it was read, so its packets are not those that were shown; nothing was written")
+
+
+def _origins(chunk: StreamChunk) -> tuple[Column, Column, Column]:
+    """As ``_Flow.parts``."""
+    if chunk.carriers is not None:
+        first, behind, packet, _ = chunk.carriers
+        return first, behind, packet
+    segments = chunk.segments
+    behind = np.append(segments.offset[1:], chunk.offset + len(chunk.data))
+    given = (segments.frame > 0) & (behind > segments.offset)
+    return segments.offset[given], behind[given], segments.packet[given]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from scapy.layers.l2 import Ether
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import OutputError
-from dcpinspect.export.subset import Marks, Subset
+from dcpinspect.export.subset import Marks, PacketWishes, Subset
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
@@ -37,9 +38,9 @@ def rows_named(*numbers: int) -> Choice:
     return lambda batch: np.flatnonzero(np.isin(batch.row, numbers))
 
 
-def subset(paths: Sequence[Path], target: Path, choice: Choice, *, with_handshakes: bool = False) -> list[bytes]:
+def subset(paths: Sequence[Path], target: Path, choice: Choice, **wishes: Any) -> list[bytes]:
     """The packets that are written for the chosen messages."""
-    with Subset(with_handshakes=with_handshakes) as chosen, Reading([str(path) for path in paths], keeper=chosen) as reading:
+    with Subset(PacketWishes(**wishes)) as chosen, Reading([str(path) for path in paths], keeper=chosen) as reading:
         chosen.follow(reading)
         for batch in reading:
             chosen.choose(batch, choice(batch))
