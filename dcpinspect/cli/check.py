@@ -149,6 +149,7 @@ def check(
         int, typer.Option("--around", metavar="N", min=0, help="For -w, how many messages before and after each one that shows a finding.")
     ] = 5,
     with_secrets: options.WithSecrets = False,
+    decrypted: options.Decrypted = False,
     csv_guard: options.CsvGuard = True,
     redact: options.Redact = False,
     redact_salt: options.RedactSalt = None,
@@ -165,7 +166,7 @@ def check(
     if write is None and options.is_typed(context, "around"):
         raise UsageError("--around: is for the packets of -w FILE")
     redactor = options.redactor(redact, redact_salt)
-    manner = packet_wishes(write, with_secrets=with_secrets, redactor=redactor)
+    manner = packet_wishes(write, with_secrets=with_secrets, decrypted=decrypted, redactor=redactor)
     wanted = rules_of(rule, family, no_rule, lint=lint)
     choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
     shown = columns_of(columns, chosen, several=len(captures) > 1)

@@ -337,7 +337,7 @@ TSHARK = {
     "-a": "'dcpinspect live -a duration:S' ends by itself",
 }
 """What options of tshark are called here."""
-OF_FILES = ("--with-handshakes", "--with-secrets")
+OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
 """Options of -w that look at connections as a whole."""
 
 

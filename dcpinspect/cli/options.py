@@ -84,6 +84,10 @@ WithSecrets = Annotated[
         help="For -w, also write the TLS secrets of the connections written, and how they began. Whoever has the file can decrypt it.",
     ),
 ]
+Decrypted = Annotated[
+    bool,
+    typer.Option("--decrypted", help="For -w, write the messages of TLS in plain text, in packets made for them."),
+]
 CsvGuard = Annotated[
     bool,
     typer.Option("--csv-guard/--no-csv-guard", help="For CSV, put an apostrophe before a text that a spreadsheet would run as a formula."),

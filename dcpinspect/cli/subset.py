@@ -29,23 +29,26 @@ CLASSIC = (".pcap", ".cap", ".dmp")
 
 
 def packet_wishes(
-    path: str | None, *, with_handshakes: bool = False, with_secrets: bool = False, redactor: Redactor | None = None
+    path: str | None, *, with_handshakes: bool = False, with_secrets: bool, decrypted: bool, redactor: Redactor | None
 ) -> PacketWishes | None:
     """How packets go to ``path``; None without one. Raises UsageError for what cannot be."""
     if path is None:
-        for option, is_there in (("--with-handshakes", with_handshakes), ("--with-secrets", with_secrets)):
-            if is_there:
+        given = {"--with-handshakes": with_handshakes, "--with-secrets": with_secrets, "--decrypted": decrypted}
+        for option, is_given in given.items():
+            if is_given:
                 raise UsageError(f"{option}: is for the packets of -w FILE")
         return None
     if redactor is not None and with_secrets:
         raise UsageError("--with-secrets: the secrets open all that --redact replaces; leave out one of the two")
-    if redactor is not None:
-        raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
+    if redactor is not None and not decrypted:
+        raise UsageError("--write: packets have what --redact replaces; with --decrypted packets are made that do not have it")
+    if with_secrets and decrypted:
+        raise UsageError("--with-secrets: what --decrypted writes needs none; leave out one of the two")
     if with_secrets and path.lower().endswith(CLASSIC):
         raise UsageError(f"--with-secrets: {escape(path)} has the name of a classic pcap file, which holds no secrets; name it .pcapng")
     from dcpinspect.export.subset import PacketWishes  # deferred: only -w needs it
 
-    return PacketWishes(with_handshakes=with_handshakes, with_secrets=with_secrets)
+    return PacketWishes(with_handshakes, with_secrets, decrypted, redactor)
 
 
 @contextmanager

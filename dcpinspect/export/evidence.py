@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column
 from dcpinspect.capture.pcapng_writer import Sink
 from dcpinspect.escape import escape
-from dcpinspect.export.subset import PacketWishes, Subset
+from dcpinspect.export.subset import Kept, PacketWishes, Subset
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
@@ -44,7 +43,7 @@ class Evidence:
             for place in one.places:
                 self._places.setdefault((place.connection, vbucket), []).append(place.row)
         self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
-        self._before: dict[Key, list[Column]] = {}
+        self._before: dict[Key, list[list[Kept]]] = {}
         self._owed: dict[Key, int] = {}
         self._subset: Subset | None = None
 
@@ -66,7 +65,7 @@ class Evidence:
                     break
             for one in self._findings:
                 for place, text in comments(one):
-                    subset.comment(place.file, place.frame, text)
+                    subset.comment(place, text)
             return subset.write(sink, check=check)
 
     def _choose(self, subset: Subset, batch: MessageBatch) -> None:
@@ -85,11 +84,12 @@ class Evidence:
             for at in np.searchsorted(own, shown - first).tolist():
                 wanted[max(0, at - self._around) : at + self._around + 1] = True
                 self._owed[key] = max(self._owed[key], at + self._around + 1 - len(own))
-                for packets in self._before.get(key, [])[at - self._around :] if at < self._around else ():
-                    subset.add(packets)
+                for earlier in self._before.get(key, [])[at - self._around :] if at < self._around else ():
+                    for kept in earlier:
+                        subset.add(kept)
             chosen.append(own[wanted])
             if is_ahead:
-                latest = [subset.packets_of(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]
+                latest = [subset.kept(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]
                 self._before[key] = [*self._before.get(key, []), *latest][-self._around :] if self._around else []
         subset.choose(batch, np.unique(np.concatenate(chosen)))
 

@@ -96,4 +96,4 @@ class StreamChunk:
     asked for it."""
     carriers: Column | None = None
     """Of plain text of TLS, [4, n] in stream order: between which stream offsets the text of a record lies, and number and capture time of
-    each packet that has any of that record. Only for who asked for places."""
+    each packet that has any of that record; last of all the end, if it is one. Only for who asked for places."""

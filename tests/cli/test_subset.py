@@ -100,7 +100,15 @@ def test_conditions_that_nothing_meets_leave_a_capture_without_packets(tmp_path:
             ["-w", "x.pcap", "--with-secrets"],
             "--with-secrets: x.pcap has the name of a classic pcap file, which holds no secrets; name it .pcapng",
         ),
-        (["-w", "x.pcapng", "--redact"], "--write: packets have what --redact replaces; leave out one of the two"),
+        (
+            ["-w", "x.pcapng", "--redact"],
+            "--write: packets have what --redact replaces; with --decrypted packets are made that do not have it",
+        ),
+        (["--decrypted"], "--decrypted: is for the packets of -w FILE"),
+        (
+            ["-w", "x.pcapng", "--with-secrets", "--decrypted"],
+            "--with-secrets: what --decrypted writes needs none; leave out one of the two",
+        ),
         (["-w", "-"], "--write -: name a file; a program takes the packets as in -w >(wireshark -k -i -)"),
         (["-w", "x.json", "-o", "x.json"], "--write and --output name the same file"),
         (["-w", str(TOUR)], f"{TOUR}: is the capture that is read; name another file"),
