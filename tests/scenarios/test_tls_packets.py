@@ -135,20 +135,32 @@ def test_only_the_secrets_of_connections_that_are_written_are_embedded(tmp_path:
     assert all(secret in data for secret in secrets_of(both[1]))
 
 
-@pytest.mark.parametrize("command", ["read", "check"])
-def test_secrets_of_the_capture_are_not_copied_unless_they_are_asked_for(command: str, one: Recorded, tmp_path: Path) -> None:
-    given, path = tmp_path / "given.pcapng", tmp_path / "x.pcapng"
-    with open_capture(one.path) as capture, given.open("wb") as file:
+def with_its_secrets(recorded: Recorded, path: Path) -> Path:
+    with open_capture(recorded.path) as capture, path.open("wb") as file:
         writer = PcapNgWriter(file)
-        writer.secrets(one.keylog.read_bytes())
+        writer.secrets(recorded.keylog.read_bytes())
         for batch in capture:
             writer.write(batch)
+    return path
+
+
+@pytest.mark.parametrize("command", ["read", "check"])
+def test_secrets_of_the_capture_are_not_copied_unless_they_are_asked_for(command: str, one: Recorded, tmp_path: Path) -> None:
+    given, path = with_its_secrets(one, tmp_path / "given.pcapng"), tmp_path / "x.pcapng"
     assert has_secrets(given)
     assert len(messages(given, tmp_path)) == COUNT
     for options, are_there in (["--with-secrets"], True), ([], False):
         assert main([command, str(given), "-w", str(path), *options]) in (0, 1)
         assert has_secrets(path) == are_there
         assert any(secret in path.read_text("latin-1") for secret in secrets_of(one)) == are_there
+
+
+def test_secrets_of_a_pipe_are_known_when_it_is_read_again(one: Recorded, tmp_path: Path) -> None:
+    path = tmp_path / "x.pcapng"
+    command = [sys.executable, "-m", "dcpinspect", "check", "-", "-w", str(path), "--decrypted"]
+    with with_its_secrets(one, tmp_path / "given.pcapng").open("rb") as capture:
+        subprocess.run(command, stdin=capture, capture_output=True, check=False)
+    assert len(messages(path, tmp_path)) > 5
 
 
 # -- plain text -----------------------------------------------------------------------------------------
@@ -286,12 +298,7 @@ def spelled(secrets: list[str]) -> list[bytes]:
 def test_no_output_has_a_secret(
     one: Recorded, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, folder = tmp_path / "given.pcapng", tmp_path / "out"
-    with open_capture(one.path) as capture, given.open("wb") as file:
-        writer = PcapNgWriter(file)
-        writer.secrets(one.keylog.read_bytes())
-        for batch in capture:
-            writer.write(batch)
+    given, folder = with_its_secrets(one, tmp_path / "given.pcapng"), tmp_path / "out"
     folder.mkdir()
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR"):
         monkeypatch.setenv(name, str(folder))
