@@ -123,8 +123,8 @@ class Reading:
         """Packets so far of which the capture has less than was sent."""
         self.messages = 0
         """Messages delivered so far."""
-        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": keys}
-        """Those by which another reading finds the same connections."""
+        self.options: dict[str, Any] = {"extra_ports": extra_ports, "find_ports": find_ports, "keys": self.engine.keys}
+        """Those by which another reading finds the same connections, with the secrets that are known by then."""
         self._is_part = is_part
         self._is_repeatable = self.capture.size is not None and not is_part
         self._compared = -1  # after so many messages

@@ -32,7 +32,7 @@ MOST_NOTES = 100
 """Comments on sections that are remembered."""
 MOST_SECRETS = 1 << 26
 """Bytes of secrets that are remembered."""
-_TLS_KEY_LOG = 0x544C534B
+TLS_KEY_LOG = 0x544C534B
 COMMENT = 1
 """Option of any block."""
 _RECEIVED, _DROPPED, _SYSTEM_DROPPED = 4, 5, 7
@@ -206,7 +206,7 @@ class PcapNg:
     def _keep_secrets(self, block: bytes, order: str) -> None:
         if len(block) >= 24 and sum(map(len, self.secrets)) < MOST_SECRETS:
             kind, size = struct.unpack_from(order + "II", block, 8)
-            if kind == _TLS_KEY_LOG and size <= len(block) - 20:
+            if kind == TLS_KEY_LOG and size <= len(block) - 20:
                 self.secrets.append(block[16 : 16 + size])
 
     def _count(self, block: bytes, order: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dcpinspect import __version__
 from dcpinspect.capture.batch import PacketBatch
-from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECTION, STATISTICS, comments_of
+from dcpinspect.capture.pcapng import COMMENT, ENHANCED_PACKET, INTERFACE, SECRETS, SECTION, STATISTICS, TLS_KEY_LOG, comments_of
 from dcpinspect.capture.walk import MAX_BLOCK, MAX_PACKET
 from dcpinspect.kernel import Ints, Octets, copy, kernel
 
@@ -80,6 +80,11 @@ class PcapNgWriter:
         out, _ = packet_blocks(packets, rows, self._numbers(packets.link_type[rows], packets.captured[rows]), comments)
         self._sink.write(out.data)
 
+    def secrets(self, key_log: bytes) -> None:
+        """Lines of a key log, for the packets that come behind them. Whoever has the file can read what is encrypted there."""
+        for start, end in pairwise(_cuts(key_log)):
+            self._put(SECRETS, struct.pack("<II", TLS_KEY_LOG, end - start) + key_log[start:end] + bytes(-(end - start) % 4))
+
     def statistics(self, interface: int, *, received: int, dropped: int, time_ns: int) -> None:
         """Says how many packets an interface had seen, and how many of them the kernel had dropped, at a time."""
         time_ns = max(time_ns, 0)
@@ -120,6 +125,14 @@ def packet_blocks(
     octets = header.view(np.uint8).reshape(-1)
     write_blocks(count, octets, packets.data, np.ascontiguousarray(packets.offset[rows]), captured, options, ends, sizes, out)
     return out, sizes
+
+
+def _cuts(lines: bytes) -> list[int]:
+    """Where to cut lines into parts of which each fits into a block: between lines."""
+    found = [0]
+    while len(lines) - found[-1] > MAX_BLOCK // 2:
+        found.append(lines.rindex(b"\n", found[-1], found[-1] + MAX_BLOCK // 2) + 1)
+    return [*found, len(lines)] if lines else found
 
 
 def _option(code: int, value: bytes) -> bytes:

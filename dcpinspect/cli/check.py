@@ -12,7 +12,7 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.report import UNCHECKED, report
-from dcpinspect.cli.subset import EvidenceFile
+from dcpinspect.cli.subset import EvidenceFile, packet_wishes
 from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableFormat
@@ -119,6 +119,8 @@ def check(
     around: Annotated[
         int, typer.Option("--around", metavar="N", min=0, help="For -w, how many messages before and after each one that shows a finding.")
     ] = 5,
+    with_secrets: options.WithSecrets = False,
+    decrypted: options.Decrypted = False,
     csv_guard: options.CsvGuard = True,
     redact: options.Redact = False,
     redact_salt: options.RedactSalt = None,
@@ -135,14 +137,15 @@ def check(
     if write is None and options.is_typed(context, "around"):
         raise UsageError("--around: is for the packets of -w FILE")
     redactor = options.redactor(redact, redact_salt)
-    if write is not None and redactor is not None:
-        raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
+    manner = packet_wishes(write, with_secrets=with_secrets, decrypted=decrypted, redactor=redactor)
     wanted = options.rules_of(rule, family, no_rule, lint=lint)
     choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
     shown = columns_of(columns, chosen, several=len(captures) > 1)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
-        packets = stack.enter_context(EvidenceFile(write, captures, output=output, around=around)) if write is not None else None
+        packets = None
+        if write is not None and manner is not None:
+            packets = stack.enter_context(EvidenceFile(write, captures, manner, output=output, around=around))
         keeper = packets.keeper() if packets is not None else None
         capture = open_capture(captures, batch_bytes=_BATCH_BYTES)
         reading = stack.enter_context(Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))

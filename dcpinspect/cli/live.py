@@ -20,7 +20,7 @@ LOOK_S = 1.0
 """How long the list of interfaces looks for traffic."""
 
 
-@options.shared(show, without=["with_handshakes"])
+@options.shared(show, without=["with_handshakes", "with_secrets", "decrypted"])
 @options.shared(capturing)
 def live(
     context: typer.Context,

@@ -337,6 +337,8 @@ TSHARK = {
     "-a": "'dcpinspect live -a duration:S' ends by itself",
 }
 """What options of tshark are called here."""
+OF_FILES = ("--with-handshakes", "--with-secrets", "--decrypted")
+"""Options of -w that look at connections as a whole."""
 
 
 def _explain(error: typer.TyperException) -> str:
@@ -345,6 +347,8 @@ def _explain(error: typer.TyperException) -> str:
     if option in TSHARK and isinstance(error, typer.BadParameter | typer.TyperException):
         return f"{option}: {TSHARK[option]}"
     context = getattr(error, "ctx", None)
+    if option in OF_FILES and context is not None and context.info_name in ("live", "watch"):
+        return f"{option}: packets are recorded as they come; afterwards use 'dcpinspect read FILE -w OUT {option}'"
     what = _in_our_words(error, context)
     if isinstance(error, typer.BadParameter) and error.param is not None and context is not None:
         what = _with_origin(context, error.param.name or "", what)

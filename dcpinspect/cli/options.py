@@ -74,8 +74,20 @@ Write = Annotated[
 WithHandshakes = Annotated[
     bool,
     typer.Option(
-        "--with-handshakes", help="For -w, also write how each connection began (TCP handshake, HELLO, bucket, DCP open and controls)."
+        "--with-handshakes",
+        help="For -w, also write how each connection began (TCP and TLS handshake, HELLO, bucket, DCP open and controls).",
     ),
+]
+WithSecrets = Annotated[
+    bool,
+    typer.Option(
+        "--with-secrets",
+        help="For -w, also write the TLS secrets of the connections written, and how they began. Whoever has the file can decrypt it.",
+    ),
+]
+Decrypted = Annotated[
+    bool,
+    typer.Option("--decrypted", help="For -w, write the messages of TLS in plain text, in packets made for them."),
 ]
 CsvGuard = Annotated[
     bool,

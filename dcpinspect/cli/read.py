@@ -13,7 +13,7 @@ from dcpinspect.cli import completion, interrupts, metrics, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.report import report
-from dcpinspect.cli.subset import packets_written
+from dcpinspect.cli.subset import packet_wishes, packets_written
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def show(
     output: options.OutputFile = None,
     write: options.Write = None,
     with_handshakes: options.WithHandshakes = False,
+    with_secrets: options.WithSecrets = False,
+    decrypted: options.Decrypted = False,
     fields: Annotated[bool, typer.Option("--fields/--no-fields", help="For JSON, include the field table of each message.")] = True,
     values: Annotated[
         str | None,
@@ -138,11 +140,12 @@ def show(
     wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
+    manner = packet_wishes(write, with_handshakes=with_handshakes, with_secrets=with_secrets, decrypted=decrypted, redactor=redactor)
     if sort is not None or reverse:
         _refuse_order(context, sort, source)
         place = partial(source.reading, extra_ports, find_ports=find_ports)
         return _in_order(source, place, selection, wishes, (format_, output, redactor), (sort or "", reverse, skip, limit), stats=stats)
-    packets = packets_written(write, source.captures, with_handshakes=with_handshakes, is_redacted=redactor is not None, output=output)
+    packets = packets_written(write, source.captures, manner, output)
     exporting = metrics.exporting(metrics_at, with_vbuckets=metrics_vbuckets)
     with exporting as exporter, packets as subset, source.reading(extra_ports, find_ports=find_ports, keeper=subset) as reading:
         if subset is not None:

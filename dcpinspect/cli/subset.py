@@ -17,34 +17,54 @@ from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from dcpinspect.export.atomic import AtomicFile
-    from dcpinspect.export.subset import Subset
+    from dcpinspect.export.subset import PacketWishes, Subset
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.protocol.redact import Redactor
     from dcpinspect.reading import Reading
 
 STDIN = "-"
 """Name of standard input among captures."""
+CLASSIC = (".pcap", ".cap", ".dmp")
+"""What the names of classic pcap files end in."""
+
+
+def packet_wishes(
+    path: str | None, *, with_handshakes: bool = False, with_secrets: bool, decrypted: bool, redactor: Redactor | None
+) -> PacketWishes | None:
+    """How packets go to ``path``; None without one. Raises UsageError for what cannot be."""
+    if path is None:
+        given = {"--with-handshakes": with_handshakes, "--with-secrets": with_secrets, "--decrypted": decrypted}
+        for option, is_given in given.items():
+            if is_given:
+                raise UsageError(f"{option}: is for the packets of -w FILE")
+        return None
+    if redactor is not None and with_secrets:
+        raise UsageError("--with-secrets: the secrets open all that --redact replaces; leave out one of the two")
+    if redactor is not None and not decrypted:
+        raise UsageError("--write: packets have what --redact replaces; with --decrypted packets are made that do not have it")
+    if with_secrets and decrypted:
+        raise UsageError("--with-secrets: what --decrypted writes needs none; leave out one of the two")
+    if with_secrets and path.lower().endswith(CLASSIC):
+        raise UsageError(f"--with-secrets: {escape(path)} has the name of a classic pcap file, which holds no secrets; name it .pcapng")
+    from dcpinspect.export.subset import PacketWishes  # deferred: only -w needs it
+
+    return PacketWishes(with_handshakes, with_secrets, decrypted, redactor)
 
 
 @contextmanager
-def packets_written(
-    path: str | None, captures: Sequence[str], *, with_handshakes: bool, is_redacted: bool, output: str | None
-) -> Iterator[Subset | None]:
+def packets_written(path: str | None, captures: Sequence[str], wishes: PacketWishes | None, output: str | None) -> Iterator[Subset | None]:
     """Who follows a reading to write its packets to ``path`` at the end, which Ctrl-C or a closed pipe may bring; None without a path.
 
     ``output`` is where the messages go. Raises UsageError for what cannot be.
     """
-    if path is None:
-        if with_handshakes:
-            raise UsageError("--with-handshakes: is for the packets of -w FILE")
+    if path is None or wishes is None:
         yield None
         return
-    if is_redacted:
-        raise UsageError("--write: packets have what --redact replaces; leave out one of the two")
     from dcpinspect.export.subset import Subset  # deferred: only -w needs it
 
-    file = _target(path, captures, output)
+    file = _target(path, captures, output, is_private=wishes.is_private)
     try:
-        with Subset(with_handshakes=with_handshakes) as subset:
+        with Subset(wishes) as subset:
             try:
                 yield subset
             except (KeyboardInterrupt, BrokenPipeError) as error:
@@ -57,7 +77,7 @@ def packets_written(
         file.discard()
 
 
-def _target(path: str, captures: Sequence[str], output: str | None) -> AtomicFile:
+def _target(path: str, captures: Sequence[str], output: str | None, *, is_private: bool) -> AtomicFile:
     """The file that packets go to. Raises UsageError."""
     if path in STDOUT:
         raise UsageError(f"--write {path}: name a file; a program takes the packets as in -w >(wireshark -k -i -)")
@@ -66,15 +86,16 @@ def _target(path: str, captures: Sequence[str], output: str | None) -> AtomicFil
     refuse_to_overwrite(path, captures)
     from dcpinspect.export.atomic import AtomicFile  # deferred: only -w needs it
 
-    return AtomicFile(path)
+    return AtomicFile(path, is_private=is_private)
 
 
 class EvidenceFile:
     """``check -w``: where the packets around findings go once the findings are known. Use as a context manager."""
 
-    def __init__(self, path: str, captures: Sequence[str], *, output: str | None, around: int) -> None:
+    def __init__(self, path: str, captures: Sequence[str], wishes: PacketWishes, *, output: str | None, around: int) -> None:
         """``around``: messages before and after each that shows a finding. Raises UsageError for what cannot be."""
-        self._file = _target(path, captures, output)
+        self._file = _target(path, captures, output, is_private=wishes.is_private)
+        self._wishes = wishes
         self._captures = captures
         self._around = around
         self._wants_bar = wants_progress(output)
@@ -100,7 +121,7 @@ class EvidenceFile:
         """Write the packets; ``reading`` is the one that found this."""
         from dcpinspect.export.evidence import Evidence  # deferred, as above
 
-        evidence = Evidence(findings, around=self._around)
+        evidence = Evidence(findings, around=self._around, wishes=self._wishes)
         names = [file.name for file in reading.capture.files] if self._kept is None else self._kept.names
         with interrupts.deferred(), progress("writing packets", lambda: evidence.position, reading.capture.size, wanted=self._wants_bar):
             evidence.write(self._file, names, check=interrupts.check, **reading.options)

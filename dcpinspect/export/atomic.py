@@ -22,8 +22,10 @@ class AtomicFile:
     UsageError, writing and committing raise OutputError; ``discard`` leaves nothing.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, is_private: bool = False) -> None:
+        """``is_private``: only its owner may read it, whatever had the name before."""
         self.path = path
+        self._is_private = is_private
         self.closed = False
         self._target = os.path.realpath(path)
         self._pending: list[bytes] = []
@@ -47,11 +49,13 @@ class AtomicFile:
             if mode is not None and not os.access(self._target, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
                 raise UsageError(f"{escape(self.path)}: is write-protected; name another file")
             temporary = os.path.join(os.path.dirname(self._target), f".dcpinspect-{secrets.token_hex(8)}.part")
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+            descriptor = os.open(
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600 if self._is_private else 0o666
+            )
         except OSError as error:
             raise self._refused(error) from error
         self._temporary = temporary
-        if mode is not None:
+        if mode is not None and not self._is_private:
             os.chmod(temporary, stat.S_IMODE(mode))
         return descriptor
 

@@ -6,14 +6,14 @@ The captures are read once more, now that it is known what is wrong. What came t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from dcpinspect.capture.batch import Column
 from dcpinspect.capture.pcapng_writer import Sink
 from dcpinspect.escape import escape
-from dcpinspect.export.subset import Subset
+from dcpinspect.export.subset import Kept, PacketWishes, Subset
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
@@ -29,8 +29,12 @@ Key = tuple[int, int | None]
 class Evidence:
     """Writes the packets of messages that show findings, and of those around them; ``position`` is how far it is."""
 
-    def __init__(self, findings: Sequence[Finding], *, around: int = AROUND) -> None:
-        """``around``: messages before and after each one, of the same vbucket where the finding is of one, else of the connection."""
+    def __init__(self, findings: Sequence[Finding], *, around: int = AROUND, wishes: PacketWishes | None = None) -> None:
+        """``around``: messages before and after each one, of the same vbucket where the finding is of one, else of the connection.
+
+        How connections began is written whatever ``wishes`` says of it.
+        """
+        self._wishes = replace(wishes or PacketWishes(), with_handshakes=True)
         self._findings = findings
         self._around = around
         self._places: dict[Key, list[int]] = {}
@@ -39,7 +43,7 @@ class Evidence:
             for place in one.places:
                 self._places.setdefault((place.connection, vbucket), []).append(place.row)
         self._rows = {key: np.unique(np.array(rows, dtype=np.int64)) for key, rows in self._places.items()}
-        self._before: dict[Key, list[Column]] = {}
+        self._before: dict[Key, list[list[Kept]]] = {}
         self._owed: dict[Key, int] = {}
         self._subset: Subset | None = None
 
@@ -51,7 +55,7 @@ class Evidence:
     def write(self, sink: Sink, captures: Sequence[str], *, check: Callable[[], None] = lambda: None, **options: Any) -> int:
         """Write a pcapng file; how many packets it has. ``captures`` and ``options`` are as ``Reading`` had them; ``check`` may raise."""
         last = max((int(rows[-1]) for rows in self._rows.values()), default=0)
-        with Subset(with_handshakes=True) as subset, Reading(captures, keeper=subset, **options) as reading:
+        with Subset(self._wishes) as subset, Reading(captures, keeper=subset, **options) as reading:
             self._subset = subset
             subset.follow(reading)
             for batch in reading if last else ():
@@ -61,7 +65,7 @@ class Evidence:
                     break
             for one in self._findings:
                 for place, text in comments(one):
-                    subset.comment(place.file, place.frame, text)
+                    subset.comment(place, text)
             return subset.write(sink, check=check)
 
     def _choose(self, subset: Subset, batch: MessageBatch) -> None:
@@ -80,11 +84,12 @@ class Evidence:
             for at in np.searchsorted(own, shown - first).tolist():
                 wanted[max(0, at - self._around) : at + self._around + 1] = True
                 self._owed[key] = max(self._owed[key], at + self._around + 1 - len(own))
-                for packets in self._before.get(key, [])[at - self._around :] if at < self._around else ():
-                    subset.add(packets)
+                for earlier in self._before.get(key, [])[at - self._around :] if at < self._around else ():
+                    for kept in earlier:
+                        subset.add(kept)
             chosen.append(own[wanted])
             if is_ahead:
-                latest = [subset.packets_of(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]
+                latest = [subset.kept(batch, own[at : at + 1]) for at in range(max(0, len(own) - self._around), len(own))]
                 self._before[key] = [*self._before.get(key, []), *latest][-self._around :] if self._around else []
         subset.choose(batch, np.unique(np.concatenate(chosen)))
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
-from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, HeaderParser
+from dcpinspect.transport.headers import ACK, FLAGS, SYN, UNUSUAL, WIRE, HeaderParser
 from dcpinspect.transport.reassembly import Reassembler
 from dcpinspect.transport.unusual import UnusualPackets
 
@@ -17,8 +17,9 @@ _PACKET_BITS = 40
 class Handshakes:
     """Finds SYN, SYN and ACK, and the client's answer, copies of them included."""
 
-    def __init__(self, transport: Reassembler, connections: Collection[int]) -> None:
-        """``transport``: what read the packets before. ``connections``: the ones wanted."""
+    def __init__(self, transport: Reassembler, connections: Collection[int], *, bare: Collection[int] = ()) -> None:
+        """``transport``: what read the packets before. ``connections``: the ones wanted; of those in ``bare`` nothing that has a number of
+        its payload: SYN, and SYN and ACK alone."""
         self._pairs = transport.pairs
         self._parser = HeaderParser(None)
         self._parser.wanted[:] = transport.headers.wanted
@@ -27,7 +28,8 @@ class Handshakes:
         begin = transport.pair_of_connection << _PACKET_BITS | first
         self._order = np.argsort(begin)
         self._begin = begin[self._order]
-        self._is_wanted = np.isin(np.arange(1, len(first) + 1), np.array(sorted(connections), dtype=np.int64))
+        numbers = np.arange(1, len(first) + 1)
+        self._is_wanted, self._is_bare = (np.isin(numbers, np.array(sorted(some), dtype=np.int64)) for some in (connections, bare))
         self._asked: set[tuple[int, int]] = set()
         """Pairs, and which end was sent a SYN and ACK, which it will answer."""
 
@@ -43,13 +45,15 @@ class Handshakes:
         # The connection of a packet is the last of its pair that began before it, or with it.
         place = np.searchsorted(self._begin, pair << _PACKET_BITS | batch.packets[headers.index], "right") - 1
         is_known = (place >= 0) & (self._begin[np.maximum(place, 0)] >> _PACKET_BITS == pair)
-        wanted = is_known & self._is_wanted[self._order[np.maximum(place, 0)]]
+        connection = self._order[np.maximum(place, 0)]
+        wanted = is_known & self._is_wanted[connection]
         opens = wanted & (flags & SYN != 0)
         found = opens.copy()
         for waiting in list(self._asked):
             self._find_answer(found, pair, side, opens, waiting, 0)
         for at in np.flatnonzero(opens & (flags & ACK != 0)).tolist():
             self._find_answer(found, pair, side, opens, (int(pair[at]), 1 - int(side[at])), at + 1)
+        found &= ~self._is_bare[connection] | (opens & (headers.tcp[:, WIRE] == 0))
         positions: Column = headers.index[found]
         return positions
 

@@ -47,6 +47,8 @@ class Redactor:
     def _field(self, field: FieldValue, data: bytearray, *, is_private: bool) -> FieldValue:
         """The field itself, or one with what is private replaced; ``is_private``: what stands around it is, and it has no ``spec``."""
         spec = field.spec
+        if field.hidden:
+            _overwrite(field, data)
         if field.hidden or (spec is None and isinstance(field.value, int)):  # the collection of a key, the bits of a number
             return field
         if spec is not None:

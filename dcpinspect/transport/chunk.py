@@ -94,3 +94,6 @@ class StreamChunk:
     places: Column | None = None
     """Where in its file (unpacked, if that is compressed) the bytes of each segment begin, or ``NOWHERE``, ``SCATTERED``; only for who
     asked for it."""
+    carriers: Column | None = None
+    """Of plain text of TLS, [4, n] in stream order: between which stream offsets the text of a record lies, and number and capture time of
+    each packet that has any of that record; last of all the end, if it is one. Only for who asked for places."""

@@ -237,6 +237,15 @@ class Reassembler:
         """Whether the SYN of a connection was captured; does not change once there are chunks of it."""
         return any(self._tables.flows[2 * connection - side].started for side in (2, 1))
 
+    def first_seq(self, connection: int) -> tuple[int, int]:
+        """Sequence number of stream offset 0 of both directions, or -1."""
+        client, server = (self._tables.flows[2 * connection - side].base for side in (2, 1))
+        return client, server
+
+    def has_fin(self, connection: int, direction: int) -> bool:
+        """Whether a FIN of a direction was captured."""
+        return self._tables.flows[2 * connection - 2 + direction].fin_at >= 0
+
     @property
     def accounts(self) -> list[DirectionAccount]:
         """The bytes of every direction so far."""

@@ -159,3 +159,16 @@ def test_interfaces_and_drops_are_described(tmp_path: Path) -> None:
     )  # the file itself, block by block; its keys repeat, so it is no JSON that json.loads takes whole
     assert '"pcapng.options.option.data.interface.received": "9"' in blocks.stdout
     assert '"pcapng.options.option.data.interface.dropped": "7"' in blocks.stdout
+
+
+def test_secrets_are_written_in_blocks_that_are_read_again(tmp_path: Path) -> None:
+    line = b"CLIENT_RANDOM " + b"1" * 64 + b" " + b"a" * 96 + b"\n"
+    for lines in (b"", line, line * 100_000):
+        with (tmp_path / "x.pcapng").open("wb") as file:
+            writer = PcapNgWriter(file)
+            writer.secrets(lines)
+            writer.write(batch_of(PACKETS))
+        with open_capture(tmp_path / "x.pcapng") as capture:
+            assert sum(len(batch) for batch in capture) == len(PACKETS)
+            assert b"".join(text for opened in capture.files for text in opened.secrets) == lines
+            assert capture.problems == []

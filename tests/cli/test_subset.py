@@ -91,7 +91,24 @@ def test_conditions_that_nothing_meets_leave_a_capture_without_packets(tmp_path:
     ("arguments", "says"),
     [
         (["--with-handshakes"], "--with-handshakes: is for the packets of -w FILE"),
-        (["-w", "x.pcapng", "--redact"], "--write: packets have what --redact replaces; leave out one of the two"),
+        (["--with-secrets"], "--with-secrets: is for the packets of -w FILE"),
+        (
+            ["-w", "x.pcapng", "--with-secrets", "--redact"],
+            "--with-secrets: the secrets open all that --redact replaces; leave out one of the two",
+        ),
+        (
+            ["-w", "x.pcap", "--with-secrets"],
+            "--with-secrets: x.pcap has the name of a classic pcap file, which holds no secrets; name it .pcapng",
+        ),
+        (
+            ["-w", "x.pcapng", "--redact"],
+            "--write: packets have what --redact replaces; with --decrypted packets are made that do not have it",
+        ),
+        (["--decrypted"], "--decrypted: is for the packets of -w FILE"),
+        (
+            ["-w", "x.pcapng", "--with-secrets", "--decrypted"],
+            "--with-secrets: what --decrypted writes needs none; leave out one of the two",
+        ),
         (["-w", "-"], "--write -: name a file; a program takes the packets as in -w >(wireshark -k -i -)"),
         (["-w", "x.json", "-o", "x.json"], "--write and --output name the same file"),
         (["-w", str(TOUR)], f"{TOUR}: is the capture that is read; name another file"),
@@ -100,6 +117,14 @@ def test_conditions_that_nothing_meets_leave_a_capture_without_packets(tmp_path:
 )
 def test_what_cannot_be_is_one_line(arguments: list[str], says: str, fails: Callable[..., str]) -> None:
     assert fails(*arguments) == f"dcpinspect: {says}"
+    assert not Path("x.pcapng").exists()
+
+
+@pytest.mark.parametrize("command", ["live", "watch"])
+def test_a_recorder_has_no_secrets(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "-i", "lo", "-w", "x.pcapng", "--with-secrets"]) == 2
+    says = "--with-secrets: packets are recorded as they come; afterwards use 'dcpinspect read FILE -w OUT --with-secrets'"
+    assert capsys.readouterr().err == f"dcpinspect: {says}\n"
     assert not Path("x.pcapng").exists()
 
 

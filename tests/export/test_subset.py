@@ -7,17 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP, fragment
 from scapy.layers.l2 import Ether
 
 from dcpinspect.capture.open import open_capture
 from dcpinspect.errors import OutputError
-from dcpinspect.export.subset import Marks, Subset
+from dcpinspect.export.subset import PacketWishes, Subset
 from dcpinspect.protocol.encode import encode
 from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
@@ -37,9 +36,9 @@ def rows_named(*numbers: int) -> Choice:
     return lambda batch: np.flatnonzero(np.isin(batch.row, numbers))
 
 
-def subset(paths: Sequence[Path], target: Path, choice: Choice, *, with_handshakes: bool = False) -> list[bytes]:
+def subset(paths: Sequence[Path], target: Path, choice: Choice, **wishes: Any) -> list[bytes]:
     """The packets that are written for the chosen messages."""
-    with Subset(with_handshakes=with_handshakes) as chosen, Reading([str(path) for path in paths], keeper=chosen) as reading:
+    with Subset(PacketWishes(**wishes)) as chosen, Reading([str(path) for path in paths], keeper=chosen) as reading:
         chosen.follow(reading)
         for batch in reading:
             chosen.choose(batch, choice(batch))
@@ -48,15 +47,6 @@ def subset(paths: Sequence[Path], target: Path, choice: Choice, *, with_handshak
     found = [data for data, *_ in packets_in(target)]
     assert len(found) == count
     return found
-
-
-@given(st.lists(st.integers(0, 5000)), st.integers(0, 5000), st.integers(0, 5000))
-def test_marks_are_a_set_of_packets(numbers: list[int], first: int, count: int) -> None:
-    marks = Marks()
-    for number in numbers:
-        marks.add(np.array([number]))
-    assert marks.within(first, count).tolist() == [number - first for number in sorted(set(numbers)) if first <= number < first + count]
-    assert marks.end == max(numbers, default=-1) + 1
 
 
 # -- which packets ------------------------------------------------------------------------------------

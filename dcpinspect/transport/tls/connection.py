@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dcpinspect.capture.batch import Column
 from dcpinspect.transport.chunk import C2S, S2C
 from dcpinspect.transport.tls.handshake import Hello
 from dcpinspect.transport.tls.search import Search
@@ -53,6 +54,8 @@ class TlsConnection:
     """Of the server, in DER; None where it was not seen."""
     records: tuple[Records, Records] = field(default_factory=lambda: (Records(), Records()))
     """By direction of the chunks."""
+    own: list[Column] = field(default_factory=list)
+    """Numbers of the packets that have records without plain text: the handshake, new keys, alerts. Only for who asked for places."""
     sides: tuple[int, int] = (C2S, S2C)
     """Who sends in these directions: 0 for the client."""
 

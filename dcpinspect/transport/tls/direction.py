@@ -111,10 +111,12 @@ class Direction:
         """Records that keys opened, and their cipher bytes."""
         # What one call makes.
         self._texts: list[bytes] = []
-        self._spans: list[tuple[int, int, int, int]] = []
-        """Of each text: cipher offset of its first byte, of its record's end, plain offset, bytes."""
+        self._spans: list[tuple[int, int, int, int, int]] = []
+        """Of each text: cipher offset of its record, of its first byte, of its record's end, plain offset, bytes."""
         self._breaks: list[tuple[int, int, int]] = []
         """Of each hole of plain text: how many texts were before it, plain offset of its end, bytes."""
+        self._own: list[tuple[int, int]] = []
+        """Of each record without plain text: cipher offset, and that of its end."""
 
     def begin(self, chain: Sequence[Protection], suite: Suite) -> None:
         """The keys, in the order in which they come into use."""
@@ -207,7 +209,7 @@ class Direction:
 
     def open(self, latest: StreamChunk) -> Iterator[StreamChunk]:
         """The plain text of what has come."""
-        self._texts, self._spans, self._breaks = [], [], []
+        self._texts, self._spans, self._breaks, self._own = [], [], [], []
         done = 0
         for run, following in pairwise([*self._runs, None]):
             assert run is not None
@@ -260,7 +262,7 @@ class Direction:
         if not self._chain:
             return False
         if kind == CHANGE_CIPHER and self._suite is not None and self._suite.version == TLS13:
-            self._count(record)
+            self._count(record, offset)
             return True
         opened = self._chain[self._place].open(self._sequence, record)
         if opened is None:
@@ -280,7 +282,7 @@ class Direction:
         if kind == CHANGE_CIPHER:
             if self._suite.version == TLS12:
                 self._place, self._sequence = 0, 0
-            self._count(record)
+            self._count(record, offset)
             return True
         if self._suite.version == TLS12 and (kind == APPLICATION or self.is_lost):
             opened = self._try(record, offset)
@@ -291,10 +293,11 @@ class Direction:
             return True
         if kind == ALERT and len(record) == HEADER + 2 and not self._has_told:
             self._alert(record[HEADER:])
-        self._count(record)
+        self._count(record, offset)
         return True
 
-    def _count(self, record: bytes) -> None:
+    def _count(self, record: bytes, offset: int) -> None:
+        self._own.append((offset, offset + len(record)))
         self._records.opened += 1
         self._records.overhead += len(record)
 
@@ -353,13 +356,15 @@ class Direction:
         self._sealed += 1
         self._sizes += len(record)
         self._end_loss()
+        if not plain or kind != APPLICATION:
+            self._own.append((offset, offset + len(record)))
         if kind == APPLICATION:
             records.plain += len(plain)
             records.overhead += len(record) - len(plain)
             if plain:
                 assert self._suite is not None
                 self._texts.append(plain)
-                self._spans.append((offset + HEADER + self._suite.lead, offset + len(record), self._offset, len(plain)))
+                self._spans.append((offset, offset + HEADER + self._suite.lead, offset + len(record), self._offset, len(plain)))
                 self._offset += len(plain)
             return
         records.overhead += len(record)
@@ -505,21 +510,18 @@ class Direction:
             yield self._chunk(columns, start, end, hole, is_end=self.is_ended and not self.wants_keys and is_last, latest=latest)
         if self.is_ended and not self.wants_keys and not pieces:
             yield self._chunk(columns, 0, 0, (0, 0), is_end=True, latest=latest)
+        if self._own and latest.places is not None:
+            self._about.own.append(np.unique(columns[1, _rows(columns, *np.array(self._own, np.int64).T)[0]]))
         self._segments = [self._kept(columns)]
 
     def _chunk(self, columns: Column, start: int, end: int, hole: tuple[int, int], *, is_end: bool, latest: StreamChunk) -> StreamChunk:
         """``hole``: the plain offsets of one before the texts; (0, 0): there is none."""
-        spans = np.array(self._spans[start:end], np.int64).reshape(-1, 4).T
-        cipher, record_end, plain, size = spans
+        record, cipher, record_end, plain, size = np.array(self._spans[start:end], np.int64).reshape(-1, 5).T
         data = np.frombuffer(b"".join(self._texts[start:end]), np.uint8)
         offset = int(plain[0]) if len(plain) else hole[1] or self._offset
         if len(plain):
-            first = np.searchsorted(columns[0], cipher, "right") - 1
-            last = np.searchsorted(columns[0], cipher + size - 1, "right") - 1
-            counts = last - first + 1
-            rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+            rows, which = _rows(columns, cipher, cipher + size)
             entries = columns[:, rows].copy()
-            which = np.repeat(np.arange(len(plain)), counts)
             entries[0] = np.maximum(columns[0, rows], cipher[which]) - cipher[which] + plain[which]
             entries[5] = columns[5, np.searchsorted(columns[0], record_end - 1, "right") - 1][which]
         else:
@@ -532,6 +534,13 @@ class Direction:
         entries[5] = np.maximum(release, self._released)
         self._released = int(entries[5].max(initial=self._released))
         is_start, self._is_start = self._is_start and not hole[1], False
+        carriers = None
+        if latest.places is not None and columns.size:
+            rows, which = _rows(columns, record, record_end)
+            carriers = np.stack((plain[which], (plain + size)[which], columns[1, rows], columns[4, rows]))
+            if is_end:
+                behind = offset + len(data)
+                carriers = np.append(carriers, [[behind], [behind], *columns[[1, 4], -1:]], axis=1)
         return StreamChunk(
             connection=latest.connection,
             direction=self.number,
@@ -542,6 +551,7 @@ class Direction:
             is_start=is_start,
             is_end=is_end,
             places=None if latest.places is None else np.where(entries[2] > 0, SCATTERED, NOWHERE),
+            carriers=carriers,
         )
 
     _released = 0
@@ -573,6 +583,14 @@ def _records(data: bytearray) -> list[tuple[int, int]]:
             return rows
         found = ANY_RECORD.search(data, found.start() + 1)
     return []
+
+
+def _rows(columns: Column, start: Column, end: Column) -> tuple[Column, Column]:
+    """(the segments that have bytes of each range, which range that is)."""
+    first = np.searchsorted(columns[0], start, "right") - 1
+    counts = np.searchsorted(columns[0], end - 1, "right") - first
+    rows = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+    return rows, np.repeat(np.arange(len(start)), counts)
 
 
 def _outward(known: int, likely: int, most: int) -> Iterator[int]:

@@ -1,6 +1,6 @@
 """Secrets of TLS connections, as programs write them to a key log (the NSS key log format, draft-ietf-tls-keylogfile).
 
-They are secrets: nothing here prints one, keeps one in a message, or writes one down.
+They are secrets: nothing here prints one, keeps one in a message, or writes one down. Only ``-w --with-secrets`` asks for them as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -106,6 +106,16 @@ class KeyLog:
         """Reads what was written meanwhile, unless it has just done so."""
         if time.monotonic() - self._looked >= AGAIN_S:
             self._look()
+
+    def lines(self, chosen: Iterable[Mapping[str, bytes]]) -> bytes:
+        """The secrets of connections, which ``of`` or ``each`` gave, as lines of a key log: for who was asked to write them down."""
+        wanted = {id(one) for one in chosen}
+        return b"".join(
+            f"{label} {client_random.hex()} {secret.hex()}\n".encode()
+            for client_random, found in self._secrets.items()
+            if id(found) in wanted
+            for label, secret in found.items()
+        )
 
     def add(self, text: bytes) -> None:
         """Lines of a secrets block of a pcapng file."""

@@ -212,3 +212,12 @@ def test_a_long_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
     path.write_bytes(line(ONE).encode() + b"x" * 5_000_000)
     keys = KeyLog([str(path)])
     assert len(keys._files[0]._rest) <= 4096
+
+
+def test_the_secrets_of_chosen_connections_are_lines_that_are_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "keys.log"
+    path.write_text(f"CLIENT_RANDOM {'1' * 64} {'a' * 96}\nCLIENT_TRAFFIC_SECRET_0 {'2' * 64} {'b' * 64}\n")
+    keys = KeyLog([str(path)])
+    chosen = keys.of(bytes.fromhex("2" * 64), ())
+    assert keys.lines([chosen, {}]) == path.read_bytes().splitlines(keepends=True)[1]
+    assert keys.lines([]) == b""
