@@ -1,4 +1,4 @@
-"""Glyphs, in Unicode and in ASCII; colours are those of Textual's themes."""
+"""Glyphs, in Unicode and in ASCII; colours are those of Textual's themes, and those of the palette."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from textual.filter import LineFilter
 
 from dcpinspect.escape import cells
 from dcpinspect.protocol.message import Severity
+from dcpinspect.render.palette import PAINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,20 @@ class Glyphs:
     def of(self, severity: Severity | None) -> str:
         """Of a finding; a blank where there is none."""
         return " " if severity is None else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
+
+
+CSS = "\n".join(f".paint--{name} {{ color: $paint-{name}; }}" for name in PAINTS)
+"""A component class for each colour of the palette; ``variables`` has the colours."""
+
+
+def paints(group: str) -> set[str]:
+    """The component classes of a group of the palette, such as ``kind``."""
+    return {f"paint--{name}" for name in PAINTS if name.startswith(f"{group}-")}
+
+
+def variables(*, is_dark: bool) -> dict[str, str]:
+    """The colours of the palette on the background of a theme, as style sheets name them."""
+    return {f"paint-{name}": paint.dark if is_dark else paint.light for name, paint in PAINTS.items()}
 
 
 UNICODE = Glyphs()
