@@ -29,14 +29,14 @@ class Paint:
 
 
 _PLAIN = Paint("#e0e0e0", "#202428", "")
-_GREY = Paint("#8b929c", "#68707a", "bright_black")
-_GREEN = Paint("#4fc08d", "#157347", "green")
-_CYAN = Paint("#5cc8d7", "#0b7285", "cyan")
-_PALE = Paint("#9fc3c8", "#3f6f76", "cyan")
+_GREY = Paint("#8b929c", "#565d66", "bright_black")
+_GREEN = Paint("#4fc08d", "#136b41", "green")
+_CYAN = Paint("#5cc8d7", "#0a6779", "cyan")
+_PALE = Paint("#9fc3c8", "#38636a", "cyan")
 _BLUE = Paint("#6cb0f5", "#1864ab", "bright_blue")
 _YELLOW = Paint("#e9c94a", "#7a5c00", "yellow")
-_ORANGE = Paint("#f49b57", "#b04a00", "bright_yellow")
-_RED = Paint("#ff6b6b", "#c92a2a", "bright_red")
+_ORANGE = Paint("#f49b57", "#9c4100", "bright_yellow")
+_RED = Paint("#ff6b6b", "#b52424", "bright_red")
 _PURPLE = Paint("#c9a0f5", "#7030b0", "magenta")
 
 KINDS = {
@@ -86,9 +86,14 @@ CAUSES = {
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
 """Of snapshots, by type."""
 
+_DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
+_PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
+SCALE = {str(level): Paint(*colours, "") for level, colours in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, strict=True), 1)}
+"""Of amounts, in eight levels: the most stands out on either background."""
+
 PAINTS = {
     f"{group}-{name}": paint
-    for group, paints in (("kind", KINDS), ("verdict", VERDICTS), ("cause", CAUSES), ("snapshot", SNAPSHOTS))
+    for group, paints in (("kind", KINDS), ("verdict", VERDICTS), ("cause", CAUSES), ("snapshot", SNAPSHOTS), ("scale", SCALE))
     for name, paint in paints.items()
 }
 """All of them, by a name that style sheets use."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.segment import Segment
@@ -28,7 +29,13 @@ class Glyphs:
     missing: str = "··"
     blocks: str = "▁▂▃▄▅▆▇█"
     silent: str = "·"
-    rolled_back: str = "R"
+    shades: str = "█▓▒░■·"
+    """Of vbuckets that are caught up, advancing, backfilling, silent, ended, and those nobody knows of."""
+
+    @property
+    def verdicts(self) -> Mapping[str, str]:
+        """Of vbuckets that nothing is wrong with."""
+        return dict(zip(("caught-up", "advancing", "backfilling", "silent", "ended", "unknown-capture"), self.shades, strict=True))
 
     def of(self, severity: Severity | None) -> str:
         """Of a finding; a blank where there is none."""
@@ -50,7 +57,7 @@ def variables(*, is_dark: bool) -> dict[str, str]:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("E", "W", "n", ">", "*", "+", "-", "->", "..", "12345678", ".", "R")
+ASCII = Glyphs("E", "W", "n", ">", "*", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {
