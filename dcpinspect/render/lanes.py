@@ -70,7 +70,7 @@ class Scale:
     first: int
     """First seqno of the first cell."""
     step: int
-    """Seqnos of a cell: 1, 2 or 5 times a power of ten."""
+    """Seqnos of a cell."""
     cells: int
 
     @staticmethod
@@ -83,6 +83,21 @@ class Scale:
                 used = (last - low) // step + 1
                 if used <= cells:
                     return Scale(low, step, used)
+            power *= 10
+
+    @staticmethod
+    def filling(first: int, last: int, cells: int) -> Scale:
+        """As ``of``, but with any step, so that more of ``cells`` are used."""
+        step = max(1, -(-(last - first + 1) // cells))
+        return Scale(first, step, max(1, -(-(last - first + 1) // step)))
+
+    def ticks(self, apart: int = TICK) -> range:
+        """The round seqnos that are marked: at least ``apart`` cells are between two."""
+        power = 1
+        while True:
+            for step in (power, 2 * power, 5 * power):
+                if step >= self.step * apart:
+                    return range(-(-self.first // step) * step, self.last + 1, step)
             power *= 10
 
     @property
@@ -112,12 +127,15 @@ class Lanes:
     events: str
 
 
-def lanes(shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE) -> Lanes:
-    """The lanes of a stream. The cost depends on what is visible, not on the range."""
+def lanes(shape: Shape, scale: Scale, *, glyphs: Glyphs = UNICODE, apart: int = TICK, high: int = 1) -> Lanes:
+    """The lanes of a stream; the items may be ``high`` lines, joined by line ends.
+
+    The cost depends on what is visible, not on the range. ``apart``: cells between two marks of the axis, at least.
+    """
     return Lanes(
-        "".join(_axis(shape, scale, glyphs)),
+        "".join(_axis(shape, scale, glyphs, apart)),
         "".join(_snapshots(shape.bars, scale, glyphs)),
-        "".join(_items(shape, scale, glyphs)),
+        "\n".join("".join(line) for line in _items(shape, scale, glyphs, high)),
         "".join(_gaps(shape, scale)),
         "".join(_events(shape, scale)),
     )
@@ -132,7 +150,7 @@ def _put(cells: Cells, scale: Scale, seqno: int | None, glyph: str) -> None:
         cells[(seqno - scale.first) // scale.step] = glyph
 
 
-def _axis(shape: Shape, scale: Scale, glyphs: Glyphs) -> Cells:
+def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
     begin, end, cells = shape.begin, shape.end, _blank(scale)
     if begin is None:
         return cells
@@ -140,7 +158,8 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs) -> Cells:
     if scale.shows(low, high)[0]:
         first, last = int(scale.cell(low)[0]), int(scale.cell(high)[0])
         cells[first : last + 1] = glyphs.line
-        cells[np.arange(-(-first // TICK) * TICK, last + 1, TICK)] = glyphs.tick
+        ticks = (np.array(scale.ticks(apart), np.uint64) - np.uint64(scale.first)) // np.uint64(scale.step)
+        cells[ticks[(ticks >= first) & (ticks <= last)].astype(np.int64)] = glyphs.tick
         if shape.told is not None:
             cells[first + 1 : first + 2] = glyphs.back
         else:
@@ -170,7 +189,7 @@ def _snapshots(bars: Bars, scale: Scale, glyphs: Glyphs) -> Cells:
     return cells
 
 
-def _items(shape: Shape, scale: Scale, glyphs: Glyphs) -> Cells:
+def _items(shape: Shape, scale: Scale, glyphs: Glyphs, high: int) -> list[Cells]:
     shown = scale.shows(shape.item_first, shape.item_last)
     first, last = scale.cell(shape.item_first[shown]), scale.cell(shape.item_last[shown])
     share = shape.item_count[shown] / (last - first + 1)
@@ -179,9 +198,10 @@ def _items(shape: Shape, scale: Scale, glyphs: Glyphs) -> Cells:
     found_in = np.round(np.cumsum(change)[:-1], 6)
     # the full block is for cells of which every seqno came, or for those where most came at a time; the lowest for a single one
     density = found_in / (max(1.0, float(found_in.max(initial=0))) if shape.is_time else scale.step)
-    eighths = np.clip(np.floor(density * len(glyphs.density)), density > 0, len(glyphs.density)).astype(np.int64)
-    found: Cells = np.array([" ", *glyphs.density])[eighths]
-    return found
+    blocks = np.array([" ", *glyphs.density])
+    full = len(glyphs.density)
+    eighths = np.clip(np.floor(density * full * high), density > 0, full * high).astype(np.int64)
+    return [blocks[np.clip(eighths - full * line, 0, full)] for line in reversed(range(high))]
 
 
 def _gaps(shape: Shape, scale: Scale) -> Cells:

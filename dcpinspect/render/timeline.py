@@ -53,7 +53,7 @@ def picture(
     yield line("", numbers(scale), "")
     several = any(story.stream["sid"] is not None for story in streams)
     for story, own_marks in zip(streams, marks, strict=True):
-        drawn = lanes(by_seqno(story, [Mark(*mark) for mark in own_marks]), scale, glyphs=glyphs)
+        drawn = lanes(by_seqno(story, [Mark(*mark) for mark in own_marks]), scale, glyphs=glyphs, apart=apart(scale))
         for lane, text in words(story, [letter for _, letter in own_marks]).items():
             if lane == "axis":
                 yield line(name(story, is_with_sid=several), drawn.axis, text)
@@ -97,15 +97,21 @@ def legend(glyphs: Glyphs = UNICODE) -> list[str]:
     return [bars, letters, "Q request  R rollback  S system event  V state  ^ seqno advanced  E stream end  X connection closed"]
 
 
-def numbers(scale: Scale, form: Callable[[int], str] = str) -> str:
-    """The seqnos at the ticks, every so many of them that there is room. ``form``: how one is written."""
+def apart(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> int:
+    """Cells between two ticks, so that their numbers have room in ``columns``: as many as cells if not said."""
     longest = max(len(form(scale.last)), len(form(scale.first))) + 1
-    every = -(-longest // TICK) * TICK
+    return -(-max(TICK, longest) * scale.cells // (columns or scale.cells))
+
+
+def numbers(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> str:
+    """The seqnos at the ticks. ``form``: how one is written. ``columns``: over which the cells are stretched."""
+    wide = columns or scale.cells
     text = ""
-    for cell in range(0, scale.cells, every):
-        number = form(scale.first + cell * scale.step)
-        text += number.ljust(every) if cell + len(number) <= scale.cells else ""
-    return text.rstrip()
+    for tick in scale.ticks(apart(scale, form, columns)):
+        number, column = form(tick), -(-((tick - scale.first) // scale.step) * wide // scale.cells)
+        if column + len(number) <= wide:
+            text = text.ljust(column) + number
+    return text
 
 
 def seconds(scale: Scale, at: int) -> str:

@@ -55,6 +55,7 @@ class InspectApp(App[None]):
     """Five views of one inspection."""
 
     CSS_PATH = "app.tcss"
+    CSS = theme.CSS
     TITLE = "dcpinspect"
     ENABLE_COMMAND_PALETTE = True
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual's way
@@ -100,6 +101,10 @@ class InspectApp(App[None]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes every line before it is drawn."""
         return [*super().get_line_filters(), *([theme.AsciiOnly()] if self.glyphs is theme.ASCII else [])]
+
+    def get_css_variables(self) -> dict[str, str]:
+        """Those of the theme, and the palette's colours on its background."""
+        return super().get_css_variables() | theme.variables(is_dark=self.current_theme.dark)
 
     def compose(self) -> ComposeResult:
         """The parts of all views."""

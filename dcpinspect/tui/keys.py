@@ -66,6 +66,7 @@ KEYS = (
         views=("packets", "vbuckets"),
     ),
     Key("d", "display", "change the display (hex, measure, order, axis)", "d", "Display", ("packets", "vbuckets", "timeline", "stats")),
+    Key("o", "hot", "the vbucket that has most of the measure; press again for the next one", "o", "Most", ("vbuckets",)),
     Key("c", "column", "add the field under the cursor as a column, or remove it", "c", views=("packets",)),
     Key("number_sign", "numbers", "commands and statuses as numbers or as names", "#", views=("packets",)),
     Key("less_than_sign", "resize(-1)", "less room for the list, more for the panes beside it", "<", views=("packets",)),

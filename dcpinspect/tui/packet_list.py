@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import OrderedDict
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from rich.style import Style
 from textual import events
@@ -17,7 +17,9 @@ from textual.strip import Strip
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.render.lines import Lines
+from dcpinspect.render.palette import KINDS, kinds
 from dcpinspect.tables.schema import BY_NAME, ColumnKind
+from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.strips import Piece, strip
@@ -27,6 +29,7 @@ PAGE = 64
 """Rows that are looked up at once."""
 PAGES = 64
 """Pages that are remembered."""
+_KINDS = list(KINDS)
 GUTTER = 3
 NARROW = 140
 """Columns below which summaries have more room than opaque and size, which the fields below show."""
@@ -57,6 +60,15 @@ def cell_text(value: Any, kind: ColumnKind, wide: int) -> str:
     return f"  {blanks}{text}" if isinstance(value, int) else f"  {text}{blanks}"
 
 
+class Line(NamedTuple):
+    """One message as it is drawn."""
+
+    row: int
+    text: str
+    kind: str
+    """As the palette names it."""
+
+
 class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
     """Messages, a line each; the cursor stands on a row, not on a line."""
 
@@ -67,7 +79,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         "packets--note",
         "packets--mark",
         "packets--outside",
-        "packets--server",
+        *theme.paints("kind"),
     }
 
     follow: reactive[bool] = reactive(False)
@@ -105,7 +117,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self.has_names = True
         """Whether commands and statuses are shown by name."""
         self._lines = Lines(width=80)
-        self._pages: OrderedDict[int, list[tuple[int, str]]] = OrderedDict()
+        self._pages: OrderedDict[int, list[Line]] = OrderedDict()
 
     # -- what is shown ------------------------------------------------------------------------------------
 
@@ -301,9 +313,9 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             words = "" if len(self) else self._words()
             lines = textwrap.wrap(words, max(20, self.size.width - 4))
             return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], self.size.width, base)
-        row, text = self._line(place)
+        row, text, kind = self._line(place)
         severity = self._inspection.results.severity(row)
-        style = base
+        style = base + self.get_component_rich_style(f"paint--kind-{kind}", partial=True)
         if row == self.guest:
             style += self.get_component_rich_style("packets--outside", partial=True)
         is_cursor = row == self.row
@@ -330,7 +342,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             return "no messages so far"
         return inspection.error or inspection.nothing or "there are no messages"
 
-    def _line(self, place: int) -> tuple[int, str]:
+    def _line(self, place: int) -> Line:
         number, offset = divmod(place, PAGE)
         page = self._pages.get(number)
         if page is None:
@@ -339,12 +351,12 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
                 self._pages.popitem(last=False)
         else:
             self._pages.move_to_end(number)
-        return page[offset] if offset < len(page) else (0, "")
+        return page[offset] if offset < len(page) else Line(0, "", "item")
 
-    def _page(self, number: int) -> list[tuple[int, str]]:
+    def _page(self, number: int) -> list[Line]:
         return self._made([self.row_at(place) for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))])
 
-    def _made(self, rows: list[int]) -> list[tuple[int, str]]:
+    def _made(self, rows: list[int]) -> list[Line]:
         if self._inspection.reading.first_time_ns is not None:
             self._lines.start_at(self._inspection.reading.first_time_ns)
         try:
@@ -352,9 +364,10 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             lines = [self._lines.line(batch, index) for index in range(len(rows))]
             if self.columns:
                 lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
-            return list(zip(rows, lines, strict=True))
+            names = [_KINDS[kind] for kind in kinds(batch.decoded).tolist()]
+            return [Line(*one) for one in zip(rows, lines, names, strict=True)]
         except (DcpInspectError, IndexError, OSError) as error:  # the file was changed, or a live ring dropped them
-            return [(row, f"{row:>9} {error}") for row in rows]
+            return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
 
     def _cells(self, rows: list[int]) -> list[str]:
         """What the columns hold, for each row."""
@@ -367,7 +380,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def text_of(self, row: int) -> str:
         """The line of a row as text, whether the filter shows it or not."""
-        return self._made([row])[0][1]
+        return self._made([row])[0].text
 
     def mark(self, row: int) -> None:
         """Marks a row, or not any more."""

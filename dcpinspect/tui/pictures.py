@@ -48,9 +48,10 @@ TOUR = (
     Scene(
         "vbuckets",
         "2 vBuckets",
-        "All 1,024 vbuckets at a glance, one cell each. A cell is higher when the vbucket has more messages, on a logarithmic scale. If the"
-        " vbucket has a finding, the cell shows the finding instead. `d` shows another measure, `n` goes to the next vbucket with an error"
-        " or a warning, and `Enter` opens its timeline.\n\n"
+        "All vbuckets at a glance, one cell each, as large as fits. The colour and the sign of a cell are its verdict: blocks are well,"
+        " letters are not. The line below has the count of each. `d` shows a measure instead: seqnos behind, items, bytes, gaps,"
+        " rollbacks, snapshots, share from disk, and when the vbucket was last heard. `o` goes to the vbucket that has most of it, `n` to"
+        " the next one with an error or a warning, and `Enter` opens its timeline. Up to 64 vbuckets have cells with words.\n\n"
         "`|` changes between the grid and the table of all streams. In the table, `←` and `→` choose a column, and `d` sorts by it."
         " `&` shows only the streams with the same value in this column as the stream under the cursor, and `!` shows only the others."
         " `=` goes to the messages of the stream.",

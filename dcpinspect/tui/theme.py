@@ -1,7 +1,8 @@
-"""Glyphs, in Unicode and in ASCII; colours are those of Textual's themes."""
+"""Glyphs, in Unicode and in ASCII; colours are those of Textual's themes, and those of the palette."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.segment import Segment
@@ -10,6 +11,7 @@ from textual.filter import LineFilter
 
 from dcpinspect.escape import cells
 from dcpinspect.protocol.message import Severity
+from dcpinspect.render.palette import PAINTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,35 @@ class Glyphs:
     missing: str = "··"
     blocks: str = "▁▂▃▄▅▆▇█"
     silent: str = "·"
-    rolled_back: str = "R"
+    shades: str = "█▓▒░■·"
+    """Of vbuckets that are caught up, advancing, backfilling, silent, ended, and those nobody knows of."""
+
+    @property
+    def verdicts(self) -> Mapping[str, str]:
+        """Of vbuckets that nothing is wrong with."""
+        return dict(zip(("caught-up", "advancing", "backfilling", "silent", "ended", "unknown-capture"), self.shades, strict=True))
 
     def of(self, severity: Severity | None) -> str:
         """Of a finding; a blank where there is none."""
         return " " if severity is None else {"error": self.error, "warning": self.warning, "note": self.note}[severity]
 
 
+CSS = "\n".join(f".paint--{name} {{ color: $paint-{name}; }}" for name in PAINTS)
+"""A component class for each colour of the palette; ``variables`` has the colours."""
+
+
+def paints(group: str) -> set[str]:
+    """The component classes of a group of the palette, such as ``kind``."""
+    return {f"paint--{name}" for name in PAINTS if name.startswith(f"{group}-")}
+
+
+def variables(*, is_dark: bool) -> dict[str, str]:
+    """The colours of the palette on the background of a theme, as style sheets name them."""
+    return {f"paint-{name}": paint.dark if is_dark else paint.light for name, paint in PAINTS.items()}
+
+
 UNICODE = Glyphs()
-ASCII = Glyphs("E", "W", "n", ">", "*", "+", "-", "->", "..", "12345678", ".", "R")
+ASCII = Glyphs("E", "W", "n", ">", "*", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from itertools import groupby
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
@@ -17,13 +19,26 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale, lanes
 from dcpinspect.render.shape import Shape
-from dcpinspect.render.timeline import LABEL, numbers, seconds
+from dcpinspect.render.timeline import LABEL, apart, numbers, seconds
 from dcpinspect.streams import words as w
-from dcpinspect.streams.story import Seqnos, StreamStory
-from dcpinspect.tui.strips import strip
+from dcpinspect.streams.story import Bars, Seqnos, StreamStory
+from dcpinspect.tui import theme
+from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
-_STEPS = (1, 2, 5)
+_NEAREST = 5
+"""Seqnos, or nanoseconds, that are shown at least."""
+_TALLEST = 4
+"""Lines of the items of a stream at most."""
+_LABELLED = 8
+"""Columns from which a stretch has room for words."""
+_PAINT_OF_EVENTS = {
+    **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
+    **{"^": "kind-marker", "E": "kind-end", "X": "kind-end"},
+}
+_LOUD = ("capture-loss", "unexplained", "rollback")
+"""Causes of gaps that are drawn on their colour."""
+_CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
 
@@ -32,15 +47,20 @@ class _Row(NamedTuple):
 
     track: int
     lane: str
-    """Empty: the connection's name."""
+    """Empty: the connection's name. ``title``: what the stream is, in words."""
+    part: int = 0
+    """Of lanes with several lines, which one."""
 
 
 class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     """Lanes of each stream of one vbucket, a column for so many seqnos or so much time, a cursor over all."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("lanes--cursor", "lanes--heading", "lanes--dim", "lanes--stream"),
-        *("lanes--gap", "lanes--loss", "lanes--error", "lanes--warning"),
+        *("lanes--cursor", "lanes--heading", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
+        *theme.paints("kind"),
+        *theme.paints("cause"),
+        *theme.paints("snapshot"),
+        *theme.paints("verdict"),
     }
 
     class Moved(Message):
@@ -64,6 +84,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self._folded: set[tuple[int, int, int]] = set()
         self._rows: list[_Row] = []
         self._drawn: dict[int, Lanes] = {}
+        self._high = 1
 
     # -- what is shown ------------------------------------------------------------------------------------
 
@@ -125,30 +146,23 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         self.go(self.at if at is None else at)
 
     @property
-    def _cells(self) -> int:
-        return max(TICK, self.size.width - LABEL - 1 - max(24, self.size.width // 3))
+    def _columns(self) -> int:
+        """Of the terminal, for the picture."""
+        return max(TICK, self.size.width - LABEL - 1)
 
     def fit(self) -> None:
         """All of all streams."""
         places = [place for track in self.tracks for place in track.shapes[self.axis].places()]
         self._is_fit = True
-        self._scale_to(Scale.of(min(places, default=0), max(places, default=0), self._cells))
+        self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
 
     def zoom(self, steps: int) -> None:
-        """Nearer or farther, with the cursor in the middle."""
-        power, at = 1, 0
-        while power * _STEPS[at] < self.scale.step:
-            at += 1
-            if at == len(_STEPS):
-                power, at = power * 10, 0
-        at -= steps
-        if at < 0:
-            power, at = power // 10, len(_STEPS) - 1
-        elif at >= len(_STEPS):
-            power, at = power * 10, 0
-        step = max(1, power * _STEPS[at])
+        """Nearer or farther; the cursor stays where it is on the screen."""
+        before = self.scale.step * self.scale.cells
+        span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
+        first = max(0, self.at - (self.at - self.scale.first) * span // before)
         self._is_fit = False
-        self._scale_to(Scale(max(0, (self.at - step * self._cells // 2) // step * step), step, self._cells))
+        self._scale_to(Scale.filling(first, min(first + span - 1, ENDLESS), self._columns))
 
     def _scale_to(self, scale: Scale) -> None:
         self.scale = scale
@@ -158,17 +172,26 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         """Which lines there are; what is in them is drawn when it comes into view."""
         self._rows = []
+        self._high = self._height_of_items()
         connection = None
         several = len({track.connection for track in self.tracks}) > 1
         for place, track in enumerate(self.tracks):
             if several and track.connection != connection:
                 connection = track.connection
                 self._rows.append(_Row(place, ""))
-            own = ["axis"] if track.story.key in self._folded else [*track.words, *(["findings"] if track.found_at("seqno") else [])]
-            self._rows += [_Row(place, lane) for lane in own]
+            self._rows.append(_Row(place, "title"))
+            if track.story.key in self._folded:
+                continue
+            for lane in [*track.words, *(["findings"] if track.found_at("seqno") else [])]:
+                self._rows += [_Row(place, lane, part) for part in range(self._high if lane == "items" else 1)]
         self._drawn.clear()
         self.virtual_size = Size(self.size.width, 2 + len(self._rows))
         self.refresh()
+
+    def _height_of_items(self) -> int:
+        """Lines of the items of each stream: more where there is room."""
+        lines = sum(2 + len(track.words) for track in self.tracks)
+        return 1 + min(max(0, (self.size.height - 2 - lines) // max(1, len(self.tracks))), _TALLEST - 1)
 
     # -- the cursor ---------------------------------------------------------------------------------------
 
@@ -312,8 +335,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """Selects a stream and a cell; again: opens."""
         line = int(self.scroll_offset.y) + event.y - 2
-        column = event.x - LABEL
-        if 0 <= line < len(self._rows) and 0 <= column < self.scale.cells:
+        if 0 <= line < len(self._rows) and 0 <= event.x - LABEL < self._columns:
+            column = int(self._stretched[event.x - LABEL])
             is_same = self.stream == self._rows[line].track and self.cell == column
             self.stream = self._rows[line].track
             if is_same:
@@ -401,7 +424,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if self._is_fit:
             self.fit()
         else:
-            self._scale_to(Scale(self.scale.first, self.scale.step, self._cells))
+            self._scale_to(Scale(self.scale.first, self.scale.step, max(1, min(self.scale.cells, self._columns))))
             self.go(self.at, self._chosen)
 
     def render_line(self, y: int) -> Strip:
@@ -411,8 +434,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if line == 0:
             return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
         if line == 1:
-            ticks = numbers(self.scale, lambda at: seconds(self.scale, at) if self.axis == "time" else str(at))
-            return self._cells_strip("", ticks, "", -1, base)
+            ticks = numbers(self.scale, self._tick, self._columns).ljust(self._columns)
+            return self._line("", [(ticks, base)], -1, base)
         if line - 2 >= len(self._rows):
             return Strip.blank(self.size.width, base)
         row = self._rows[line - 2]
@@ -421,47 +444,104 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             name = self.told.connections.get(track.connection, "") if self.told is not None else ""
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
             return strip([(clip(f"connection {track.connection}  {name}", self.size.width), dim)], self.size.width, base)
+        own = base + self.get_component_rich_style("lanes--stream", partial=True) if row.track == self.stream else base
+        if row.lane == "title":
+            dim = base + self.get_component_rich_style("lanes--dim", partial=True)
+            fold = self._glyphs.closed if track.story.key in self._folded else self._glyphs.open
+            words = " · ".join(track.words.values())
+            return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(words, self._columns), dim)], self.size.width, base)
         if row.lane == "findings":
-            return self._findings_strip(row.track, base)
+            return self._line("findings", self._findings(row.track, base), row.track, base)
         drawn = self._drawn.get(row.track)
         if drawn is None:
-            drawn = self._drawn[row.track] = lanes(track.shapes[self.axis], self.scale, glyphs=self._glyphs)
-        cells = getattr(drawn, row.lane)
-        style = base
-        if row.lane == "gaps":
-            style += self.get_component_rich_style("lanes--loss" if "L" in cells or "?" in cells else "lanes--gap", partial=True)
-        fold = self._glyphs.closed if track.story.key in self._folded else self._glyphs.open
-        label = f"{fold} {track.name}" if row.lane == "axis" else f"  {row.lane}"
-        return self._cells_strip(label, cells, track.words[row.lane], row.track, base, style)
+            apart_by = apart(self.scale, self._tick, self._columns)
+            drawn = lanes(track.shapes[self.axis], self.scale, glyphs=self._glyphs, apart=apart_by, high=self._high)
+            self._drawn[row.track] = drawn
+        cells = getattr(drawn, row.lane).split("\n")[row.part]
+        return self._line("" if row.part else row.lane, self._painted(row, cells, base), row.track, base)
 
-    def _findings_strip(self, place: int, base: Style) -> Strip:
-        cells, track, worst = [" "] * self.scale.cells, self.tracks[place], "warning"
-        found = [(at, one) for at, one in track.found_at(self.axis) if self.scale.first <= at <= self.scale.last]
+    def _tick(self, at: int) -> str:
+        return seconds(self.scale, at) if self.axis == "time" else str(at)
+
+    @property
+    def _stretched(self) -> npt.NDArray[np.int64]:
+        """The cell of each column."""
+        return np.arange(self._columns) * self.scale.cells // self._columns
+
+    def _painted(self, row: _Row, cells: str, base: Style) -> list[Piece]:
+        """A lane over all columns: a cell may take several, its letter only the first of them."""
+        of_column = self._stretched
+        text = np.array(list(cells))[of_column]
+        is_repeated = np.diff(of_column, prepend=-1) == 0
+        if row.lane in ("axis", "events"):
+            marks = np.isin(text, [*_PAINT_OF_EVENTS, self._glyphs.tick, self._glyphs.end, self._glyphs.back]) & is_repeated
+            later = np.append(text[1:], " ")
+            text[marks] = np.where((later[marks] == " ") | (row.lane == "events"), " ", self._glyphs.line)
+        paints = [self._paint_of(row.lane, glyph) for glyph in text.tolist()]
+        for first, words in self._labels(row, text, is_repeated):
+            text[first : first + len(words)] = list(words)
+        pieces: list[Piece] = []
+        for paint, group in groupby(zip(paints, text.tolist(), strict=True), key=lambda one: one[0]):
+            style = base + self.get_component_rich_style(f"paint--{paint}", partial=True) if paint else base
+            if paint.removeprefix("cause-") in _LOUD and row.lane == "gaps":
+                style += Style(reverse=True, bold=True)
+            pieces.append(("".join(glyph for _, glyph in group), style))
+        return pieces
+
+    def _paint_of(self, lane: str, glyph: str) -> str:
+        """The colour of a glyph of a lane, as the palette names it; empty for none."""
+        if glyph == " ":
+            return ""
+        if lane == "gaps":
+            return f"cause-{_CAUSES[glyph]}"
+        if lane == "items":
+            return "verdict-advancing"
+        if lane == "snapshots":
+            kinds = [kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in self._glyphs.of_type(number)]
+            return f"snapshot-{kinds[0]}" if kinds else "snapshot-disk" if glyph in self._glyphs.history else "snapshot-unknown"
+        return _PAINT_OF_EVENTS.get(glyph, "")
+
+    def _labels(self, row: _Row, text: npt.NDArray[np.str_], is_repeated: npt.NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
+        """Words that fit into what a lane shows: first column, and words with a blank on each side."""
+        if row.lane == "gaps":
+            at = 0
+            for glyph, group in groupby(text.tolist()):
+                size = len(list(group))
+                word = f" {_CAUSES.get(glyph, '')} "
+                if size >= max(_LABELLED, len(word) + 2) and glyph != " ":
+                    yield at + (size - len(word)) // 2, word
+                at += size
+        elif row.lane == "snapshots":
+            del is_repeated
+            track = self.tracks[row.track]
+            bars, told = track.shapes[self.axis].bars, track.story.bars
+            shown = np.flatnonzero(self.scale.shows(bars.first, bars.last))
+            first, last = (np.searchsorted(self._stretched, self.scale.cell(one[shown]), side) for one, side in _edges_of(bars))
+            for place in np.flatnonzero(last - first >= _LABELLED).tolist():
+                bar, room = shown[place], int(last[place] - first[place])
+                word = f" {int(told.first[bar])}–{int(told.last[bar])} {w.SNAPSHOT_TYPES[int(told.type[bar])]} "
+                if len(word) + 2 <= room:
+                    yield int(first[place]) + (room - len(word)) // 2, word
+
+    def _findings(self, place: int, base: Style) -> list[Piece]:
+        cells, worst = [" "] * self._columns, "warning"
+        found = [(at, one) for at, one in self.tracks[place].found_at(self.axis) if self.scale.first <= at <= self.scale.last]
         for severity, glyph in (("warning", self._glyphs.warning), ("error", self._glyphs.error)):
             for at, one in found:
                 if one.severity == severity:
-                    cells[(at - self.scale.first) // self.scale.step] = glyph
+                    cells[int(np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step))] = glyph
                     worst = severity
-        count = len({one.finding for _, one in track.found_at(self.axis)})
-        text = f"{count} error{'s' if count > 1 else ''} or warning{'s' if count > 1 else ''}"
-        style = base + self.get_component_rich_style(f"lanes--{worst}", partial=True)
-        return self._cells_strip("  findings", "".join(cells), text, place, base, style)
+        return [("".join(cells), base + self.get_component_rich_style(f"lanes--{worst}", partial=True))]
 
-    def _cells_strip(self, label: str, cells: str, words: str, stream: int, base: Style, style: Style | None = None) -> Strip:
-        style = base if style is None else style
-        dim = base + self.get_component_rich_style("lanes--dim", partial=True)
-        cursor = base + self.get_component_rich_style("lanes--cursor", partial=True)
+    def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
+        """A lane with the cursor over it, if it is in this stream."""
         own = base + self.get_component_rich_style("lanes--stream", partial=True) if stream == self.stream else base
-        cells, at = cells.ljust(self.scale.cells), self.cell
-        is_here = bool(self.tracks) and stream in (self.stream, -1)
-        pieces = [
-            (f"{clip(label, LABEL - 1):<{LABEL}}", own),
-            (cells[:at], style),
-            (cells[at], cursor if is_here else style),
-            (cells[at + 1 :], style),
-            (clip(f"  {words}", max(0, self.size.width - LABEL - len(cells))) if words else "", dim),
-        ]
-        return strip(pieces, self.size.width, base)
+        line = strip([(f"  {label}".ljust(LABEL), own), *pieces], self.size.width, base)
+        if not self.tracks or stream not in (self.stream, -1):
+            return line
+        low, high = (int(np.searchsorted(self._stretched, self.cell, side)) + LABEL for side in ("left", "right"))
+        cursor = self.get_component_rich_style("lanes--cursor", partial=True)
+        return Strip.join([line.crop(0, low), line.crop(low, high).apply_style(cursor), line.crop(high)])
 
     def _heading(self) -> str:
         if self.told is None:
@@ -484,6 +564,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Another theme."""
         super().notify_style_update()
         self.refresh()
+
+
+def _edges_of(bars: Bars) -> Iterator[tuple[Seqnos, Literal["left", "right"]]]:
+    yield bars.first, "left"
+    yield bars.last, "right"
 
 
 def _lasting(span_ns: int) -> str:

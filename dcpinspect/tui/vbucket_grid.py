@@ -1,13 +1,11 @@
-"""All vbuckets at a glance: a cell each, as high as what it counts, with what is wrong over it."""
+"""The map of vbuckets: a cell each, as large as fits, coloured by its verdict or by a measure."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -16,105 +14,81 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from dcpinspect.escape import escape
-from dcpinspect.protocol.columns import Numbers
-from dcpinspect.protocol.message import Severity
+from dcpinspect.escape import clip, escape
+from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
+from dcpinspect.tui import theme
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import LETTERS, LEVELS, MEASURES, Cells, edges, levels
 
-ACROSS = 64
 LABEL = 5
-LEAST = 1024
-"""Vbuckets that are drawn at least: those of a bucket."""
-MEASURES = ("messages", "bytes", "gaps", "behind", "snapshots", "from disk", "silent for")
-"""What cells can be as high as; the last two are hundredths of the items, and milliseconds until the capture's last message."""
-_NAMES = {"messages": "items", "bytes": "bytes"}
-SILENT = ("silent", "never-answered", "refused")
+"""Columns of the number before a line of cells."""
+GROUP = 8
+"""Cells between two blanks."""
+CARD = 22
+"""Columns of a cell that says its number and its verdict in words, at least."""
+MOST_HOT = 5
+"""Vbuckets that have most of a measure, which are listed."""
+GLOW_S = 1.0
+"""Seconds for which a vbucket that changed is lit."""
+_MEASURES = tuple(MEASURES)
 
 
-class Cells:
-    """What the grid shows, a value a vbucket; made of the table of vbuckets."""
+class Layout(NamedTuple):
+    """Where cells are."""
 
-    def __init__(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
-        rows = [] if vbuckets is None else _rows(vbuckets)
-        self.by_number: dict[int, list[Mapping[str, Any]]] = {}
-        for row in rows:
-            self.by_number.setdefault(row["vbucket"], []).append(row)
-        self._last_ns = max((row["last_time"] or 0 for row in rows), default=0)
-        self._snapshots = snapshots
-        self.count = max(LEAST, -(-(max(self.by_number, default=-1) + 1) // ACROSS) * ACROSS)
+    across: int
+    """Cells of a line."""
+    wide: int
+    """Columns of a cell."""
+    high: int
+    """Lines of a cell."""
+    is_cards: bool = False
+    """Whether cells say their number, so that lines have no labels."""
 
-    def values(self, measure: str) -> npt.NDArray[np.int64]:
-        """By vbucket."""
-        found = np.zeros(self.count, np.int64)
-        if measure == "from disk":
-            return self._from_disk()
-        if measure == "silent for":
-            for number, rows in self.by_number.items():
-                found[number] = (self._last_ns - max(row["last_time"] or 0 for row in rows)) // 1_000_000
-            return found
-        for number, rows in self.by_number.items():
-            found[number] = sum(_measured(row, measure) for row in rows)
-        return found
+    @property
+    def columns(self) -> int:
+        """Of the whole map."""
+        return self.across * self.wide if self.is_cards else LABEL + self.across * self.wide + (self.across - 1) // GROUP
 
-    def _from_disk(self) -> npt.NDArray[np.int64]:
-        """Of each vbucket's items in snapshots, how many of a hundred came from disk."""
-        if self._snapshots is None or not len(self._snapshots):
-            return np.zeros(self.count, np.int64)
-        vbucket, items = (_whole(self._snapshots, name) for name in ("vbucket", "items"))
-        disk = np.zeros(len(vbucket), np.bool_)
-        disk[self._snapshots.rows_with("type", "disk")] = True
-        total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
-        return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
+    def lines(self, count: int) -> int:
+        """Of a map of so many cells."""
+        return -(-count // self.across) * self.high + (not self.is_cards)
 
-    def severity(self, number: int) -> Severity | None:
-        """The worst that was found of a vbucket."""
-        counts = [row["findings"] or {} for row in self.by_number.get(number, ())]
-        for severity in ("error", "warning"):
-            if any(one.get(severity) for one in counts):
-                return severity
-        return None
-
-    def is_rolled_back(self, number: int) -> bool:
-        """Whether its newest stream was."""
-        return any(row["verdict"] == "rolled-back" for row in self.by_number.get(number, ()))
+    def left_of(self, place: int) -> int:
+        """The first column of a cell of a line."""
+        return place * self.wide if self.is_cards else LABEL + place * self.wide + place // GROUP
 
 
-def _whole(records: Records, name: str) -> npt.NDArray[np.int64]:
-    """A column of numbers, of which none is missing."""
-    column = records.columns[name]
-    return column.values.astype(np.int64) if isinstance(column, Numbers) else np.array(records.values(name), np.int64)
-
-
-def _rows(records: Records) -> list[dict[str, Any]]:
-    names = [column.name for column in records.table.columns]
-    return [dict(zip(names, row, strict=True)) for row in zip(*(records.values(name) for name in names), strict=True)]
-
-
-def _measured(row: Mapping[str, Any], measure: str) -> int:
-    if measure == "gaps":
-        return int((row["gaps"] or {}).get("unexplained", 0)) + int((row["gaps"] or {}).get("capture-loss", 0))
-    if measure == "behind":
-        return max(0, (row["high_seqno"] or 0) - (row["last_seqno"] or 0)) if row["high_seqno"] is not None else 0
-    return int(row[_NAMES.get(measure, measure)] or 0)
-
-
-def base(values: npt.NDArray[np.int64]) -> float:
-    """How many times more each eighth of a cell stands for: 4, or as many as the greatest needs to fit."""
-    return max(4.0, math.pow(max(1, int(values.max(initial=0))), 1 / 7))
-
-
-def heights(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Eighths of a cell, on a logarithmic scale: 1 for 1, 2 for 4, 3 for 16, and so on to 8; 0 for 0."""
-    scaled = 1 + np.floor(np.log(np.maximum(values, 1)) / np.log(base(values)) + 1e-9).astype(np.int64)
-    return np.where(values > 0, np.clip(scaled, 1, 8), 0)
+def fitting(count: int, width: int, height: int, *, is_few: bool) -> Layout:
+    """The layout whose cells are largest, of those that fit; 64 small cells a line where none does."""
+    if is_few:
+        across = max(1, min(count, width // CARD))
+        across = -(-count // -(-count // across))  # lines of the same length
+        for high in (4, 3, 2):
+            if (cards := Layout(across, max(CARD, min(width // across, 2 * CARD)), high, is_cards=True)).lines(count) <= height + (
+                high > 2
+            ):
+                return cards
+    found = [
+        one
+        for across in (16, 32, 64, 128)
+        for wide in range(1, 9)
+        for high in range(1, 5)
+        if (one := Layout(across, wide, high)).columns <= width and one.lines(count) <= height
+    ]
+    return max(found, key=lambda one: (one.wide * one.high, -abs(one.wide - 2 * one.high), one.across), default=Layout(64, 1, 1))
 
 
 class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
-    """1,024 cells, 64 a line."""
+    """All vbuckets of a bucket, or the few that have streams."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"grid--cursor", "grid--error", "grid--warning", "grid--label"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *("grid--cursor", "grid--error", "grid--warning", "grid--label", "grid--changed"),
+        *theme.paints("verdict"),
+        *theme.paints("scale"),
+    }
 
     class Moved(Message):
         """The cursor came to another vbucket."""
@@ -134,38 +108,73 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self._glyphs = glyphs
         self.cells = Cells(None)
-        self.measure = MEASURES[0]
+        self.measure = _MEASURES[0]
         self.vbucket = 0
+        self.layout_of_cells = Layout(64, 1, 1)
+        self.changed: set[int] = set()
+        """Vbuckets that had messages since the last look, while they glow."""
         self._values = self.cells.values(self.measure)
-        self._heights = heights(self._values)
+        self._edges: list[int] = []
+        self._levels = levels(self._values, [])
 
-    def show(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
-        """What is known by now."""
+    def show(self, vbuckets: Records | None, snapshots: Records | None = None, *, is_live: bool = False) -> None:
+        """What is known by now. ``is_live``: what changed since is lit for a moment."""
         is_first = not self.cells.by_number
+        before = self.cells.values("items")
         self.cells = Cells(vbuckets, snapshots)
         if is_first and self.cells.by_number:
             self.vbucket = min(self.cells.by_number)
+        if is_live and not is_first:
+            now, size = self.cells.values("items"), min(len(before), self.cells.count)
+            self.changed = set(np.flatnonzero(now[:size] != before[:size]).tolist())
+            self.set_timer(GLOW_S, self._dim)
         self._measure()
         self.post_message(self.Moved(self.vbucket))
 
-    def _measure(self) -> None:
-        self._values = self.cells.values(self.measure)
-        self._heights = heights(self._values)
-        self.virtual_size = Size(LABEL + ACROSS + ACROSS // 8, 1 + self.cells.count // ACROSS)
+    def _dim(self) -> None:
+        self.changed = set()
         self.refresh()
 
+    def _measure(self) -> None:
+        self._values = self.cells.values(self.measure)
+        self._edges = edges(self._values, self.measure)
+        self._levels = levels(self._values, self._edges)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        count = len(self.cells.numbers)
+        self.layout_of_cells = fitting(count, self.size.width, self.size.height, is_few=self.cells.has_few)
+        self.virtual_size = Size(self.layout_of_cells.columns, self.layout_of_cells.lines(count))
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Cells as large as fit now."""
+        self._arrange()
+
     def next_measure(self) -> None:
-        """Something else is counted."""
-        self.measure = MEASURES[(MEASURES.index(self.measure) + 1) % len(MEASURES)]
+        """Something else is shown."""
+        self.measure = _MEASURES[(_MEASURES.index(self.measure) + 1) % len(_MEASURES)]
         self._measure()
 
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def _place(self) -> int:
+        """Of the cursor's vbucket among those that are shown."""
+        return min(int(np.searchsorted(self.cells.numbers, self.vbucket)), len(self.cells.numbers) - 1)
+
     def move_to(self, vbucket: int) -> None:
-        """The cursor goes to a vbucket."""
-        self.vbucket = min(max(vbucket, 0), self.cells.count - 1)
-        line = 1 + self.vbucket // ACROSS
+        """The cursor goes to a vbucket, or to the next one that is shown."""
+        numbers = self.cells.numbers
+        self._go(min(int(np.searchsorted(numbers, vbucket)), len(numbers) - 1))
+
+    def _go(self, place: int) -> None:
+        numbers, layout = self.cells.numbers, self.layout_of_cells
+        self.vbucket = numbers[min(max(place, 0), len(numbers) - 1)]
+        line = (not layout.is_cards) + self._place // layout.across * layout.high
         top, height = int(self.scroll_offset.y), max(self.size.height, 1)
-        if not top <= line < top + height:
-            self.scroll_to(y=line if line < top else line - height + 1, animate=False, immediate=True)
+        if not top <= line <= line + layout.high - 1 < top + height:
+            self.scroll_to(y=line if line < top else line + layout.high - height, animate=False, immediate=True)
         self.refresh()
         self.post_message(self.Moved(self.vbucket))
 
@@ -177,30 +186,49 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             self.move_to(later[-1] if back else later[0])
         return bool(later)
 
+    def hot(self) -> list[int]:
+        """The vbuckets that have most of the measure, most first; of equals the lower number first."""
+        known = np.array(sorted(self.cells.by_number), np.int64)
+        if not len(known):
+            return []
+        order = known[np.argsort(-self._values[known], kind="stable")]
+        return [int(number) for number in order if self._values[number] > 0]
+
+    def next_hot(self) -> bool:
+        """To the vbucket that has most, from there to the one after it; whether there is one."""
+        order = self.hot()
+        if order:
+            here = order.index(self.vbucket) + 1 if self.vbucket in order[:-1] else 0
+            self.move_to(order[here])
+        return bool(order)
+
     def action_step(self, lines: int) -> None:
         """A line up or down."""
-        if 0 <= self.vbucket + lines * ACROSS < self.cells.count:
-            self.move_to(self.vbucket + lines * ACROSS)
+        place = self._place + lines * self.layout_of_cells.across
+        if 0 <= place < len(self.cells.numbers):
+            self._go(place)
 
     def action_fold(self) -> None:
         """A cell to the left."""
-        self.move_to(self.vbucket - 1)
+        self._go(self._place - 1)
 
     def action_unfold(self) -> None:
         """A cell to the right."""
-        self.move_to(self.vbucket + 1)
+        self._go(self._place + 1)
 
     def action_page(self, pages: int) -> None:
         """To the first or last line."""
-        self.move_to(self.vbucket % ACROSS if pages < 0 else self.cells.count - ACROSS + self.vbucket % ACROSS)
+        across, count = self.layout_of_cells.across, len(self.cells.numbers)
+        column = self._place % across
+        self._go(column if pages < 0 else (count - 1 - column) // across * across + column)
 
     def action_first(self) -> None:
-        """To vbucket 0."""
-        self.move_to(0)
+        """To the first vbucket."""
+        self._go(0)
 
     def action_last(self) -> None:
-        """To the last vbucket."""
-        self.move_to(self.cells.count - 1)
+        """To the last one."""
+        self._go(len(self.cells.numbers) - 1)
 
     def action_open(self) -> None:
         """Its timeline."""
@@ -208,70 +236,157 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """The first click selects, the second opens."""
-        line = int(self.scroll_offset.y) + event.y - 1
-        inside = event.x - LABEL
-        group, column = divmod(inside, 9)
-        if line < 0 or inside < 0 or column > 7 or group > 7:
+        layout = self.layout_of_cells
+        line = int(self.scroll_offset.y) + event.y - (not layout.is_cards)
+        column = next((one for one in range(layout.across) if 0 <= event.x - layout.left_of(one) < layout.wide), None)
+        if line < 0 or column is None:
             return
-        vbucket = line * ACROSS + 8 * group + column
-        if vbucket == self.vbucket:
-            self.action_open()
-        elif vbucket < self.cells.count:
-            self.move_to(vbucket)
+        place = line // layout.high * layout.across + column
+        if place < len(self.cells.numbers):
+            if self.cells.numbers[place] == self.vbucket:
+                self.action_open()
+            else:
+                self._go(place)
+
+    # -- drawing ------------------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """One line of what is in view."""
-        line = int(self.scroll_offset.y) + y
-        base = self.rich_style
+        layout, base = self.layout_of_cells, self.rich_style
         label = base + self.get_component_rich_style("grid--label", partial=True)
-        if line == 0:
-            return strip([("vb   " + "".join(f"+{8 * group:<8}" for group in range(8)), label)], self.size.width, base)
-        first = (line - 1) * ACROSS
-        if first >= self.cells.count:
+        line = int(self.scroll_offset.y) + y - (not layout.is_cards)
+        if line < 0:
+            return strip(self._heading(label), self.size.width, base)
+        row, part = divmod(line, layout.high)
+        places = range(row * layout.across, min((row + 1) * layout.across, len(self.cells.numbers)))
+        if not places:
             return Strip.blank(self.size.width, base)
-        pieces: list[Piece] = [(f"{first:>4} ", label)]
-        for number in range(first, first + ACROSS):
-            if number > first and number % 8 == 0:
+        pieces: list[Piece] = []
+        if not layout.is_cards:
+            pieces.append((f"{self.cells.numbers[places[0]]:>{LABEL - 1}} " if part == 0 else " " * LABEL, label))
+        for place in places:
+            if place > places[0] and place % GROUP == 0 and not layout.is_cards:
                 pieces.append((" ", base))
-            pieces.append(self._cell(number, base))
+            number = self.cells.numbers[place]
+            pieces.append(self._card(number, part, base) if layout.is_cards else self._cell(number, base))
         return strip(pieces, self.size.width, base)
 
+    def _heading(self, label: Style) -> list[Piece]:
+        layout = self.layout_of_cells
+        text = "vb".ljust(LABEL)
+        for first in range(0, layout.across, GROUP):
+            text = text.ljust(layout.left_of(first)) + f"+{first}"
+        return [(text, label)]
+
+    def _paint(self, number: int) -> Style:
+        """The colour of what is measured."""
+        if self.measure == "verdict":
+            return self.get_component_rich_style(f"paint--verdict-{self.cells.verdict(number)}", partial=True)
+        return self.get_component_rich_style(f"paint--scale-{max(1, int(self._levels[number]))}", partial=True)
+
+    def _glyph(self, number: int) -> tuple[str, bool]:
+        """What a cell shows, and whether as a letter on its colour."""
+        if self.measure != "verdict":
+            level = int(self._levels[number])
+            return (self._glyphs.blocks[level - 1] if level else self._glyphs.silent), False
+        verdict = self.cells.verdict(number)
+        if verdict in LETTERS:
+            return LETTERS[verdict], True
+        severity = self.cells.severity(number)
+        return (self._glyphs.of(severity), True) if severity is not None else (self._glyphs.verdicts[verdict], False)
+
     def _cell(self, number: int, base: Style) -> Piece:
-        style, glyph = base, " "
+        wide, style, text = self.layout_of_cells.wide, base, " " * self.layout_of_cells.wide
         if number in self.cells.by_number:
-            glyph = self._glyphs.blocks[int(self._heights[number]) - 1] if self._heights[number] else self._glyphs.silent
-            severity = self.cells.severity(number)
-            if self.cells.is_rolled_back(number):
-                glyph = self._glyphs.rolled_back
-            if severity is not None:
-                style += self.get_component_rich_style(f"grid--{severity}", partial=True)
-                if not self.cells.is_rolled_back(number):
-                    glyph = self._glyphs.of(severity)
+            glyph, is_letter = self._glyph(number)
+            style = base + self._paint(number)
+            text = glyph.center(wide) if is_letter else glyph * wide
+            if is_letter:
+                style += Style(reverse=True, bold=True)
+        return text, style + self._over(number)
+
+    def _over(self, number: int) -> Style:
+        """What lies over the colour of a cell."""
+        style = Style()
+        if number in self.changed:
+            style += self.get_component_rich_style("grid--changed", partial=True)
         if number == self.vbucket:
             style += self.get_component_rich_style("grid--cursor", partial=True)
-        return glyph, style
+        return style
+
+    def _card(self, number: int, part: int, base: Style) -> Piece:
+        """A line of a cell with words: number, verdict, how much of the measure it has, a blank."""
+        wide, paint = self.layout_of_cells.wide, base + self._paint(number)
+        glyph, is_letter = self._glyph(number)
+        if part == 0:
+            sign = "" if (severity := self.cells.severity(number)) is None else f" {self._glyphs.of(severity)}"
+            text = f"{glyph if is_letter else self._glyphs.blocks[-1]} vb {number}{sign}"
+            style = paint + Style(bold=True)
+        elif part == 1:
+            text, style = f"  {self.cells.verdict(number).replace('-', ' ')}", paint
+        elif part == 2:
+            measure = "items" if self.measure == "verdict" else self.measure
+            values = self.cells.values(measure)
+            value, most = int(values[number]), max(1, int(values.max()))
+            words = f"{value:,} {MEASURES[measure]}".split(" before")[0]
+            bar = self._glyphs.blocks[-1] * round((wide - 5 - len(words)) * value / most)
+            text, style = f"  {bar}{' ' if bar else ''}{words}", paint
+        else:
+            text, style = "", base
+        text = f"{clip(text, wide - 1):<{wide}}"
+        return text, style + (self._over(number) if part == 0 else Style())
 
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
         self.refresh()
 
-    def legend(self) -> str:
-        """What heights and glyphs mean."""
-        top, step = int(self._heights.max(initial=0)), base(self._values)
-        marks = "  ".join(f"{self._glyphs.blocks[eighth]} {_short(step**eighth)}" for eighth in range(top))
-        unit = {"from disk": " %", "silent for": " ms"}.get(self.measure, "")
-        scale = f"{self.measure}{unit}: {marks or 'none'}"
-        signs = f"{self._glyphs.error} {self._glyphs.warning} worst finding   {self._glyphs.rolled_back} rolled back"
-        return f"{scale}   {self._glyphs.silent} opened, none   blank not requested   {signs}"
+    # -- words --------------------------------------------------------------------------------------------
+
+    def legend(self) -> Text:
+        """What colours, heights and letters mean, with how many vbuckets each has."""
+        out = Text()
+        if self.measure == "verdict":
+            counts = self.cells.verdicts()
+            for verdict in reversed(VBUCKET_VERDICTS):
+                if counts[verdict]:
+                    style = self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
+                    glyph = LETTERS.get(verdict)
+                    out.append(glyph or self._glyphs.verdicts[verdict], style + Style(reverse=glyph is not None))
+                    out.append(f" {counts[verdict]:,} {verdict.replace('-', ' ')}   ")
+        else:
+            unit = MEASURES[self.measure]
+            out.append(f"{self.measure}{'' if unit == self.measure else f', {unit}'}: ")
+            sizes = np.bincount(self._levels[list(self.cells.by_number)], minlength=LEVELS + 1).tolist()
+            for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
+                out.append(self._glyphs.blocks[place], self.get_component_rich_style(f"paint--scale-{place + 1}", partial=True))
+                out.append(f" {_short(edge)}+ ({sizes[place + 1]:,})   ")
+            out.append(f"{self._glyphs.silent} {sizes[0]:,} with none" if sizes[0] else "")
+        out.rstrip()
+        return out or Text("no vbucket was requested")
+
+    def hot_text(self) -> Text:
+        """Who has most of the measure, a line each."""
+        if self.measure == "verdict":
+            order = [number for number in self.hot() if self.cells.verdict(number) in LETTERS]
+        else:
+            order = self.hot() if len(self._edges) > 1 else []  # where all have the same, nobody has most
+        out = Text()
+        for number in order[:MOST_HOT]:
+            value = self.cells.verdict(number).replace("-", " ") if self.measure == "verdict" else f"{int(self._values[number]):,}"
+            out.append(f"vb {number}".ljust(9), self._paint(number))
+            out.append(f"{value} {MEASURES[self.measure]}\n")
+        if len(order) > MOST_HOT:
+            out.append(f"and {len(order) - MOST_HOT:,} more; o goes from one to the next\n", "dim")
+        return out
 
 
 def _short(number: float) -> str:
     """A number in few letters: 1k, 4M."""
     for unit in ("", "k", "M", "G", "T", "P"):
-        if number < 1024 or unit == "P":
+        if number < 1000 or unit == "P":
             return f"{number:.0f}{unit}"
-        number /= 1024
+        number /= 1000
     raise AssertionError
 
 

@@ -28,7 +28,7 @@ class VbucketsView(View):
         self.host = host
         self.grid = VbucketGrid(glyphs, id="grid")
         self.table = StreamTable(glyphs, id="streams")
-        self._about, self._legend = Static(id="grid-about-text"), Static(id="grid-legend")
+        self._about, self._legend, self._hot = Static(id="grid-about-text"), Static(id="grid-legend"), Static(id="grid-hot")
         self._stream_about = Static(id="stream-about")
         self._is_old = True
 
@@ -38,6 +38,7 @@ class VbucketsView(View):
             yield self.grid
             yield self._legend
         with VerticalScroll(id="grid-about", can_focus=False):
+            yield self._hot
             yield self._about
         with Vertical(id="stream-side"):
             yield self.table
@@ -65,7 +66,8 @@ class VbucketsView(View):
         if self._is_old:
             self._is_old = False
             results = self.host.inspection.results
-            self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"))
+            is_live = self.host.inspection.state == "reading"
+            self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"), is_live=is_live)
             if self.is_table:
                 self.table.show(results.records.get("streams"), results.findings)
         self._tell()
@@ -93,7 +95,8 @@ class VbucketsView(View):
         """What is known of the vbucket under the cursor."""
         number = self.grid.vbucket
         self._about.update(vbucket_grid.about(number, self.grid.cells.by_number.get(number, ())))
-        self._legend.update(Text(self.grid.legend()))
+        self._legend.update(self.grid.legend())
+        self._hot.update(self.grid.hot_text())
 
     def spot(self) -> Spot:
         """Which vbucket, or which stream."""
@@ -110,7 +113,7 @@ class VbucketsView(View):
 
     def legend(self) -> Sequence[str]:
         """Of the heights."""
-        return (self.grid.legend(),)
+        return (self.grid.legend().plain,)
 
     @property
     def vbucket_here(self) -> int | None:
@@ -147,6 +150,11 @@ class VbucketsView(View):
         """To the next vbucket with an error or a warning."""
         if not self.keyboard.bad(back=back):
             self.host.say(f"no other {'stream' if self.is_table else 'vbucket'} has an error or a warning")
+
+    def action_hot(self) -> None:
+        """To the vbucket that has most of the measure, and on to the next."""
+        if not self.is_table and not self.grid.next_hot():
+            self.host.say(f"no vbucket has any: {self.grid.measure}")
 
     def action_near(self, steps: int) -> None:
         """To the next vbucket that has streams, or to the next stream."""

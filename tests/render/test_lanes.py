@@ -111,3 +111,25 @@ def test_events_stand_at_their_seqnos() -> None:
     story = made(gaps=[(2, 5, "seqno-advanced")], last_seqno=8, end_reason="ok")
     assert lanes(by_seqno(story, [Mark(1, "S"), Mark(99, "V")]), Scale.of(0, 9, 10)).events == " S  ^   E "
     assert drawn(made(last_seqno=8, end_reason="connection-closed")).events == "        X "
+
+
+@given(st.integers(0, 2**63), st.integers(1, 10**9), st.integers(1, 300), st.integers(1, 40))
+def test_ticks_are_round_and_have_room(first: int, step: int, cells: int, apart: int) -> None:
+    scale = Scale(first, step, cells)
+    ticks = scale.ticks(apart)
+    assert ticks.step >= step * apart
+    assert str(ticks.step).rstrip("0") in ("1", "2", "5")
+    assert all(at % ticks.step == 0 and first <= at <= scale.last for at in (*ticks[:1], *ticks[-1:]))
+
+
+@given(st.integers(0, 2**63), st.integers(0, 10**12), st.integers(10, 300))
+def test_a_filled_scale_has_all_and_leaves_less_than_a_step(first: int, more: int, cells: int) -> None:
+    scale = Scale.filling(first, first + more, cells)
+    assert scale.cells <= cells
+    assert scale.last >= first + more
+    assert scale.last - (first + more) < scale.step
+
+
+def test_the_lines_of_tall_items_are_one_height() -> None:
+    drawn = lanes(by_seqno(made(items=[(0, 9, 10), (10, 19, 5), (20, 29, 1)])), Scale(0, 10, 3), high=4)
+    assert drawn.items.splitlines() == ["█  ", "█  ", "██ ", "██▃"]

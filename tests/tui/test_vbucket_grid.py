@@ -1,41 +1,52 @@
 from __future__ import annotations
 
-import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.vbucket_grid import MEASURES, Cells, heights
+from dcpinspect.tui.vbucket_cells import MEASURES
+from dcpinspect.tui.vbucket_grid import Layout, fitting
 from tests.tui.screens import Keys, play, press, screen
 
 
-@given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50))
-def test_heights_rise_with_what_they_count(values: list[int]) -> None:
-    found = heights(np.array(values, np.int64))
-    assert ((found == 0) == (np.array(values) == 0)).all()
-    assert found.max() <= 8
-    order = np.argsort(values, kind="stable")
-    assert (np.diff(found[order]) >= 0).all()
+@pytest.mark.parametrize(
+    ("width", "height", "expected"),
+    [(80, 17, Layout(64, 1, 1)), (80, 33, Layout(32, 2, 1)), (160, 46, Layout(64, 2, 2)), (300, 70, Layout(64, 4, 4))],
+)
+def test_a_bucket_fills_the_room_there_is(width: int, height: int, expected: Layout) -> None:
+    found = fitting(1024, width, height, is_few=False)
+    assert found == expected
+    assert found.columns <= width
+    assert found.lines(1024) <= height
 
 
-def test_an_eighth_is_four_times_the_one_below() -> None:
-    assert heights(np.array([0, 1, 3, 4, 15, 16, 64, 256, 1024, 4096, 16384])).tolist() == [0, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8]
+@given(st.integers(1, 64), st.integers(30, 300), st.integers(10, 80))
+def test_the_cells_of_few_vbuckets_are_as_wide_as_the_screen_at_most(count: int, width: int, height: int) -> None:
+    found = fitting(count, width, height, is_few=True)
+    if found.is_cards:
+        assert found.columns <= width
+        assert found.lines(count) <= height + 1
 
 
-def test_without_streams_there_are_the_vbuckets_of_a_bucket() -> None:
-    cells = Cells(None)
-    assert cells.count == 1024
-    assert all(cells.values(measure).sum() == 0 for measure in MEASURES)
-
-
-def test_cells_hold_what_the_table_says() -> None:
+def test_every_measure_says_its_name_and_its_scale() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2")
-        table = app.inspection.results.records["vbuckets"]
-        assert app.grid.cells.values("messages").sum() == sum(table.values("items"))
-        for measure in (*MEASURES[1:], MEASURES[0]):
+        assert "4 ended" in screen(app)
+        for measure in [*MEASURES][1:]:
             await press(app, pilot, "d")
-            assert measure in screen(app)
+            assert measure in app.grid.legend().plain
+            assert f" {measure}" in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_few_vbuckets_say_in_words_what_they_are() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2")
+        for number in app.grid.cells.numbers:
+            assert f"vb {number}" in screen(app)
+            assert app.grid.cells.verdict(number).replace("-", " ") in screen(app)
 
     play("rollback.pcap", scene)
 
@@ -43,27 +54,27 @@ def test_cells_hold_what_the_table_says() -> None:
 def test_arrows_and_clicks_move_the_cursor() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "2", "home", "right", "down")
-        assert app.grid.vbucket == 65
+        layout = app.grid.layout_of_cells
+        assert app.grid.vbucket == layout.across + 1
         await press(app, pilot, "left", "up")
         assert app.grid.vbucket == 0
-        await pilot.click("#grid", offset=(5 + 9 + 1, 3))
-        assert app.grid.vbucket == 2 * 64 + 9
+        await pilot.click("#grid", offset=(layout.left_of(9), 1 + 2 * layout.high))
+        assert app.grid.vbucket == 2 * layout.across + 9
+        await press(app, pilot, "end")
+        assert app.grid.vbucket == 1023
 
-    play("rollback.pcap", scene)
+    play("large.pcapng.gz", scene)
 
 
-def test_shares_from_disk_and_silence_are_those_of_the_tables() -> None:
+def test_most_first_walks_down_the_measure() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "2")
-        records = app.inspection.results.records
-        disk, silent = app.grid.cells.values("from disk"), app.grid.cells.values("silent for")
-        rows = list(zip(*(records["snapshots"].values(name) for name in ("vbucket", "type", "items")), strict=True))
-        for number in set(records["vbuckets"].values("vbucket")):
-            own = [(kind, items) for vbucket, kind, items in rows if vbucket == number]
-            total = sum(items for _, items in own)
-            assert disk[number] == -(-100 * sum(items for kind, items in own if kind == "disk") // max(total, 1))
-        times = records["vbuckets"].values("last_time")
-        assert silent.max() == (max(times) - min(times)) // 1_000_000
-        assert silent[5] == 0
+        await press(app, pilot, "2", "d", "d")
+        values = app.grid.cells.values("items")
+        app.grid.move_to(app.grid.hot()[-1])
+        seen = []
+        for _ in range(3):
+            await press(app, pilot, "o")
+            seen.append(int(values[app.grid.vbucket]))
+        assert seen == sorted(values.tolist(), reverse=True)[:3]
 
     play("rollback.pcap", scene)

@@ -32,4 +32,4 @@ def test_a_vbucket_without_findings_says_so() -> None:
         await press(app, pilot, "2", "end", "e")
         assert "no finding here" in screen(app)
 
-    play("rollback.pcap", scene)
+    play("midstream.pcap", scene)

@@ -1,0 +1,136 @@
+"""Colours that mean something, one palette for every view and for text: kinds of messages, verdicts, causes of gaps, snapshots.
+
+Colour never says alone what it means: a word, a letter or a glyph always says the same. Hues are far apart for eyes that do not tell
+red from green: what is well is green, what is wrong is red or orange and much brighter or darker than it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.decode import Decoded
+from dcpinspect.protocol.opcodes import Opcode, Trait, opcode_traits
+from dcpinspect.protocol.statuses import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """One colour, for each background."""
+
+    dark: str
+    """On a dark background."""
+    light: str
+    """On a light background."""
+    text: str
+    """In text on a terminal whose background nobody knows: a colour of the terminal's own 16. Empty: as other text."""
+
+
+_PLAIN = Paint("#e0e0e0", "#202428", "")
+_GREY = Paint("#8b929c", "#565d66", "bright_black")
+_GREEN = Paint("#4fc08d", "#136b41", "green")
+_CYAN = Paint("#5cc8d7", "#0a6779", "cyan")
+_PALE = Paint("#9fc3c8", "#38636a", "cyan")
+_BLUE = Paint("#6cb0f5", "#1864ab", "bright_blue")
+_YELLOW = Paint("#e9c94a", "#7a5c00", "yellow")
+_ORANGE = Paint("#f49b57", "#9c4100", "bright_yellow")
+_RED = Paint("#ff6b6b", "#b52424", "bright_red")
+_PURPLE = Paint("#c9a0f5", "#7030b0", "magenta")
+
+KINDS = {
+    "item": _PLAIN,
+    "removal": _YELLOW,
+    "marker": _BLUE,
+    "request": _CYAN,
+    "response": _PALE,
+    "refusal": _RED,
+    "rollback": _PURPLE,
+    "system-event": _GREEN,
+    "end": _ORANGE,
+    "upkeep": _GREY,
+}
+"""Of messages. An item stores a document, a removal deletes or expires one; upkeep is noops and flow control."""
+
+VERDICTS = {
+    "caught-up": _GREEN,
+    "advancing": _CYAN,
+    "backfilling": _BLUE,
+    "silent": _PALE,
+    "ended": _GREY,
+    "unknown-capture": _GREY,
+    "behind": _YELLOW,
+    "orphaned": _ORANGE,
+    "starved-by-flow-control": _ORANGE,
+    "rolled-back": _PURPLE,
+    "refused": _RED,
+    "never-answered": _RED,
+}
+"""Of vbuckets and streams."""
+
+CAUSES = {
+    "deduplicated": _GREY,
+    "filtered": _GREY,
+    "seqno-advanced": _PALE,
+    "oso": _PALE,
+    "invisible": _GREY,
+    "resumed": _CYAN,
+    "rollback": _PURPLE,
+    "snapshot-tail": _YELLOW,
+    "capture-loss": _ORANGE,
+    "unexplained": _RED,
+}
+"""Of gaps: what is as it has to be stays in the background."""
+
+SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
+"""Of snapshots, by type."""
+
+_DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
+_PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
+SCALE = {str(level): Paint(*colours, "") for level, colours in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, strict=True), 1)}
+"""Of amounts, in eight levels: the most stands out on either background."""
+
+PAINTS = {
+    f"{group}-{name}": paint
+    for group, paints in (("kind", KINDS), ("verdict", VERDICTS), ("cause", CAUSES), ("snapshot", SNAPSHOTS), ("scale", SCALE))
+    for name, paint in paints.items()
+}
+"""All of them, by a name that style sheets use."""
+
+_NAMES = list(KINDS)
+_UPKEEP = (Opcode.DCP_NOOP, Opcode.DCP_BUFFER_ACKNOWLEDGEMENT, Opcode.NOOP)
+_REMOVALS = (Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_FLUSH)
+_MARKERS = (Opcode.DCP_SNAPSHOT_MARKER, Opcode.DCP_OSO_SNAPSHOT, Opcode.DCP_SEQNO_ADVANCED)
+
+
+def _kind_of_request(code: int) -> str:
+    traits = opcode_traits(code)
+    if code in _REMOVALS:
+        return "removal"
+    if code in _MARKERS:
+        return "marker"
+    if code in _UPKEEP:
+        return "upkeep"
+    if code == Opcode.DCP_SYSTEM_EVENT:
+        return "system-event"
+    if Trait.ENDS in traits:
+        return "end"
+    return "item" if Trait.EVENT in traits else "request"
+
+
+_OF_REQUEST = np.array([_NAMES.index(_kind_of_request(code)) for code in range(256)], np.int64)
+_FINE = (Status.SUCCESS, Status.AUTH_CONTINUE)
+_IS_UPKEEP = np.isin(np.arange(256), _UPKEEP)
+
+
+def kinds(decoded: Decoded) -> Rows:
+    """The kind of each message, as its number in ``KINDS``. A refusal is a response whose status says that something failed."""
+    status, upkeep = decoded.specific, _IS_UPKEEP[decoded.opcode] & ~decoded.is_server
+    answers = np.select(
+        [status == Status.ROLLBACK, ~np.isin(status, _FINE), upkeep],
+        [_NAMES.index("rollback"), _NAMES.index("refusal"), _NAMES.index("upkeep")],
+        _NAMES.index("response"),
+    )
+    requests = np.where(decoded.is_server, _NAMES.index("request"), _OF_REQUEST[decoded.opcode])
+    return np.where(decoded.is_response, answers, requests)

@@ -1,0 +1,146 @@
+"""What the map of vbuckets shows: of each its verdict, and what can be measured of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.message import Severity
+from dcpinspect.streams.words import VBUCKET_VERDICTS
+from dcpinspect.tables.records import Records
+
+LEAST = 1024
+"""Vbuckets of a map of all, at least: those of a bucket."""
+FEW = 64
+"""Vbuckets up to which only those are shown that have streams."""
+LEVELS = 8
+
+Values = npt.NDArray[np.int64]
+
+MEASURES = {
+    "verdict": "",
+    "behind": "seqnos",
+    "items": "items",
+    "bytes": "bytes",
+    "gaps": "gaps",
+    "rollbacks": "rollbacks",
+    "snapshots": "snapshots",
+    "from disk": "%",
+    "last heard": "ms before the end",
+}
+"""What cells can show, and its unit. ``gaps`` are those that nothing explains, or that the capture lost."""
+
+LETTERS = {
+    "behind": "b",
+    "orphaned": "O",
+    "starved-by-flow-control": "F",
+    "rolled-back": "R",
+    "refused": "X",
+    "never-answered": "?",
+}
+"""Verdicts that are no good news, as a letter; the others are blocks."""
+
+
+class Cells:
+    """A value a vbucket; made of the table of vbuckets."""
+
+    def __init__(self, vbuckets: Records | None, snapshots: Records | None = None) -> None:
+        rows = [] if vbuckets is None else _rows(vbuckets)
+        self.by_number: dict[int, list[Mapping[str, Any]]] = {}
+        for row in rows:
+            self.by_number.setdefault(row["vbucket"], []).append(row)
+        self._last_ns = max((row["last_time"] or 0 for row in rows), default=0)
+        self._snapshots = snapshots
+        self.count = max(LEAST, max(self.by_number, default=-1) + 1)
+        self.numbers = sorted(self.by_number) if 0 < len(self.by_number) <= FEW else list(range(self.count))
+        """The vbuckets that the map shows, rising."""
+
+    @property
+    def has_few(self) -> bool:
+        """Whether only those are shown that have streams."""
+        return 0 < len(self.by_number) <= FEW
+
+    def verdict(self, number: int) -> str:
+        """The worst verdict of a vbucket's clients; empty if nobody requested it."""
+        found = [VBUCKET_VERDICTS.index(row["verdict"]) for row in self.by_number.get(number, ())]
+        return VBUCKET_VERDICTS[min(found)] if found else ""
+
+    def verdicts(self) -> Counter[str]:
+        """How many vbuckets have each verdict."""
+        return Counter(self.verdict(number) for number in self.by_number)
+
+    def values(self, measure: str) -> Values:
+        """By vbucket; of verdicts more is worse."""
+        found = np.zeros(self.count, np.int64)
+        if measure == "from disk":
+            return self._from_disk()
+        for number, rows in self.by_number.items():
+            if measure == "verdict":
+                found[number] = len(VBUCKET_VERDICTS) - VBUCKET_VERDICTS.index(self.verdict(number))
+            elif measure == "last heard":
+                found[number] = (self._last_ns - max(row["last_time"] or 0 for row in rows)) // 1_000_000
+            else:
+                found[number] = sum(_measured(row, measure) for row in rows)
+        return found
+
+    def _from_disk(self) -> Values:
+        """Of each vbucket's items in snapshots, how many of a hundred came from disk."""
+        if self._snapshots is None or not len(self._snapshots):
+            return np.zeros(self.count, np.int64)
+        vbucket, items = (_whole(self._snapshots, name) for name in ("vbucket", "items"))
+        disk = np.zeros(len(vbucket), np.bool_)
+        disk[self._snapshots.rows_with("type", "disk")] = True
+        total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
+        return np.ceil(100 * own / np.maximum(total, 1)).astype(np.int64)
+
+    def severity(self, number: int) -> Severity | None:
+        """The worst that was found of a vbucket."""
+        counts = [row["findings"] or {} for row in self.by_number.get(number, ())]
+        for severity in ("error", "warning"):
+            if any(one.get(severity) for one in counts):
+                return severity
+        return None
+
+
+def _whole(records: Records, name: str) -> Values:
+    """A column of numbers, of which none is missing."""
+    column = records.columns[name]
+    return column.values.astype(np.int64) if isinstance(column, Numbers) else np.array(records.values(name), np.int64)
+
+
+def _rows(records: Records) -> list[dict[str, Any]]:
+    names = [column.name for column in records.table.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*(records.values(name) for name in names), strict=True)]
+
+
+def _measured(row: Mapping[str, Any], measure: str) -> int:
+    if measure == "gaps":
+        return int((row["gaps"] or {}).get("unexplained", 0)) + int((row["gaps"] or {}).get("capture-loss", 0))
+    if measure == "behind":
+        return max(0, (row["high_seqno"] or 0) - (row["last_seqno"] or 0)) if row["high_seqno"] is not None else 0
+    return int(row[measure] or 0)
+
+
+def edges(values: Values, measure: str) -> list[int]:
+    """The least value of each level, rising.
+
+    Shares have equal steps. Of all else each level has about as many vbuckets, so that a map of values that are close together, or of
+    one that is far from the others, still shows who is more and who is less.
+    """
+    if MEASURES[measure] == "%":
+        return [1, *(-(-100 * level // LEVELS) for level in range(1, LEVELS))]
+    found = np.sort(values[values > 0])
+    if not len(found):
+        return []
+    return [int(edge) for edge in np.unique(found[np.arange(LEVELS) * len(found) // LEVELS])]
+
+
+def levels(values: Values, steps: list[int]) -> Values:
+    """The level of each value, 1 to 8, of which the highest is always there; 0 for 0."""
+    reached = np.searchsorted(np.array(steps, np.int64), values, "right")
+    return np.where(values > 0, LEVELS - len(steps) + reached, 0)
