@@ -164,8 +164,8 @@ def merged(parts: Sequence[Part], files: Sequence[str], *, left_out: Mapping[str
         coverage=Coverage(
             packets,
             sorted(directions, key=lambda one: (one.connection, one.direction)),
-            {int(of[number]): about for part, of in zip(parts, numbers, strict=True) for number, about in part.tls.items()},
-            any(part.has_keys for part in parts),
+            tls={int(of[number]): about for part, of in zip(parts, numbers, strict=True) for number, about in part.tls.items()},
+            has_keys=any(part.has_keys for part in parts),
         ),
         numbers=numbers,
         messages=sum(part.messages for part in parts),

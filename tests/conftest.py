@@ -70,7 +70,7 @@ def pytest_runtest_teardown() -> None:
     if (kernel := sys.modules.get("dcpinspect.kernel")) is not None:
         kernel._state["numba"] = 1  # a live capture makes no machine code from then on
     if (keylog := sys.modules.get("dcpinspect.transport.tls.keylog")) is not None:
-        keylog.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
+        keylog.chosen.choose([])  # with one, each connection of TLS is searched for with all its secrets, which takes seconds
 
 
 @pytest.fixture(scope="session")

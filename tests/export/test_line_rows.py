@@ -129,7 +129,7 @@ def test_what_makes_up_most_of_a_stream_is_for_the_kernel() -> None:
 
 
 def test_lines_whose_stories_python_tells_are_for_the_kernel() -> None:
-    asked = {"start_seqno": 5, "end_seqno": 2**64 - 1, "vbucket_uuid": 0xABC}
+    asked: dict[str, Any] = {"start_seqno": 5, "end_seqno": 2**64 - 1, "vbucket_uuid": 0xABC}
     messages = [
         encode("dcp_stream_req", opaque=7, **asked),
         encode("dcp_stream_req", "response", opaque=7, failover_log=[{"uuid": 0xABC, "seqno": 5}]),
