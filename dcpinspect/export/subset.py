@@ -149,7 +149,12 @@ class Subset:
             origins = _origins(chunk)
             if len(origins[0]):
                 self._flows.setdefault(2 * chunk.connection + chunk.direction, _Flow()).parts.append(origins)
-            if self._plain is not None and chunk.is_end and self._reading.engine.transport.has_fin(chunk.connection, chunk.direction):
+            if (
+                self._plain is not None
+                and chunk.is_end
+                and len(origins[0])
+                and self._reading.engine.transport.has_fin(chunk.connection, chunk.direction)
+            ):
                 (packet, time_ns) = (int(column[-1]) for column in origins[2:])
                 self._plain.end(2 * chunk.connection + chunk.direction, chunk.offset + len(chunk.data), packet, time_ns)
 

@@ -538,7 +538,7 @@ class Direction:
         if latest.places is not None and columns.size:
             rows, which = _rows(columns, record, record_end)
             carriers = np.stack((plain[which], (plain + size)[which], columns[1, rows], columns[4, rows]))
-            if is_end:
+            if is_end and columns.size:
                 behind = offset + len(data)
                 carriers = np.append(carriers, [[behind], [behind], *columns[[1, 4], -1:]], axis=1)
         return StreamChunk(

@@ -107,14 +107,14 @@ class KeyLog:
         if time.monotonic() - self._looked >= AGAIN_S:
             self._look()
 
-    def lines(self, chosen: Iterable[Mapping[str, bytes]]) -> bytes:
+    def lines(self, chosen: Iterable[Secrets]) -> bytes:
         """The secrets of connections, which ``of`` or ``each`` gave, as lines of a key log: for who was asked to write them down."""
         wanted = {id(one) for one in chosen}
         return b"".join(
             f"{label} {client_random.hex()} {secret.hex()}\n".encode()
-            for client_random, found in self._secrets.items()
+            for client_random, found in self.each()
             if id(found) in wanted
-            for label, secret in found.items()
+            for label, secret in list(found.items())
         )
 
     def add(self, text: bytes) -> None:
