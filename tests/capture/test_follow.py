@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,24 +84,26 @@ def test_a_capture_is_read_as_it_grows(form: builders.Form, size: int, tmp_path:
     path = tmp_path / "x"
     path.touch()
     data = form(RECORDED)
-    seen = threading.Event()
+    count = 0
 
     def write() -> None:
+        """Five times it goes on once more packets were read."""
+        before, latest = 0, time.monotonic() + 120
         with path.open("ab", buffering=0) as file:
             for at in range(0, len(data), size):
                 file.write(data[at : at + size])
-                if at % 5 == 0:  # not every time, which would take long
-                    seen.wait(0.01)
-                    seen.clear()
+                if at * 6 // len(data) < (at + size) * 6 // len(data) < 6:
+                    while count == before and time.monotonic() < latest:
+                        time.sleep(0.001)
+                    before = count
 
     writer = threading.Thread(target=write)
     writer.start()
     with open_capture(path, follow=True) as capture:
-        count = batches = 0
+        batches = 0
         for batch in capture:
             count += len(batch)
             batches += len(batch) > 0
-            seen.set()
             if count == len(RECORDED):
                 capture.stop()
         writer.join()

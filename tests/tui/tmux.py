@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PROGRAM = [sys.executable, "-m", "dcpinspect"]
-_PATIENCE_S = 30
+_PATIENCE_S = 120
 
 
 class Terminal:
