@@ -46,6 +46,13 @@ def test_commands_that_read_captures_read_the_plain_text(recorded: Recorded, cap
         assert rows(capsys, command, path, *keys)
 
 
+def test_connections_name_what_to_look_for_in_a_key_log(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
+    (told,) = [json.loads(line) for line in rows(capsys, "connections", str(recorded.path), "-f", "ndjson")]
+    name, random = told["tls"].split("; client random ")
+    assert name == "TLS 1.3, TLS_AES_256_GCM_SHA384: not decrypted"
+    assert random in [line.split()[1] for line in recorded.keylog.read_text().splitlines() if line[0] != "#"]
+
+
 def test_info_tells_what_is_of_tls_itself(recorded: Recorded, capsys: pytest.CaptureFixture[str]) -> None:
     told = {line.split()[0]: line for line in rows(capsys, "info", str(recorded.path), "--keylog", str(recorded.keylog))}
     assert "yes: 100 % of " in told["complete"]

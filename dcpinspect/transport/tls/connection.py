@@ -77,7 +77,8 @@ class TlsConnection:
         """Version, cipher suite, what became of the records, and why they were not opened, in words."""
         name = ", ".join(part for part in (self.version_name, self.suite_name) if part) or "TLS"
         if not self.is_open:
-            return f"{name}: not decrypted" + "".join(f"; {part}" for part in (self.start_text, self.search_text) if part)
+            random = "" if self.client is None else f"client random {self.client.random.hex()}"
+            return f"{name}: not decrypted" + "".join(f"; {part}" for part in (random, self.start_text, self.search_text) if part)
         opened, lost, refused = (sum(getattr(one, what) for one in self.records) for what in ("opened", "lost", "refused"))
         told = f"{name}: {opened:,} records read, {lost:,} lost, {refused:,} refused"
         if self.renewed:
