@@ -52,7 +52,6 @@ RULES = (
     ),
 )
 _BY_ID = {rule.id: rule for rule in RULES}
-_SIDES = ("client", "server")
 
 
 def findings(finished: Finished) -> Iterator[Occurrence]:
@@ -90,11 +89,8 @@ def described(about: TlsConnection) -> str:
 
 
 def _alerts(number: int, about: TlsConnection) -> Iterator[Occurrence]:
-    for side, records in zip(about.sides, about.records, strict=True):
-        for _, alert in records.alerts:
-            if alert not in HARMLESS:
-                name, meaning = ALERTS.get(alert, (f"alert-{alert}", "an alert without a name"))
-                yield _of("tls-alert", number, f"the {_SIDES[side]} says {name}: {meaning}", cause=name if alert in ALERTS else None)
+    for side, name, meaning in about.alerts:
+        yield _of("tls-alert", number, f"the {side} says {name}: {meaning}", cause=None if name.startswith("alert-") else name)
 
 
 def _certificate(number: int, about: TlsConnection, time_ns: int) -> Iterator[Occurrence]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dcpinspect.capture.batch import Column
 from dcpinspect.transport.chunk import C2S, S2C
+from dcpinspect.transport.tls.alerts import ALERTS, HARMLESS
 from dcpinspect.transport.tls.handshake import Hello
 from dcpinspect.transport.tls.search import Search
 from dcpinspect.transport.tls.suites import TLS12, TLS13, Suite
@@ -29,6 +30,10 @@ class Records:
     """Cipher bytes that are no plain text handed on: headers, tags, handshakes, records that were not opened."""
     alerts: list[tuple[int, int]] = field(default_factory=list)
     """Level and description of each, the first ones."""
+
+
+_COUNTED = ("opened", "lost", "refused", "early")
+_SIDES = ("client", "server")
 
 
 @dataclass(slots=True)
@@ -76,16 +81,30 @@ class TlsConnection:
     def text(self) -> str:
         """Version, cipher suite, what became of the records, and why they were not opened, in words."""
         name = ", ".join(part for part in (self.version_name, self.suite_name) if part) or "TLS"
+        alerts = [f"the {side} says {alert}" for side, alert, _ in self.alerts]
         if not self.is_open:
             random = "" if self.client is None else f"client random {self.client.random.hex()}"
-            return f"{name}: not decrypted" + "".join(f"; {part}" for part in (random, self.start_text, self.search_text) if part)
-        opened, lost, refused = (sum(getattr(one, what) for one in self.records) for what in ("opened", "lost", "refused"))
-        told = f"{name}: {opened:,} records read, {lost:,} lost, {refused:,} refused"
-        if self.renewed:
-            told += f"; its keys were renegotiated {self.renewed:,} time{'' if self.renewed == 1 else 's'}"
-        if self.is_cut_short:
-            told += "; a new handshake changed its keys, and the key log has no secret of that"
-        return f"{told}; {self.search_text}" if self.search_text else told
+            parts = ["not decrypted", *alerts, random, self.start_text, self.search_text]
+        else:
+            opened, lost, refused, early = (sum(getattr(one, what) for one in self.records) for what in _COUNTED)
+            parts = [f"{opened:,} records read, {lost:,} lost, {refused:,} refused", *alerts]
+            parts += [f"{early:,} record{_s(early)} of early data not read"] if early else []
+            if self.renewed:
+                parts += [f"its keys were renegotiated {self.renewed:,} time{_s(self.renewed)}"]
+            parts += ["a new handshake changed its keys, and the key log has no secret of that"] if self.is_cut_short else []
+            parts += [self.search_text]
+        return f"{name}: {'; '.join(part for part in parts if part)}"
+
+    @property
+    def alerts(self) -> list[tuple[str, str, str]]:
+        """Those that report a fault: client or server, the alert's name, what it means; the same once a side."""
+        told = (
+            (_SIDES[side], *ALERTS.get(alert, (f"alert-{alert}", "an alert without a name")))
+            for side, records in zip(self.sides, self.records, strict=True)
+            for _, alert in records.alerts
+            if alert not in HARMLESS
+        )
+        return list(dict.fromkeys(told))
 
     @property
     def cannot_be_read(self) -> bool:
@@ -116,3 +135,7 @@ class TlsConnection:
         of = f" of {search.known:,}" if search.tried < search.known else ""
         whose = "one side" if self.is_open else f"{search.tried:,}{of} connection{'' if search.known == 1 else 's'}"
         return f"its records up to number {search.numbers:,} were tried with the secrets of {whose}; a larger --tls-search tries more"
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

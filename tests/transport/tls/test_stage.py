@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -31,7 +32,10 @@ def test_every_way_of_speaking_tls_gives_what_was_said(name: str, tmp_path: Path
         assert text is not None
         assert text.startswith(connection.version.replace("TLSv", "TLS "))
         assert ", 0 lost, " in text
-        assert text.endswith(" 0 refused")
+        assert " 0 refused" in text
+        assert text.endswith(" 0 refused") or (
+            name == "1.3 early data" and re.search(r" refused; \d+ records? of early data not read", text)
+        )
 
 
 @pytest.mark.parametrize("suite", SUITES_1_3)
@@ -81,6 +85,7 @@ def test_handshakes_that_fail_say_who_ended_them_and_why(what: str, version: str
     _, _, reading = read(refused.path, refused.keylog)
     found = by_rule(reading)
     assert found["tls-alert"].message.startswith(f"the {refused.side} says {ALERTS[refused.alert][0]}: ")
+    assert f"; the {refused.side} says {ALERTS[refused.alert][0]}" in reading.engine.tls.connections[1].text
     if what in ("expired", "wrong name"):
         assert found["tls-certificate"].cause == {"expired": "expired", "wrong name": "other-name"}[what]
 
