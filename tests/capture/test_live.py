@@ -176,14 +176,14 @@ def test_time_passes_without_packets(wire: tuple[str, int]) -> None:
 
 def test_before_the_first_packet_there_is_no_time(wire: tuple[str, int]) -> None:
     with opened(wire[0], stop=Limits(seconds=0.3)) as capture:
-        assert list(capture) == []
+        assert {(len(batch), batch.clock_ns) for batch in capture} <= {(0, None)}
         assert (capture.packets, capture.received, capture.dropped) == (0, 0, 0)
 
 
 def test_a_thread_may_stop_it(wire: tuple[str, int]) -> None:
     with opened(wire[0]) as capture:
         threading.Timer(0.1, capture.stop).start()
-        assert list(capture) == []
+        assert sum(map(len, capture)) == 0
 
 
 def test_several_interfaces_are_one_capture(wire: tuple[str, int]) -> None:
