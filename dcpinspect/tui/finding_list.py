@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import clip, one_line
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
@@ -245,9 +245,9 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
             )
         one, indent = self.findings[line.finding], "  " if line.is_effect else ""
         if self.size.width >= _WIDE:
-            text = f"{clip(one.rule, 28):<28} {clip(one.where, 24):<24} {one.count:>6,}  {escape(one.message)}"
+            text = f"{clip(one.rule, 28):<28} {clip(one.where, 24):<24} {one.count:>6,}  {one_line(one.message)}"
         else:
-            text = f"{clip(one.rule, 22):<22} {_short(one)} {escape(one.message)}"
+            text = f"{clip(one.rule, 22):<22} {_short(one)} {one_line(one.message)}"
         return strip(
             [(cursor, style), (f"  {indent}{sign} ", colour), (clip(text, max(0, self.size.width - 5 - len(indent))), style)],
             self.size.width,

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from dcpinspect.escape import escape
+from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
@@ -154,12 +154,12 @@ def about(one: Finding | None, glyphs: Glyphs, evidence: int, others: Sequence[F
     out.append(f"{glyphs.of(one.severity)} {one.rule}", "bold")
     out.append(f"  {one.cause}\n" if one.cause else "\n", "dim")
     out.append(f"{one.where}\n\n", "dim")
-    out.append(f"{escape(one.message)}\n\n")
+    out.append(f"{one_line(one.message)}\n\n")
     if one.who:
         out.append(f"{escape(one.who)}, {escape(one.server)}\n", "dim")
     out.append(f"{told_of(one)}\n", "dim")
     for case in one.cases[:MOST_CASES]:
-        out.append(f"{case.where}: {escape(case.message)}\n")
+        out.append(f"{case.where}: {one_line(case.message)}\n")
     if len(one.cases) > MOST_CASES:
         out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
     out.append("\n")
@@ -170,7 +170,7 @@ def about(one: Finding | None, glyphs: Glyphs, evidence: int, others: Sequence[F
         out.append(f"{rule.unless}.\n")
     if one.next:
         out.append("\nNext: ", "bold")
-        out.append(f"{escape(one.next)}\n")
+        out.append(f"{one_line(one.next)}\n")
     effects, cause = [other for other in others if other.effect_of == one.id], [other for other in others if other.id == one.effect_of]
     if effects:
         out.append(f"\nExplains {effects_in_words(effects)}.\n")

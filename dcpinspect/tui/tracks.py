@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dcpinspect.escape import escape
+from dcpinspect.escape import escape, one_line
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.events import Noted, by_stream, noted
@@ -137,7 +137,7 @@ def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows,
             place.row,
             number,
             case.severity,
-            f"{case.rule}: {escape(case.message)}",
+            f"{case.rule}: {one_line(case.message)}",
         )
         for (place, number, case), seqno, is_own in zip(places, seqnos, (rows[at] == own).tolist(), strict=True)
         if is_own

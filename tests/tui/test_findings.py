@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dcpinspect.findings.registry import RULES
@@ -7,6 +9,9 @@ from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.findings import FIELDS, about
 from dcpinspect.tui.theme import UNICODE
+from tests.damage import Talk
+from tests.tls.damage import save
+from tests.tls.invented import Invented
 from tests.tui.screens import Keys, play, press, screen, settled
 
 
@@ -31,6 +36,23 @@ def test_all_there_is_to_say_is_said() -> None:
             assert all(f"row {place.row}, frame {place.frame}" in text for place in one.places)
 
     play("rollback.pcap", scene)
+
+
+def test_what_a_name_from_the_wire_holds_is_escaped_once(tmp_path: Path) -> None:
+    talk, packets = Invented(host=b"evil\x1b[31m"), Talk(server_port=11207)
+    packets.handshake()
+    for side, data in talk.writes:
+        packets.stream(side, data)
+    packets.close()
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "n")
+        one = next(one for one in app.finding_list.findings if one.rule == "tls-without-key")
+        assert r"server name evil\x1b[31m" in one.message
+        assert one.message in about(one, UNICODE, 0).plain
+        assert r"evil\\x1b" not in screen(app)
+
+    play(save(tmp_path / "x.pcap", packets.packets), scene)
 
 
 def test_effects_stand_under_their_cause() -> None:
