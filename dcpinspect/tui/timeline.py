@@ -448,7 +448,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         if row.lane == "title":
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
             fold = self._glyphs.closed if track.story.key in self._folded else self._glyphs.open
-            words = " · ".join(track.words.values())
+            words = " · ".join(f"no {lane}" if text == "none" else text for lane, text in track.words.items())
             return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(words, self._columns), dim)], self.size.width, base)
         if row.lane == "findings":
             return self._line("findings", self._findings(row.track, base), row.track, base)
