@@ -57,9 +57,14 @@ class Results:
         return [] if table is None else sorted(set(table.values("vbucket")))
 
     def severity(self, row: int) -> Severity | None:
-        """The worst of what a row shows."""
+        """Of the worst that a row shows."""
+        found = self.finding(row)
+        return None if found is None else found.severity
+
+    def finding(self, row: int) -> Finding | None:
+        """The worst that a row shows."""
         numbers = self.of_row.get(row)
-        return self.findings[numbers[0]].severity if numbers else None
+        return self.findings[numbers[0]] if numbers else None
 
     def next_bad(self, row: int, *, back: bool = False) -> int | None:
         """The next row after (or before) ``row`` that shows an error or a warning."""

@@ -314,7 +314,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             lines = textwrap.wrap(words, max(20, self.size.width - 4))
             return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], self.size.width, base)
         row, text, kind = self._line(place)
-        severity = self._inspection.results.severity(row)
+        finding = self._inspection.results.finding(row)
+        severity = None if finding is None else finding.severity
         style = base + self.get_component_rich_style(f"paint--kind-{kind}", partial=True)
         if row == self.guest:
             style += self.get_component_rich_style("packets--outside", partial=True)
@@ -329,8 +330,14 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             (self._glyphs.cursor if is_cursor else " ", style),
             (self._glyphs.of(severity), glyph_style),
             (mark, style + self.get_component_rich_style("packets--mark", partial=True)),
-            (text, style),
         ]
+        why = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
+        if why and self.size.width >= 3 * len(why):
+            room = self.size.width - GUTTER - len(why)
+            text = clip(text, room)
+            pieces += [(text + " " * (room - cells(text)), style), (why, glyph_style)]
+        else:
+            pieces.append((text, style))
         return strip(pieces, self.size.width, style)
 
     def _words(self) -> str:

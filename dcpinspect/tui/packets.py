@@ -12,7 +12,7 @@ from textual.containers import Container, Horizontal, Vertical
 from textual.timer import Timer
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import clip, escape, one_line
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.byte_pane import BytePane
@@ -52,7 +52,8 @@ class PacketsView(View):
         self._upper, self._lower = Vertical(id="upper"), Vertical(id="lower")
         self._share = 5
         """Tenths of the room that are the list's, once somebody has asked for others."""
-        self._heading, self._title = Line(id="list-heading"), Line(id="message-title")
+        self._heading, self._title, self._why = Line(id="list-heading"), Line(id="message-title"), Line(id="message-finding")
+        self._glyphs = glyphs
         self._count = ""
         self._rest: Timer | None = None
         self._taken_apart = 0.0
@@ -69,6 +70,7 @@ class PacketsView(View):
                 yield self.list
             with self._lower:
                 yield self._title
+                yield self._why
                 with self.details:
                     yield self.fields
                     yield self.bytes
@@ -83,9 +85,10 @@ class PacketsView(View):
         return self.list
 
     def take_up(self, results: Results) -> None:
-        """Glyphs of what was found."""
+        """What was found."""
         del results
         self.list.refresh()
+        self._tell_why(self.list.row)
 
     def on_resize(self) -> None:
         """The heading is as wide as the list."""
@@ -142,6 +145,16 @@ class PacketsView(View):
         self.wanted_fields = ()
         self.bytes.light(self.fields.field)
         self._title.update(Text(f"── {title} "))
+        self._tell_why(row)
+
+    def _tell_why(self, row: int) -> None:
+        """What was found of the message, above its fields."""
+        found = self._inspection.results.finding(row)
+        for severity in ("error", "warning", "note"):
+            self._why.set_class(found is not None and found.severity == severity, severity)
+        more = len(self._inspection.results.of_row.get(row, ())) - 1
+        text = "" if found is None else f"{self._glyphs.of(found.severity)} {found.rule}: {one_line(found.message)}"
+        self._why.update(Text(f"   {text}{f' (and {more} more; e shows them)' if more > 0 else ''}"))
 
     @on(FieldTree.Selected)
     def _selected(self, event: FieldTree.Selected) -> None:

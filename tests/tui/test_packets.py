@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.app import InspectApp
@@ -156,3 +158,19 @@ def test_leaving_the_filter_forgets_what_was_typed_and_not_taken() -> None:
         assert not app.bar.is_typing
 
     play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_a_marked_row_says_why_in_its_line_and_above_its_fields(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "n")
+        found = app.inspection.results.finding(app.packets.list.row)
+        assert found is not None
+        lines = screen(app).splitlines()
+        (own,) = [line for line in lines if line.startswith("▌")][:1]
+        assert own.split()[-1].strip("▁▂▃▄▅▆▇█") == found.rule  # the bar beside it ends there
+        assert any(line.strip().startswith(f"! {found.rule}: {found.message}"[: size[0] - 8]) for line in lines)
+        await press(app, pilot, "home")
+        assert f"! {found.rule}: " not in screen(app)
+
+    play("tour.pcapng", scene, size=size)
