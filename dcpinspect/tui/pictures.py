@@ -42,7 +42,8 @@ TOUR = (
         " `↗` is a link that `Enter` follows: from a request to its answer, from an item to its snapshot marker or to"
         " the item before it.\n\n"
         "Colours are the kinds of messages. A message that shows an error or a warning names the rule at the end of its line, and the"
-        " finding stands above its fields. `n` goes to the next such message, and `e` to its findings. `/` filters in SQL with completion, `=` filters"
+        " finding stands above its fields. `n` goes to the next such message, and `e` to its findings.\n\n"
+        "`/` filters in SQL with completion, `=` filters"
         " by the field under the cursor. `Ctrl+F` finds text, `/regex/`, or bytes such as `x:80 57`.",
         ("colon", *"99", "enter"),
     ),
