@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale, lanes
 from dcpinspect.render.shape import Shape
 from dcpinspect.render.timeline import LABEL, apart, numbers, seconds
 from dcpinspect.streams import words as w
-from dcpinspect.streams.story import Bars, Seqnos, StreamStory
+from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
@@ -478,7 +478,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             later = np.append(text[1:], " ")
             text[marks] = np.where((later[marks] == " ") | (row.lane == "events"), " ", self._glyphs.line)
         paints = [self._paint_of(row.lane, glyph) for glyph in text.tolist()]
-        for first, words in self._labels(row, text, is_repeated):
+        for first, words in self._labels(row, text):
             text[first : first + len(words)] = list(words)
         pieces: list[Piece] = []
         for paint, group in groupby(zip(paints, text.tolist(), strict=True), key=lambda one: one[0]):
@@ -501,7 +501,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
             return f"snapshot-{kinds[0]}" if kinds else "snapshot-disk" if glyph in self._glyphs.history else "snapshot-unknown"
         return _PAINT_OF_EVENTS.get(glyph, "")
 
-    def _labels(self, row: _Row, text: npt.NDArray[np.str_], is_repeated: npt.NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
+    def _labels(self, row: _Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
         """Words that fit into what a lane shows: first column, and words with a blank on each side."""
         if row.lane == "gaps":
             at = 0
@@ -512,11 +512,11 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
                     yield at + (size - len(word)) // 2, word
                 at += size
         elif row.lane == "snapshots":
-            del is_repeated
             track = self.tracks[row.track]
             bars, told = track.shapes[self.axis].bars, track.story.bars
             shown = np.flatnonzero(self.scale.shows(bars.first, bars.last))
-            first, last = (np.searchsorted(self._stretched, self.scale.cell(one[shown]), side) for one, side in _edges_of(bars))
+            first = np.searchsorted(self._stretched, self.scale.cell(bars.first[shown]), "left")
+            last = np.searchsorted(self._stretched, self.scale.cell(bars.last[shown]), "right")
             for place in np.flatnonzero(last - first >= _LABELLED).tolist():
                 bar, room = shown[place], int(last[place] - first[place])
                 word = f" {int(told.first[bar])}–{int(told.last[bar])} {w.SNAPSHOT_TYPES[int(told.type[bar])]} "
@@ -564,11 +564,6 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Another theme."""
         super().notify_style_update()
         self.refresh()
-
-
-def _edges_of(bars: Bars) -> Iterator[tuple[Seqnos, Literal["left", "right"]]]:
-    yield bars.first, "left"
-    yield bars.last, "right"
 
 
 def _lasting(span_ns: int) -> str:

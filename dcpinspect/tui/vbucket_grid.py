@@ -85,7 +85,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
     """All vbuckets of a bucket, or the few that have streams."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("grid--cursor", "grid--error", "grid--warning", "grid--label", "grid--changed"),
+        *("grid--cursor", "grid--label", "grid--changed"),
         *theme.paints("verdict"),
         *theme.paints("scale"),
     }
@@ -113,7 +113,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         self.layout_of_cells = Layout(64, 1, 1)
         self.changed: set[int] = set()
         """Vbuckets that had messages since the last look, while they glow."""
-        self._values = self.cells.values(self.measure)
+        self._values = self._amounts = self.cells.values(self.measure)
+        """By vbucket: of the measure, and what bars show, which is items where verdicts are shown."""
         self._edges: list[int] = []
         self._levels = levels(self._values, [])
 
@@ -137,6 +138,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _measure(self) -> None:
         self._values = self.cells.values(self.measure)
+        self._amounts = self.cells.values("items") if self.measure == "verdict" else self._values
         self._edges = edges(self._values, self.measure)
         self._levels = levels(self._values, self._edges)
         self._arrange()
@@ -326,8 +328,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
             text, style = f"  {self.cells.verdict(number).replace('-', ' ')}", paint
         elif part == 2:
             measure = "items" if self.measure == "verdict" else self.measure
-            values = self.cells.values(measure)
-            value, most = int(values[number]), max(1, int(values.max()))
+            value, most = int(self._amounts[number]), max(1, int(self._amounts.max()))
             words = f"{value:,} {MEASURES[measure]}".split(" before")[0]
             bar = self._glyphs.blocks[-1] * round((wide - 5 - len(words)) * value / most)
             text, style = f"  {bar}{' ' if bar else ''}{words}", paint
