@@ -89,7 +89,7 @@ KEYS = (
     Key("colon", "go", "go to row 1047, frame f988, vb417, vb417@842, time 12.5s, mark m2, or a rule", ":", "Go to"),
     Key("plus", "zoom(1)", "zoom in", "+", "Zoom", ("timeline",)),
     Key("minus", "zoom(-1)", "zoom out", "-", views=("timeline",)),
-    Key("0", "zoom(0)", "show all", "0", views=("timeline",)),
+    Key("a", "zoom(0)", "show all", "a", views=("timeline",)),
     Key("comma", "neighbour(-1)", "the vbucket before", ",", views=("timeline",)),
     Key("full_stop", "neighbour(1)", "the next vbucket", ".", "vBucket", ("timeline",)),
     Key("1", "view('packets')", "the messages", "1"),

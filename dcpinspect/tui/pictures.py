@@ -65,7 +65,7 @@ TOUR = (
         "The streams of one vbucket along their seqnos, or along time after `d`. The view shows requests, snapshots, how dense the items"
         " are, gaps by their cause, events and findings. The line below the streams describes what is under the cursor.\n\n"
         "`[` and `]` go from event to event, `{` and `}` from gap to gap, `n` and `N` from one error or warning to another. `↑` and `↓`"
-        " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `0` shows all, `Space` folds a stream. `Enter` opens the message,"
+        " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `a` shows all, `Space` folds a stream. `Enter` opens the message,"
         " `e` the finding, `=` all messages of the vbucket.",
         ("enter", "right_square_bracket"),
     ),
