@@ -262,6 +262,7 @@ class _Told:
     def write(self, output: Output, *, width: int | None, is_ascii: bool, span: range | None) -> None:
         """The picture, then the events."""
         from dcpinspect.render import timeline as drawing
+        from dcpinspect.render.lane_paint import Painted, legend, legend_lines, style_of
         from dcpinspect.render.lanes import ASCII, UNICODE
 
         glyphs = ASCII if is_ascii else UNICODE
@@ -269,6 +270,10 @@ class _Told:
 
         def put(text: str, style: str = "") -> None:
             output.put(paint(drawing.ascii_only(text) if is_ascii else text, style) + "\n")
+
+        def put_painted(pieces: Sequence[Painted]) -> None:
+            shown = [(drawing.ascii_only(text) if is_ascii else text, style_of(colour)) for text, colour in pieces]
+            output.put("".join(paint(text, style) for text, style in shown) + "\n")
 
         scale = drawing.scale_of(self._streams, width=max(drawing.NARROWEST, width or drawing.WIDTH), seqnos=span)
         put(self._heading(scale), "bold")
@@ -278,9 +283,9 @@ class _Told:
             own = [place for place, story in enumerate(self._streams) if story.key[0] == number]
             marks = [[(one.seqno, one.letter) for one in self._noted.get(place, ()) if one.seqno is not None] for place in own]
             for line in drawing.picture([self._streams[place] for place in own], scale, marks, width=width, glyphs=glyphs):
-                put(line)
-        for line in ("", *drawing.legend(glyphs), ""):
-            put(line)
+                put_painted(line)
+        for line in ([], *(line for signs in legend(glyphs) for line in legend_lines(signs)), []):
+            put_painted(line)
         self._write_events(put, width)
         if self._gathered.left_out:
             put(f"{self._gathered.left_out} more system events and changes of state are not shown")
@@ -301,6 +306,7 @@ class _Told:
     def _write_events(self, put: Callable[[str, str], None], width: int | None) -> None:
         """An event a line; where messages are wanted, each follows the event that it shows, or that it came after."""
         from dcpinspect.render.events import HEADING, event_line, folded
+        from dcpinspect.render.lane_paint import style_of
 
         put(HEADING, "bold")
         messages = self._gathered.messages(self._is_within)
@@ -309,13 +315,20 @@ class _Told:
             while waiting is not None and waiting[0] < event.row:
                 put(waiting[1], "")
                 waiting = next(messages, None)
-            put(event_line(event, self._first_ns, width=width), _STYLES.get(event.kind, ""))
+            style = style_of(_PAINTS.get(event.kind, ""))
+            put(event_line(event, self._first_ns, width=width), f"bold {style}" if event.kind in _BOLD else style)
         while waiting is not None:
             put(waiting[1], "")
             waiting = next(messages, None)
 
 
-_STYLES = {"request": "bold", "first-seen": "bold", "stream-end": "bold", "connection-closed": "bold"}
+_PAINTS = {
+    **{"request": "kind-request", "first-seen": "kind-request", "snapshot": "kind-marker"},
+    **{"system-event": "kind-system-event", "vbucket-state": "kind-system-event"},
+    **{"stream-end": "kind-end", "connection-closed": "kind-end"},
+}
+"""The colour of an event, by its kind."""
+_BOLD = ("request", "first-seen", "stream-end", "connection-closed")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.render.lane_paint import Painted, joined, paints_of
 from dcpinspect.render.lanes import LETTERS, TICK, UNICODE, Glyphs, Scale, lanes
 from dcpinspect.render.shape import Mark, answered, by_seqno, unread
 from dcpinspect.streams import words as w
@@ -40,15 +41,18 @@ def picture(
     *,
     width: int | None,
     glyphs: Glyphs = UNICODE,
-) -> Iterator[str]:
+) -> Iterator[list[Painted]]:
     """Lines: the axis, and the lanes of each stream with what they show in words.
 
     ``marks``: of each stream, seqno and letter of events besides. ``width``: what lines are clipped to.
     """
 
-    def line(label: str, cells: str, text: str) -> str:
-        whole = f"{label:<{LABEL}}{cells:<{scale.cells}}  {text}".rstrip()
-        return whole if width is None else clip(whole, width)
+    def line(label: str, cells: str, text: str, lane: str = "") -> list[Painted]:
+        if not text:
+            return [(f"{label:<{LABEL}}", ""), *joined(cells.rstrip(), paints_of(lane, cells.rstrip(), glyphs))]
+        room = None if width is None else width - LABEL - scale.cells - 2
+        words = text if room is None else clip(text, room)
+        return [(f"{label:<{LABEL}}", ""), *joined(cells, paints_of(lane, cells, glyphs)), (f"  {words}".rstrip(), "")]
 
     yield line("", numbers(scale), "")
     several = any(story.stream["sid"] is not None for story in streams)
@@ -56,9 +60,9 @@ def picture(
         drawn = lanes(by_seqno(story, [Mark(*mark) for mark in own_marks]), scale, glyphs=glyphs, apart=apart(scale))
         for lane, text in words(story, [letter for _, letter in own_marks]).items():
             if lane == "axis":
-                yield line(name(story, is_with_sid=several), drawn.axis, text)
+                yield line(name(story, is_with_sid=several), drawn.axis, text, lane)
             elif lane != "snapshots" or drawn.snapshots.strip():
-                yield line(f"  {lane}", getattr(drawn, lane), text)
+                yield line(f"  {lane}", getattr(drawn, lane), text, lane)
 
 
 def name(story: StreamStory, *, is_with_sid: bool) -> str:
@@ -87,14 +91,6 @@ _ASCII = str.maketrans({"→": ">", "←": "<", "–": "-", "…": ".", "·": "-
 def ascii_only(text: str) -> str:
     """What lines say, for a terminal that has only ASCII."""
     return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
-
-
-def legend(glyphs: Glyphs = UNICODE) -> list[str]:
-    """What glyphs and letters mean."""
-    bars = f"{glyphs.memory} memory  {glyphs.disk} disk  {glyphs.oso[0]} out of order  {glyphs.history[0]} history"
-    bars += f"  {glyphs.promised} promised, did not come"
-    letters = "  ".join(f"{letter} {cause}" for cause, letter in LETTERS.items())
-    return [bars, letters, "Q request  R rollback  S system event  V state  ^ seqno advanced  E stream end  X connection closed"]
 
 
 def apart(scale: Scale, form: Callable[[int], str] = str, columns: int | None = None) -> int:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.segment import Segment
+from rich.style import Style
+from textual.app import App
 from textual.color import Color
 from textual.filter import LineFilter
 
 from dcpinspect.escape import cells
 from dcpinspect.protocol.message import Severity
+from dcpinspect.render.lane_paint import LOUD
 from dcpinspect.render.palette import PAINTS
 
 
@@ -54,6 +58,15 @@ def paints(group: str) -> set[str]:
 def variables(*, is_dark: bool) -> dict[str, str]:
     """The colours of the palette on the background of a theme, as style sheets name them."""
     return {f"paint-{name}": paint.dark if is_dark else paint.light for name, paint in PAINTS.items()}
+
+
+def style_of(app: App[Any], paint: str) -> Style:
+    """A colour of the palette in the theme that is shown; of causes of gaps that are loud, its ground."""
+    if not paint:
+        return Style()
+    own = PAINTS[paint]
+    is_loud = paint in LOUD
+    return Style(color=own.dark if app.current_theme.dark else own.light, reverse=is_loud or None, bold=is_loud or None)
 
 
 UNICODE = Glyphs()

@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.flags import ENDLESS
+from dcpinspect.render.lane_paint import EVENTS, joined, paints_of
 from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale, lanes
 from dcpinspect.render.shape import Shape
 from dcpinspect.render.timeline import LABEL, apart, numbers, seconds
@@ -32,12 +33,6 @@ _TALLEST = 4
 """Lines of the items of a stream at most."""
 _LABELLED = 8
 """Columns from which a stretch has room for words."""
-_PAINT_OF_EVENTS = {
-    **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
-    **{"^": "kind-marker", "E": "kind-end", "X": "kind-end"},
-}
-_LOUD = ("capture-loss", "unexplained", "rollback")
-"""Causes of gaps that are drawn on their colour."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 _WORST = [w.CAUSES.index(cause) for cause in LETTERS]
 
@@ -56,11 +51,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     """Lanes of each stream of one vbucket, a column for so many seqnos or so much time, a cursor over all."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("lanes--cursor", "lanes--heading", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
-        *theme.paints("kind"),
-        *theme.paints("cause"),
-        *theme.paints("snapshot"),
-        *theme.paints("verdict"),
+        *("lanes--cursor", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
     }
 
     class Moved(Message):
@@ -474,32 +465,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         text = np.array(list(cells))[of_column]
         is_repeated = np.diff(of_column, prepend=-1) == 0
         if row.lane in ("axis", "events"):
-            marks = np.isin(text, [*_PAINT_OF_EVENTS, self._glyphs.tick, self._glyphs.end, self._glyphs.back]) & is_repeated
+            marks = np.isin(text, [*EVENTS, self._glyphs.tick, self._glyphs.end, self._glyphs.back]) & is_repeated
             later = np.append(text[1:], " ")
             text[marks] = np.where((later[marks] == " ") | (row.lane == "events"), " ", self._glyphs.line)
-        paints = [self._paint_of(row.lane, glyph) for glyph in text.tolist()]
+        paints = paints_of(row.lane, text.tolist(), self._glyphs)
         for first, words in self._labels(row, text):
             text[first : first + len(words)] = list(words)
         pieces: list[Piece] = []
-        for paint, group in groupby(zip(paints, text.tolist(), strict=True), key=lambda one: one[0]):
-            style = base + self.get_component_rich_style(f"paint--{paint}", partial=True) if paint else base
-            if paint.removeprefix("cause-") in _LOUD and row.lane == "gaps":
-                style += Style(reverse=True, bold=True)
-            pieces.append(("".join(glyph for _, glyph in group), style))
+        for piece, paint in joined(text.tolist(), paints):
+            pieces.append((piece, base + theme.style_of(self.app, paint)))
         return pieces
-
-    def _paint_of(self, lane: str, glyph: str) -> str:
-        """The colour of a glyph of a lane, as the palette names it; empty for none."""
-        if glyph == " ":
-            return ""
-        if lane == "gaps":
-            return f"cause-{_CAUSES[glyph]}"
-        if lane == "items":
-            return "verdict-advancing"
-        if lane == "snapshots":
-            kinds = [kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in self._glyphs.of_type(number)]
-            return f"snapshot-{kinds[0]}" if kinds else "snapshot-disk" if glyph in self._glyphs.history else "snapshot-unknown"
-        return _PAINT_OF_EVENTS.get(glyph, "")
 
     def _labels(self, row: _Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
         """Words that fit into what a lane shows: first column, and words with a blank on each side."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 from textual import on, work
@@ -10,8 +10,9 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from dcpinspect.errors import DcpInspectError
+from dcpinspect.render.lane_paint import legend, legend_lines
 from dcpinspect.render.lanes import LETTERS, Glyphs
-from dcpinspect.render.timeline import legend
+from dcpinspect.tui import theme
 from dcpinspect.tui.export import Choice, of_vbucket
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
@@ -38,7 +39,20 @@ class TimelineView(View):
 
     def on_resize(self) -> None:
         """The legend is as wide as the view."""
-        self._legend.update(Text("\n".join(_folded(legend(self._glyphs), self.size.width - 2))))
+        self._draw_legend()
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self._draw_legend()
+
+    def _draw_legend(self) -> None:
+        text = Text()
+        for signs in legend(self._glyphs):
+            for line in legend_lines(signs, self.size.width - 2):
+                text.append_text(Text.assemble(*((piece, theme.style_of(self.app, paint)) for piece, paint in line), "\n"))
+        text.rstrip()
+        self._legend.update(text)
 
     @property
     def keyboard(self) -> Timeline:
@@ -95,7 +109,8 @@ class TimelineView(View):
 
     def legend(self) -> Sequence[str]:
         """Of lanes and gaps."""
-        return [*legend(self._glyphs), f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
+        lines = ["".join(text for text, _ in line) for signs in legend(self._glyphs) for line in legend_lines(signs)]
+        return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
 
     @property
     def vbucket_here(self) -> int | None:
@@ -162,16 +177,3 @@ class TimelineView(View):
     def action_copy(self) -> None:
         """What is under the cursor, in words."""
         self.host.copy(self.lanes.spoken())
-
-
-def _folded(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Lines of this width at most, broken where there are two blanks."""
-    for line in lines:
-        rest = ""
-        for piece in line.split("  "):
-            if rest and len(rest) + 2 + len(piece) > width:
-                yield rest
-                rest = piece
-            else:
-                rest = f"{rest}  {piece}" if rest else piece
-        yield rest

@@ -33,6 +33,15 @@ def test_the_timeline_of_a_sample(
     golden(f"timeline/{Path(sample).stem}-{vbucket}.txt", text)
 
 
+def test_colours_are_those_of_the_palette_and_change_no_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = shown(capsys, ROLLBACK, "--vbucket", "7", "--color", "never")
+    coloured = shown(capsys, ROLLBACK, "--vbucket", "7", "--color", "always")
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+    assert "\x1b[7;35mrrrrrrrrrr\x1b[0m" in coloured
+    assert "\x1b[35mr\x1b[0m" not in coloured
+    assert "\x1b" not in plain
+
+
 def test_messages_stand_under_their_events_as_read_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, ROLLBACK, "--vbucket", "7", "--messages")
     told = [line for line in text.splitlines() if line.startswith(" " * 8)]

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from dcpinspect.render.lane_paint import Painted, legend, legend_lines
 from dcpinspect.render.lanes import ASCII, Scale, lanes
 from dcpinspect.render.shape import by_seqno
-from dcpinspect.render.timeline import ascii_only, legend, numbers, picture, scale_of, seconds
+from dcpinspect.render.timeline import ascii_only, numbers, picture, scale_of, seconds
 from tests.streams.test_story import told, twice
 from tests.streams.told import opened
+
+
+def text_of(line: list[Painted]) -> str:
+    return "".join(text for text, _ in line)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_a_picture_keeps_to_its_width_and_says_everything_in_words(width: int) -> None:
     streams = told(*twice())
     scale = scale_of(streams, width=width)
-    lines = list(picture(streams[:1], scale, [[]], width=width))
+    lines = [text_of(line) for line in picture(streams[:1], scale, [[]], width=width)]
     assert all(len(line) <= width for line in lines)
-    whole = "\n".join(picture(streams[:1], scale, [[(2, "S")]], width=None))
+    whole = "\n".join(text_of(line) for line in picture(streams[:1], scale, [[(2, "S")]], width=None))
     for part in (
         "row 5: from 0, accepted",
         "0–9 disk, 10–20 cut memory",
@@ -41,8 +46,9 @@ def test_ascii_has_nothing_else() -> None:
     stream.snapshot(0, 2**64 - 1, "memory")
     stream.mutation(5, "ключ")
     streams = told(talk)
-    for line in (*picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII), *legend(ASCII)):
-        assert ascii_only(line).isascii()
+    told_of = [line for signs in legend(ASCII) for line in legend_lines(signs)]
+    for line in (*picture(streams, scale_of(streams, width=80), [[]], width=80, glyphs=ASCII), *told_of):
+        assert ascii_only(text_of(line)).isascii()
     assert ascii_only("a → b … ключ") == "a > b . " + r"\u043a\u043b\u044e\u0447"
 
 

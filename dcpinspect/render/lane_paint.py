@@ -1,0 +1,94 @@
+"""The colours of a timeline: of each glyph of a lane by what it means, and of the legend that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from dcpinspect.escape import cells
+from dcpinspect.render.lanes import LETTERS, UNICODE, Glyphs
+from dcpinspect.render.palette import PAINTS
+from dcpinspect.streams import words as w
+
+Painted = tuple[str, str]
+"""Text, and its colour as ``palette.PAINTS`` names it; empty for none."""
+
+_OF_EVENTS = {
+    **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
+    **{"^": "kind-marker", "E": "kind-end", "X": "kind-end"},
+}
+EVENTS = tuple(_OF_EVENTS)
+"""Letters of what happens at one place."""
+LOUD = ("cause-capture-loss", "cause-unexplained", "cause-rollback")
+"""Colours of gaps that are drawn as a ground."""
+_CAUSES = {letter: cause for cause, letter in LETTERS.items()}
+
+
+def paint_of(lane: str, glyph: str, glyphs: Glyphs) -> str:
+    """The colour of a glyph of a lane."""
+    if glyph == " ":
+        return ""
+    if lane == "gaps":
+        return f"cause-{_CAUSES[glyph]}"
+    if lane == "items":
+        return "verdict-advancing"
+    if lane == "snapshots":
+        kinds = [kind for number, kind in enumerate(w.SNAPSHOT_TYPES) if glyph in glyphs.of_type(number)]
+        return f"snapshot-{kinds[0]}" if kinds else "snapshot-disk" if glyph in glyphs.history else "snapshot-unknown"
+    return _OF_EVENTS.get(glyph, "")
+
+
+def paints_of(lane: str, text: Iterable[str], glyphs: Glyphs) -> list[str]:
+    """The colour of each glyph of a lane; the line of an axis that leads back is that of a rollback."""
+    text = list(text)
+    found = [paint_of(lane, glyph, glyphs) for glyph in text]
+    if lane == "axis" and glyphs.back in text:
+        found = [paint or ("kind-rollback" if glyph != " " else "") for paint, glyph in zip(found, text, strict=True)]
+    return found
+
+
+def joined(text: Iterable[str], paints: Iterable[str]) -> Iterator[Painted]:
+    """Neighbours of one colour in one piece."""
+    for paint, group in groupby(zip(text, paints, strict=True), key=lambda one: one[1]):
+        yield "".join(glyph for glyph, _ in group), paint
+
+
+def style_of(paint: str) -> str:
+    """A colour in the terminal's own 16, as Rich writes a style."""
+    colour = PAINTS[paint].text if paint else ""
+    return f"{colour} reverse" if paint in LOUD else colour
+
+
+class Sign(NamedTuple):
+    """What a glyph, or a letter, means."""
+
+    glyph: str
+    paint: str
+    word: str
+
+
+def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
+    """What glyphs and letters mean, in lines."""
+    bars = [
+        Sign(pair, f"snapshot-{kind}", word)
+        for pair, kind, word in ((glyphs.memory, "memory", "memory"), (glyphs.disk, "disk", "disk"), (glyphs.oso[0], "oso", "out of order"))
+    ]
+    bars += [Sign(glyphs.history[0], "snapshot-disk", "history"), Sign(glyphs.promised, "snapshot-unknown", "promised, did not come")]
+    letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
+    words = ("request", "rollback", "system event", "state", "seqno advanced", "stream end", "connection closed")
+    return [bars, letters, [Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)]]
+
+
+def legend_lines(signs: Sequence[Sign], width: int | None = None) -> Iterator[list[Painted]]:
+    """A line of the legend, broken between two signs where it is wider than ``width``."""
+    line: list[Painted] = []
+    used = 0
+    for sign in signs:
+        size = cells(sign.glyph) + 1 + cells(sign.word)
+        if line and width is not None and used + 2 + size > width:
+            yield line
+            line, used = [], 0
+        line += [*([("  ", "")] if line else []), (sign.glyph, sign.paint), (f" {sign.word}", "")]
+        used += size + (2 if used else 0)
+    yield line
