@@ -2,7 +2,8 @@
 
 Columns are in their short form (tables/arrow.py). Before they are written, integers become as narrow as they can be, of a column of one
 value only that is left, and of one with few values these; one without any is not there at all. What other columns say is not kept:
-``row``, ``time``, ``key``. Columns that begin with ``_`` are for ``Store.messages``, which makes messages of them again.
+``row``, ``time``, ``key``. Columns that begin with ``_`` are for ``Store.messages``, which makes messages of them again, but for
+``_kind``: what a message is to its stream, which is asked of all messages of a vbucket at once.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Numbers, Rows
 from dcpinspect.store.places import Places
 from dcpinspect.store.places import joined as joined_places
+from dcpinspect.streams.columns import kinds
 from dcpinspect.tables.arrow import as_time, plain, short, type_of
 from dcpinspect.tables.arrow_types import as_text
 from dcpinspect.tables.messages import MessageBatch
@@ -31,7 +33,7 @@ DIRECTION, TURNED, HEURISTIC, UNDERLYING, FROM_REQUEST, COLLECTIONS, GENERATION 
 """Bits of ``_state``: s2c; the packets went the other way; sync by trial; datatype is the stored document's; vbucket is the request's;
 and from which bit on the state of collections stands (two bits), and the generation."""
 
-_HIDDEN = {"_file": pa.uint32(), "_last_file": pa.uint32(), "_state": pa.uint16(), "_missing": pa.list_(pa.int64())}
+_HIDDEN = {"_file": pa.uint32(), "_last_file": pa.uint32(), "_state": pa.uint16(), "_kind": pa.uint8(), "_missing": pa.list_(pa.int64())}
 _NARROW = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 _SPARSE = 8
 """A column is sparse where fewer than one row in so many has a value."""
@@ -99,6 +101,7 @@ def part_of(batch: MessageBatch, turned: frozenset[int], places: Places, piece: 
     if turned:
         state |= np.isin(batch.connection, list(turned)) * TURNED
     arrays |= {"_file": pa.array(batch.file), "_last_file": pa.array(batch.last_file), "_state": pa.array(state)}
+    arrays["_kind"] = pa.array(kinds(batch)[0].astype(np.uint8))
     if len(batch.missing.row):
         ends = 2 * np.searchsorted(batch.missing.row, np.arange(len(batch) + 1))
         ranges = np.stack([batch.missing.start, batch.missing.end], axis=1).reshape(-1)
@@ -119,6 +122,12 @@ def small(part: Part) -> Part:
 def no_rows(name: str) -> Any:
     """A column of nothing."""
     return pa.array([], _HIDDEN[name] if name in _HIDDEN else type_of(name))
+
+
+def numbers(array: Any) -> Numbers:
+    """Of an Arrow array of integers, 0 where it has no value."""
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
+    return Numbers(array.fill_null(0).to_numpy(zero_copy_only=False), valid)
 
 
 def joined(parts: Sequence[Part]) -> Part:

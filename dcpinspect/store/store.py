@@ -226,6 +226,20 @@ class Store:
             found.append(filter_.numbers(columns, np.arange(first, own[-1].first_row + own[-1].rows)))
         return np.concatenate(found).astype(np.uint32 if view.rows < 1 << 32 else np.uint64)
 
+    def of_vbucket(self, vbucket: int) -> Rows:
+        """The rows of a vbucket that there are now. Of ten million messages it takes 5 ms to look at the two bytes of each."""
+        found = [np.empty(0, np.int64)]
+        for part in self._view.parts:
+            numbers = p.numbers(part.column("vbucket", slice(None)))
+            is_own = numbers.values == vbucket
+            found.append(part.first_row + np.flatnonzero(is_own if numbers.valid is None else is_own & numbers.valid))
+        return np.concatenate(found)
+
+    def numbers(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> list[Numbers]:
+        """These columns of integers of these rows, also ``_kind``, without a look at any bytes. Raises IndexError, NotKeptError."""
+        found = _Found(self._view, rows)
+        return [found.numbers(name, np.uint64 if name == "by_seqno" else np.int64) for name in columns]
+
     def take(self, rows: Sequence[int] | Rows, columns: Sequence[str]) -> Any:
         """An Arrow record batch of these columns of these rows, in their order. Raises IndexError, NotKeptError."""
         found = _Found(self._view, rows)
@@ -353,9 +367,8 @@ class _Found:
 
     def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> Numbers:
         """A column of integers, 0 where it has no value."""
-        array = self.column(name)
-        valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-        return Numbers(array.fill_null(0).to_numpy(zero_copy_only=False).astype(dtype), valid)
+        found = p.numbers(self.column(name))
+        return Numbers(found.values.astype(dtype), found.valid)
 
     def integers(self, name: str) -> Rows:
         """A column of which every row has a value."""

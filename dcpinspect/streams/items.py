@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,8 +37,21 @@ class Items(Item[Ints], Rows[Item]):
     """The events of a vbucket."""
 
 
+class Own(NamedTuple):
+    """Messages of the vbucket, in order."""
+
+    kind: columns.Rows
+    """As ``kinds`` has it."""
+    connection: columns.Rows
+    row: columns.Rows
+    sid: columns.Numbers
+    seqno: columns.Numbers
+    """Of those that are events."""
+    time_ns: columns.Rows
+
+
 class VbucketItems:
-    """Feed it with every batch of a reading."""
+    """Feed it with every batch of a reading, or with the columns of all messages of the vbucket."""
 
     def __init__(self, vbucket: int, connections: Sequence[range] = (), *, most: int = MOST) -> None:
         """``connections``: only events of these; all without."""
@@ -57,37 +71,43 @@ class VbucketItems:
         if self._connections:
             is_own &= np.any([(batch.connection >= span.start) & (batch.connection < span.stop) for span in self._connections], axis=0)
         own: columns.Rows = np.flatnonzero(is_own)
-        if not len(own):
-            return own
-        kind = kinds(batch)[0][own]
-        for connection in np.unique(batch.connection[own]).tolist():
-            mine = batch.connection[own] == connection
-            self.last_rows[connection] = int(batch.row[own[mine][-1]])
+        if len(own):
+            decoded = batch.decoded
+            seqno = decoded.numbers.get("by_seqno", columns.Numbers(np.zeros(len(batch), np.uint64), None))
+            told = kinds(batch)[0][own], batch.connection[own], batch.row[own], decoded.sid.take(own), seqno.take(own), batch.time_ns[own]
+            self.take(Own(*told))
+        return own
+
+    def take(self, own: Own) -> None:
+        """Takes the next messages of the vbucket."""
+        kind = own.kind
+        for connection in np.unique(own.connection).tolist():
+            mine = own.connection == connection
+            self.last_rows[connection] = int(own.row[mine][-1])
             asked = np.flatnonzero(mine & ((kind == REQUEST) | (kind == UNREADABLE_REQUEST)))
             events = np.flatnonzero(mine & (kind >= EVENT) & (kind <= ABORT))
             before = self._requests.get(connection, 0)
             self._requests[connection] = before + len(asked)
             if len(events):
-                self._add(batch, own[events], before + np.searchsorted(asked, events))
+                self._add(own, events, before + np.searchsorted(asked, events))
         if self._size > self._most:
             self._merge()
-        return own
 
     @property
     def table(self) -> Items:
         """In order of rows while none were told together."""
         return Items.joined([self._kept, *self._fresh])
 
-    def _add(self, batch: MessageBatch, rows: columns.Rows, requests: Ints) -> None:
-        table, sid = Items.zeros(len(rows)), batch.decoded.sid
-        table.connection, table.row = batch.connection[rows], batch.row[rows]
-        table.sid = sid.values[rows].astype(np.int64)
+    def _add(self, own: Own, events: columns.Rows, requests: Ints) -> None:
+        table, sid = Items.zeros(len(events)), own.sid.take(events)
+        table.connection, table.row = own.connection[events], own.row[events]
+        table.sid = sid.values.astype(np.int64)
         if sid.valid is not None:
-            table.sid[~sid.valid[rows]] = -1
+            table.sid[~sid.valid] = -1
         table.requests = requests
-        table.first = table.last = biased(batch.decoded.numbers["by_seqno"].values[rows])
+        table.first = table.last = biased(own.seqno.values[events])
         table.count[:] = 1
-        table.time = table.until = batch.time_ns[rows]
+        table.time = table.until = own.time_ns[events]
         self._fresh.append(table)
         self._size += len(table)
 

@@ -64,6 +64,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id)
         self._glyphs = glyphs
         self.told: Tracks | None = None
+        self.waiting = ""
+        """Why there is no picture of the vbucket, in words: it is read, or that was stopped."""
         self.axis: Axis = "seqno"
         self.scale = Scale(0, 1, TICK)
         self.stream = 0
@@ -104,10 +106,16 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """The stream of the cursor on the axis that is shown."""
         return None if self.track is None else self.track.shapes[self.axis]
 
+    def wait(self, vbucket: int, why: str) -> None:
+        """The picture of a vbucket is still to come: that of another one is gone at once."""
+        self.told, self.waiting = Tracks(vbucket), why
+        self._arrange()
+        self.post_message(self.Moved())
+
     def show(self, told: Tracks, seqno: int | None = None, at: int | None = None) -> None:
         """Another vbucket, or more of it; the cursor at a seqno, or at a place of the axis."""
-        is_same = told.vbucket == self.vbucket
-        self.told = told
+        is_same = told.vbucket == self.vbucket and not self.waiting
+        self.told, self.waiting = told, ""
         if not is_same:
             self._is_fit = True
             self._folded.clear()
@@ -373,6 +381,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def spoken(self) -> str:
         """What is at the cursor, in words."""
         track, story, shape = self.track, self.story, self.shape
+        if self.waiting:
+            return f"vb {self.vbucket}: {self.waiting}"
         if track is None or story is None or shape is None:
             return "no stream of this vbucket" if self.told is not None else "choose a vbucket (2, or v on a message)"
         parts = [f"stream {track.name} of connection {track.connection}", self._place()]
@@ -521,6 +531,8 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _heading(self) -> str:
         if self.told is None:
             return "no vbucket chosen"
+        if self.waiting:
+            return f"vb {self.vbucket} · {self.waiting}"
         told, count = self.told, len(self.tracks)
         parts = [f"vb {told.vbucket}", f"{count} stream{'' if count == 1 else 's'}"]
         if self.axis == "time":

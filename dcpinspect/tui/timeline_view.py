@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.widgets import Static
+from textual.worker import get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.render.lane_paint import legend, legend_lines
@@ -17,8 +19,17 @@ from dcpinspect.tui.export import Choice, of_vbucket
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.timeline import Timeline
-from dcpinspect.tui.tracks import tracks_of
+from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Host, View
+
+
+class _Asked(NamedTuple):
+    """A vbucket that is read, and where its cursor is to be. Each is another, also of the same vbucket."""
+
+    vbucket: int
+    seqno: int | None = None
+    at: int | None = None
+    stream: tuple[int, int, int, int] | None = None
 
 
 class TimelineView(View):
@@ -29,6 +40,8 @@ class TimelineView(View):
         self.host = host
         self._glyphs = glyphs
         self.lanes = Timeline(glyphs, id="lanes")
+        self._asked: _Asked | None = None
+        """What is read at the moment."""
         self._spoken, self._legend = Static(id="spoken"), Static(id="lanes-legend")
 
     def compose(self) -> ComposeResult:
@@ -62,27 +75,72 @@ class TimelineView(View):
     def take_up(self, results: Results) -> None:
         """The streams may have grown."""
         del results
-        if self.lanes.vbucket is not None:
+        if self._asked is not None:
+            self._begin(self._asked._replace())
+        elif self.lanes.vbucket is not None and not self.lanes.waiting:
             self.tell(self.lanes.vbucket)
 
     def show(self, vbucket: int, seqno: int | None = None, stream: tuple[int, int, int, int] | None = None) -> None:
         """A vbucket, with the cursor at a seqno, or in a stream."""
-        if vbucket == self.lanes.vbucket and seqno is not None:
+        if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
             self.tell(vbucket, seqno, stream=stream)
 
-    @work(thread=True, group="timeline", exclusive=True)
     def tell(self, vbucket: int, seqno: int | None = None, at: int | None = None, stream: tuple[int, int, int, int] | None = None) -> None:
         """The story of a vbucket, from the store; the cursor at a seqno, at a place of the axis that is shown, or in a stream."""
+        if vbucket != self.lanes.vbucket or self.lanes.waiting:
+            self.lanes.wait(vbucket, "reading")
+        self._begin(_Asked(vbucket, seqno, at, stream))
+
+    def _begin(self, asked: _Asked) -> None:
+        self._asked = asked
+        self._read(asked)
+
+    @work(thread=True, group="timeline", exclusive=True)
+    def _read(self, asked: _Asked) -> None:
+        worker = get_current_worker()
+
+        def goes_on(share: float) -> bool:
+            if share:
+                self.host.from_thread(self._reads, asked, share)
+            return not worker.is_cancelled
+
         try:
-            told = tracks_of(self.host.inspection, vbucket)
+            told = tracks_of(self.host.inspection, asked.vbucket, goes_on)
+        except InterruptedError:
+            return
         except DcpInspectError as error:
-            self.host.from_thread(self.host.say, str(error))
+            self.host.from_thread(self._failed, asked, str(error))
         else:
-            self.host.from_thread(self.lanes.show, told, seqno, at)
-            if stream is not None:
-                self.host.from_thread(self.lanes.go_to_stream, stream)
+            self.host.from_thread(self._told, asked, told)
+
+    def _reads(self, asked: _Asked, share: float) -> None:
+        if asked is self._asked and self.lanes.waiting:
+            self.lanes.wait(asked.vbucket, f"reading … {share:.0%} · Esc stops")
+
+    def _failed(self, asked: _Asked, why: str) -> None:
+        if asked is self._asked:
+            self._asked = None
+            self.host.say(why)
+            if self.lanes.waiting:
+                self.lanes.wait(asked.vbucket, f"it could not be read: {why}")
+
+    def _told(self, asked: _Asked, told: Tracks) -> None:
+        if asked is self._asked:
+            self._asked = None
+            self.lanes.show(told, asked.seqno, asked.at)
+            if asked.stream is not None:
+                self.lanes.go_to_stream(asked.stream)
+
+    def stop(self) -> bool:
+        """Ends reading a vbucket that is not shown yet."""
+        if self._asked is None or not self.lanes.waiting:
+            return False
+        self.workers.cancel_group(self, "timeline")
+        self.lanes.wait(self._asked.vbucket, "reading was stopped; Enter reads it")
+        self._asked = None
+        return True
 
     @on(Timeline.Moved)
     def arrive(self) -> None:
@@ -123,6 +181,8 @@ class TimelineView(View):
 
     @on(Timeline.Opened)
     def _opened(self) -> None:
+        if self.lanes.waiting and self._asked is None and self.lanes.vbucket is not None:
+            self.tell(self.lanes.vbucket)
         row, field = self.lanes.row
         if row:
             self.host.to_row(row, field)

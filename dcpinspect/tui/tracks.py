@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -14,16 +14,16 @@ from dcpinspect.protocol.message import Severity
 from dcpinspect.render.events import Noted, by_stream, noted
 from dcpinspect.render.shape import Mark, Shape, by_seqno, by_time
 from dcpinspect.render.timeline import name, words
-from dcpinspect.streams.items import VbucketItems
+from dcpinspect.streams.items import Own, VbucketItems
+from dcpinspect.streams.kinds import SET_STATE, SYSTEM_EVENT
 from dcpinspect.streams.story import StreamStory, stories
-from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.inspection import Inspection
 
 Axis = Literal["seqno", "time"]
 
-_BATCH = 1 << 14
+_BATCH = 1 << 16
 _MOST_NOTED = 10_000
+_READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
 class FindingMark(NamedTuple):
@@ -70,21 +70,27 @@ class Tracks:
     """Each connection's addresses and name, safe for a terminal."""
 
 
-def tracks_of(inspection: Inspection, vbucket: int) -> Tracks:
-    """The streams of a vbucket as far as tables know them; reads the vbucket's messages once more. Raises as ``Store.messages``."""
+def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], bool] = lambda _: True) -> Tracks:
+    """The streams of a vbucket as far as tables know them; reads the columns of the vbucket's messages, and of few of them the bytes.
+
+    ``goes_on`` is told how much is read, 0 to 1, and says whether to read on; if not, InterruptedError is raised. Raises as
+    ``Store.messages``.
+    """
     results = inspection.results
     if results.tables is None:
         return Tracks(vbucket)
-    items, told = VbucketItems(vbucket, ()), list[Noted]()
+    items, apart = VbucketItems(vbucket, ()), [np.empty(0, np.int64)]
     store = inspection.store
-    rows = store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).astype(np.int64)
+    rows = store.of_vbucket(vbucket)
     for start in range(0, len(rows), _BATCH):
-        batch = store.messages(rows[start : start + _BATCH])
-        own = items.feed(batch)
-        if len(told) < _MOST_NOTED:
-            told += noted(batch, own)
+        if not goes_on(start / len(rows)):
+            raise InterruptedError
+        read = rows[start : start + _BATCH]
+        kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
+        items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+        apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     found = stories(results.tables, vbucket, (), items)
-    notes = by_stream(found, told)
+    notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
     first_ns = inspection.reading.first_time_ns or 0
     several = any(story.stream["sid"] is not None for story in found)
     tracks = []
@@ -102,6 +108,14 @@ def tracks_of(inspection: Inspection, vbucket: int) -> Tracks:
             )
         )
     return Tracks(vbucket, tracks, dict(_connections(inspection, {track.connection for track in tracks})))
+
+
+def _noted(inspection: Inspection, rows: Rows) -> list[Noted]:
+    """The messages that are events of their own, which a vbucket has few of."""
+    if not len(rows):
+        return []
+    batch = inspection.store.messages(rows)
+    return list(noted(batch, np.arange(len(batch))))
 
 
 def _end(streams: Sequence[StreamStory], place: int) -> int:

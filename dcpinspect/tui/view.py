@@ -68,6 +68,10 @@ class View(Widget):
         """What brings this view back as it is."""
         return Spot(self.id or "", top=int(self.keyboard.scroll_offset.y))
 
+    def stop(self) -> bool:
+        """Ends what the view does behind what it shows; whether there was anything."""
+        return False
+
     def leave(self) -> bool:
         """Out of something that is inside of the view, such as a filter of its own; whether there was anything to leave."""
         return False

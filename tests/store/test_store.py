@@ -23,6 +23,7 @@ from dcpinspect.export.json import dump, message_object
 from dcpinspect.reading import Reading
 from dcpinspect.store import store as module
 from dcpinspect.store.store import Store
+from dcpinspect.streams.columns import kinds
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
@@ -272,6 +273,19 @@ def test_the_rows_of_a_filter_are_those_that_reading_with_it_gives(condition: st
         assert found.dtype == np.dtype(np.uint32)
         for after in (60, 100, store.rows):
             assert store.matching(filter_, after=after).tolist() == [row for row in expected_rows if row > after]
+
+
+def test_the_columns_of_a_vbucket_are_those_that_reading_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART_ROWS", 50)
+    path = link(SAMPLES / "tour.pcapng", folder)
+    with Reading([str(path)]) as opened, Filled([path], batch_bytes=3000).store as store:
+        batches = list(opened)
+        for vbucket in (0, 417, 1000):
+            rows = store.of_vbucket(vbucket)
+            assert rows.tolist() == store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).tolist()
+            kind, time_ns = store.numbers(rows, ("_kind", "time_ns"))
+            assert kind.values.tolist() == np.concatenate([kinds(one)[0][np.isin(one.row, rows)] for one in batches]).tolist()
+            assert time_ns.values.tolist() == np.concatenate([one.time_ns[np.isin(one.row, rows)] for one in batches]).tolist()
 
 
 def test_a_capture_that_shrinks_says_so_and_columns_stay(large: tuple[Path, Store]) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from tests.tui.screens import Keys, play
@@ -48,5 +50,14 @@ def test_a_vbucket_without_streams_has_no_tracks() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         del pilot
         assert of(app, 1000).tracks == []
+
+    play("rollback.pcap", scene)
+
+
+def test_reading_a_vbucket_can_be_stopped() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        del pilot
+        with pytest.raises(InterruptedError):
+            tracks_of(app.inspection, 7, lambda share: share > 0)
 
     play("rollback.pcap", scene)
