@@ -37,6 +37,9 @@ def tui(
     since: options.Since = None,
     until: options.Until = None,
     ascii_: options.Ascii = False,
+    theme: Annotated[
+        str | None, typer.Option("--theme", metavar="NAME", help="Colours to begin with, as in textual-light. ctrl+p has all of them.")
+    ] = None,
     keep: Keep = KEPT_MIB,
     port: options.Port = None,
 ) -> int:
@@ -63,6 +66,7 @@ def tui(
             find_ports=find_ports,
             filter_=filter_,
             ascii_=ascii_,
+            theme=theme,
             is_saved=STDIN not in captures,
             keep_mib=keep,
         )
@@ -103,6 +107,7 @@ def explore(
     find_ports: bool,
     filter_: str | None = None,
     ascii_: bool = False,
+    theme: str | None = None,
     is_saved: bool = True,
     notices: Sequence[str] = (),
     keep_mib: int = KEPT_MIB,
@@ -115,9 +120,14 @@ def explore(
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
-    from dcpinspect.tui.history import History, history_path
+    from dcpinspect.tui.history import Memory
     from dcpinspect.tui.inspection import Inspection
+    from dcpinspect.tui.theme import known_theme
 
+    place = "--theme"
+    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # also of live --tui
+        theme, place = str(named), context.obj.place("tui", "theme")
+    theme_name = known_theme(theme, place) if theme else ""
     inspection = Inspection(
         capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
     )
@@ -126,7 +136,8 @@ def explore(
         inspection,
         is_ascii=ascii_ or os.environ.get("TERM") == "linux",
         saved=options.saved_filters(context.obj),
-        history=History(history_path()),
+        memory=Memory.of_user(),
+        theme_name=theme_name,
         filter_text=filter_ or "",
     )
     try:

@@ -83,6 +83,9 @@ CAUSES = {
 }
 """Of gaps: what is as it has to be stays in the background."""
 
+SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
+"""Of findings."""
+
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
 """Of snapshots, by type."""
 
@@ -93,7 +96,14 @@ SCALE = {str(level): Paint(*colours, "") for level, colours in enumerate(zip(_DA
 
 PAINTS = {
     f"{group}-{name}": paint
-    for group, paints in (("kind", KINDS), ("verdict", VERDICTS), ("cause", CAUSES), ("snapshot", SNAPSHOTS), ("scale", SCALE))
+    for group, paints in (
+        ("kind", KINDS),
+        ("verdict", VERDICTS),
+        ("cause", CAUSES),
+        ("severity", SEVERITIES),
+        ("snapshot", SNAPSHOTS),
+        ("scale", SCALE),
+    )
     for name, paint in paints.items()
 }
 """All of them, by a name that style sheets use."""

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.text import Text
 from textual import events
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.filter import LineFilter
-from textual.screen import Screen
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import clip
+from dcpinspect.escape import clip, escape
 from dcpinspect.growing import give_back
 from dcpinspect.render.lanes import ASCII as ASCII_LANES
 from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.filter_tree import Source
-from dcpinspect.tables.presets import FILTERS
 from dcpinspect.tui import frame, theme
+from dcpinspect.tui.commands import Command, Commands
 from dcpinspect.tui.completion import frequent_values
 from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
 from dcpinspect.tui.export import messages
@@ -33,7 +33,7 @@ from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.filtering import oddity
 from dcpinspect.tui.findings import FindingsView
-from dcpinspect.tui.history import History
+from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
@@ -57,7 +57,7 @@ class InspectApp(App[None]):
     CSS_PATH = "app.tcss"
     CSS = theme.CSS
     TITLE = "dcpinspect"
-    ENABLE_COMMAND_PALETTE = True
+    COMMANDS = {Commands}  # noqa: RUF012 - Textual's way
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual's way
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS = [Binding(key.keys, key.action, key.text, show=False) for key in KEYS if not key.action.startswith("app.")]  # noqa: RUF012
@@ -68,17 +68,21 @@ class InspectApp(App[None]):
         *,
         is_ascii: bool = False,
         saved: Mapping[str, Source] | None = None,
-        history: History | None = None,
+        memory: Memory | None = None,
+        theme_name: str = "",
         filter_text: str = "",
     ) -> None:
-        """``saved``: filters by name, besides those that are built in. ``history``: filters that were used before."""
+        """``saved``: filters by name, besides those that are built in. ``theme_name``: empty: the one that was chosen last."""
         super().__init__()
+        self._memory = memory or Memory()
+        remembered = [one for one in self._memory.themes.texts if one in theme.THEMES]
+        self.theme = theme_name or next(iter(remembered), theme.DEFAULT_THEME)
         self.inspection = inspection
         self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
         self._first_filter = filter_text
         self.navigation = Navigation(inspection, self.say, self.draw_frame)
         frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
-        self.bar = FilterBar(dict(saved or {}), history or History(), self.glyphs, frequent, odd)
+        self.bar = FilterBar(dict(saved or {}), self._memory.filters, self.glyphs, frequent, odd)
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
@@ -104,7 +108,7 @@ class InspectApp(App[None]):
 
     def get_css_variables(self) -> dict[str, str]:
         """Those of the theme, and the palette's colours on its background."""
-        return super().get_css_variables() | theme.variables(is_dark=self.current_theme.dark)
+        return super().get_css_variables() | theme.variables(self.current_theme, has_color=not self.no_color)
 
     def compose(self) -> ComposeResult:
         """The parts of all views."""
@@ -215,7 +219,7 @@ class InspectApp(App[None]):
         if self._said:
             self.say("")
 
-    # -- keys ---------------------------------------------------------------------------------------------
+    # -- keys and clicks ----------------------------------------------------------------------------------
 
     async def run_action(self, action: Any, default_namespace: DOMNode | None = None, *arguments: Any, **options: Any) -> bool:
         """As Textual's, but of the view that is shown where it has the action; what a changed capture makes impossible is said."""
@@ -226,6 +230,22 @@ class InspectApp(App[None]):
         except DcpInspectError as error:
             self.say(str(error))
             return False
+
+    def action_press(self, key: str) -> None:
+        """As if the key was pressed."""
+        self._type_ahead.add(events.Key(key, None))
+
+    def action_severity(self, severity: str) -> None:
+        """To the first finding that is so bad."""
+        number = next((at for at, one in enumerate(self.inspection.results.findings) if one.severity == severity), None)
+        if number is None:
+            self.say(f"there is no {severity}")
+        else:
+            self.navigation.to_finding(number)
+
+    def action_help_quit(self) -> None:
+        """Textual's for Ctrl+C where no text is selected that it would copy."""
+        self.call_later(self.action_quit)
 
     def action_view(self, view: str) -> None:
         """Another view."""
@@ -316,14 +336,35 @@ class InspectApp(App[None]):
         signs = f"{glyphs.error} error  {glyphs.warning} warning  {glyphs.note} note  {glyphs.mark} marked  {glyphs.link} Enter follows"
         self.push_screen(Help(self.view, "\n".join([signs, *self.navigation.view.legend()])))
 
-    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Every action by name, and the filters that have names."""
-        yield from super().get_system_commands(screen)
-        for key in KEYS:
-            if not key.action.startswith(("app.", "pane")) and self.view in key.views:
-                yield SystemCommand(key.text, f"key {key.shown}", lambda action=key.action: self.call_later(self.run_action, action))
-        for name, preset in FILTERS.items():
-            yield SystemCommand(f"filter: {name}", preset.doc, lambda name=name: self.call_later(self.bar.apply, f"@{name}"))
+    async def do(self, command: Command) -> None:
+        """An entry of the palette; in the view that it belongs to."""
+        if self.view not in command.views:
+            self.navigation.show(command.views[0])
+        await self.run_action(command.action)
+
+    def action_preset(self, name: str) -> None:
+        """A filter that has a name."""
+        self.navigation.show("packets")
+        self.bar.apply(f"@{name}")
+
+    def action_theme(self, name: str) -> None:
+        """Other colours, also the next time."""
+        self.theme = name
+        self._memory.themes.add(name)
+
+    def action_picture(self) -> None:
+        """The screen, as a picture in a new file."""
+        prompt = Prompt("save a picture of the screen, as SVG, to a new file", f"dcpinspect-{self.view}.svg")
+        self.push_screen(prompt, lambda name: self._draw_to(Path(name)) if name else None)
+
+    def _draw_to(self, path: Path) -> None:
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(self.export_screenshot(title=self.TITLE or ""))
+        except OSError as error:
+            self.say(f"{escape(str(path))}: {error.strerror}")
+        else:
+            self.say(f"the picture is in {escape(str(path))}")
 
 
 def _method(action: str) -> str:

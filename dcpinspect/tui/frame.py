@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.text import Text
+from textual import events
+from textual.content import Content
+from textual.style import Style
 from textual.visual import VisualType
 from textual.widgets import Static
 
-from dcpinspect.escape import cells, clip, escape
+from dcpinspect.escape import cells, escape
+from dcpinspect.protocol.message import Severity
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import TYPING, VIEWS, footer
 from dcpinspect.tui.theme import Glyphs
@@ -21,32 +25,51 @@ _SHORT = {"packets": "Pkt", "vbuckets": "vB", "timeline": "Time", "findings": "F
 
 
 class Line(Static):
-    """One line of text; drawn when it says something else than before, and then nothing around it is laid out anew."""
+    """One line of text; drawn when it says something else than before, and then nothing around it is laid out anew.
+
+    A click does what ``piece`` was told of the place.
+    """
 
     def update(self, content: VisualType = "", *, layout: bool = False) -> None:
         """As Textual's."""
-        if content != self.content:
+        before = self.content
+        is_same = before.is_same(content) if isinstance(before, Content) and isinstance(content, Content) else before == content
+        if not is_same:
             super().update(content, layout=layout)
 
+    async def on_click(self, event: events.Click) -> None:
+        """As the key would."""
+        action = event.style.meta.get("do")
+        if action:
+            await self.app.run_action(action)
 
-def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Text:
+
+def piece(text: str, style: str = "", action: str = "") -> Content:
+    """Part of a line; a click on it is an action of the application."""
+    content = Content.styled(text, style) if style else Content(text)
+    return content.stylize(Style.from_meta({"do": action})) if action else content
+
+
+def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Content:
     """The first line: views on the left; capture, messages and findings on the right."""
-    left = Text(" ")
-    names = _TITLES if width >= WIDE else _SHORT
+    left, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
     for number, name in enumerate(VIEWS, 1):
-        left.append(f"{number} {names[name]}", "bold reverse" if name == view else "")
-        left.append("  " if width >= WIDE else " ")
+        left.append(piece(f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"))
+        left.append(Content("  " if width >= WIDE else " "))
     counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
     files = inspection.files
     name = escape(Path(files[0]).name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
     parts = [name, f"{inspection.store.rows:,} messages" if width >= WIDE else "", state(inspection)]
-    right = Text("  ".join(part for part in parts if part) + "  ")
-    right.append(f"{glyphs.error} {counts['error']}", "bold red" if counts["error"] else "")
-    right.append(f"  {glyphs.warning} {counts['warning']}", "bold yellow" if counts["warning"] else "")
-    right.append(f"  {glyphs.note} {counts['note']} ")
-    if left.cell_len + right.cell_len > width:
-        right = Text(clip(right.plain, max(0, width - left.cell_len)))
-    return left + Text(" " * max(0, width - left.cell_len - right.cell_len)) + right
+    right = [Content("  ".join(part for part in parts if part))]
+    severities: Sequence[Severity] = ("error", "warning", "note")
+    for severity in severities:
+        count = counts[severity]
+        style = f"bold $paint-severity-{severity}" if count and severity != "note" else ""
+        right += [Content("  "), piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')")]
+    line, rest = Content.assemble(*left), Content.assemble(*right, " ")
+    if line.cell_length + rest.cell_length > width:
+        rest = rest.truncate(max(0, width - line.cell_length), ellipsis=True)
+    return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
 
 
 def state(inspection: Inspection) -> str:
@@ -79,15 +102,13 @@ def _gone(inspection: Inspection) -> str:
     return f", the first {gone:,} are dropped (--keep)" if gone else ""
 
 
-def keys(view: str, width: int, *, is_typing: bool = False) -> Text:
+def keys(view: str, width: int, *, is_typing: bool = False) -> Content:
     """The last line: as many keys as fit, always with the one that tells the others; those of the filter while one is typed."""
-    text = Text(" ")
-    *pairs, last = TYPING if is_typing else sorted(footer(view), key=lambda pair: pair[0] == "?")
-    room = width - cells(f"{last[0]} {last[1]}")
-    fitting = [sum(cells(f"{key} {word}  ") for key, word in pairs[: count + 1]) < room for count in range(len(pairs))]
-    for key, word in pairs[: sum(fitting)]:
-        text.append(f"{key} ", "bold")
-        text.append(f"{word}  ")
-    text.append(f"{last[0]} ", "bold")
-    text.append(last[1])
-    return text
+    *those, last = TYPING if is_typing else sorted(footer(view), key=lambda key: key[1] == "?")
+    room = width - cells(f"{last[1]} {last[2]}")
+    fitting = [sum(cells(f"{shown} {word}  ") for _, shown, word in those[: count + 1]) < room for count in range(len(those))]
+    pieces = [Content(" ")]
+    for name, shown, word in (*those[: sum(fitting)], last):
+        action = f"press({name!r})"
+        pieces += [piece(f"{shown} ", "bold", action), piece(word, "", action), Content("  ")]
+    return Content.assemble(*pieces[:-1])

@@ -1,4 +1,4 @@
-"""Filters that were used before, kept for the next time in a file that is the user's alone."""
+"""What was used before, kept for the next time: filters, captures, the theme. Each is in a file that is the user's alone."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import json
 import os
 import stat
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST = 200
-"""Filters that are kept."""
+"""Texts that are kept."""
 LONGEST = 2000
-"""Characters of a filter that is kept; longer ones were pasted."""
+"""Characters of a text that is kept; longer ones were pasted."""
 _SIZE = 2 * MOST * LONGEST
 """Bytes of the file that are read."""
-
-
-def history_path() -> Path:
-    """Where filters are kept between runs."""
-    import platformdirs  # deferred: only the terminal UI keeps a history
-
-    return platformdirs.user_state_path("dcpinspect") / "filters"
+CAPTURES = 20
+"""Captures that are kept."""
 
 
 class History:
-    """Filters, the newest last. Without a file they are forgotten with the program; a file that cannot be read or written is no fault."""
+    """Texts, the newest last. Without a file they are forgotten with the program; a file that cannot be read or written is no fault."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, most: int = MOST) -> None:
         self._path = path
+        self._most = most
         self.texts = self._read()
 
     def add(self, text: str) -> None:
-        """A filter that was used: it is the newest now, for other runs of the program, too."""
+        """A text that was used: it is the newest now, for other runs of the program, too."""
         if not text or not _is_kept(text):
             return
-        self.texts = _newest(self.texts, text)
+        self.texts = self._newest(self.texts, text)
         if self._path is not None:
             try:
-                self._write(_newest(self._read(), text))  # another run may have added some
+                self._write(self._newest(self._read(), text))  # another run may have added some
             except OSError:
                 self._path = None
+
+    def _newest(self, texts: list[str], text: str) -> list[str]:
+        return [*(one for one in texts if one != text), text][-self._most :]
 
     def _read(self) -> list[str]:
         if self._path is None:
@@ -51,12 +51,12 @@ class History:
                 lines = file.read(_SIZE).decode("utf-8", "replace").splitlines()
         except OSError:
             return []
-        return [text for line in lines if (text := _text(line)) is not None and _is_kept(text)][-MOST:]
+        return [text for line in lines if (text := _text(line)) is not None and _is_kept(text)][-self._most :]
 
     def _write(self, texts: list[str]) -> None:
         assert self._path is not None
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        number, name = tempfile.mkstemp(prefix=".filters-", dir=self._path.parent)  # mode 0600
+        number, name = tempfile.mkstemp(prefix=f".{self._path.name}-", dir=self._path.parent)  # mode 0600
         try:
             with os.fdopen(number, "w", encoding="utf-8") as file:
                 file.write("".join(f"{json.dumps(text)}\n" for text in texts))
@@ -66,8 +66,23 @@ class History:
             raise
 
 
-def _newest(texts: list[str], text: str) -> list[str]:
-    return [*(one for one in texts if one != text), text][-MOST:]
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the terminal UI remembers of other runs."""
+
+    filters: History = field(default_factory=History)
+    captures: History = field(default_factory=lambda: History(most=CAPTURES))
+    """Their whole paths."""
+    themes: History = field(default_factory=lambda: History(most=1))
+    """The one that was chosen last."""
+
+    @classmethod
+    def of_user(cls) -> Memory:
+        """What is kept in the user's place for such things."""
+        import platformdirs  # deferred: only the terminal UI remembers anything
+
+        folder = platformdirs.user_state_path("dcpinspect")
+        return cls(History(folder / "filters"), History(folder / "captures", CAPTURES), History(folder / "theme", 1))
 
 
 def _text(line: str) -> str | None:

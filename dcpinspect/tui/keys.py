@@ -114,10 +114,16 @@ KEYS = (
 """In the order of help."""
 
 
-TYPING = (("Enter", "Apply"), ("Tab", "Complete"), ("↓", "Choose"), ("↑", "Used before"), ("Esc", "Leave"))
-"""Key and word of what the line at the bottom shows while a filter is typed."""
+TYPING = (
+    ("enter", "Enter", "Apply"),
+    ("tab", "Tab", "Complete"),
+    ("down", "↓", "Choose"),
+    ("up", "↑", "Used before"),
+    ("escape", "Esc", "Leave"),
+)
+"""As ``footer``, while a filter is typed."""
 
 
-def footer(view: str) -> list[tuple[str, str]]:
-    """Key and word of what the line at the bottom shows in a view."""
-    return [(key.shown, key.short) for key in KEYS if key.short and view in key.views]
+def footer(view: str) -> list[tuple[str, str, str]]:
+    """What the line at the bottom shows in a view: the key as Textual names it, as help writes it, and a word."""
+    return [(key.keys.partition(",")[0], key.shown, key.short) for key in KEYS if key.short and view in key.views]

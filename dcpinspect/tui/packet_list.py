@@ -324,7 +324,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             style += self.get_component_rich_style("packets--cursor", partial=True)
         glyph_style = style
         if severity is not None:
-            glyph_style = style + Style(color=self.get_component_rich_style(f"packets--{severity}", partial=True).color, bold=True)
+            sign = self.get_component_rich_style(f"packets--{severity}", partial=True)
+            glyph_style = theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
         mark = self._glyphs.mark if row in self.marks else " "
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_cursor else " ", style),

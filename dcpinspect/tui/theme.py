@@ -11,11 +11,14 @@ from rich.style import Style
 from textual.app import App
 from textual.color import Color
 from textual.filter import LineFilter
+from textual.theme import BUILTIN_THEMES, Theme
 
-from dcpinspect.escape import cells
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.lane_paint import LOUD
 from dcpinspect.render.palette import PAINTS
+from dcpinspect.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +58,32 @@ def paints(group: str) -> set[str]:
     return {f"paint--{name}" for name in PAINTS if name.startswith(f"{group}-")}
 
 
-def variables(*, is_dark: bool) -> dict[str, str]:
+def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:
     """The colours of the palette on the background of a theme, as style sheets name them."""
-    return {f"paint-{name}": paint.dark if is_dark else paint.light for name, paint in PAINTS.items()}
+    if theme.ansi:  # the terminal's own 16 colours, on a background that only the terminal knows
+        return {f"paint-{name}": f"ansi_{paint.text or 'default'}" for name, paint in PAINTS.items()}
+    # Without colour text is as bright as can be, for the greys of red and green would say nothing.
+    is_plain = {name: not has_color and name.startswith(("kind-", "severity-")) for name in PAINTS}
+    shown = {name: PAINTS["kind-item"] if is_plain[name] else paint for name, paint in PAINTS.items()}
+    return {f"paint-{name}": paint.dark if theme.dark else paint.light for name, paint in shown.items()}
+
+
+THEMES = tuple(BUILTIN_THEMES)
+"""Names of themes, Textual's own."""
+DEFAULT_THEME = "textual-dark"
+
+
+def known_theme(name: str, place: str) -> str:
+    """The name, if a theme has it. Raises UsageError, which begins with the ``place`` it was named at."""
+    if name not in THEMES:
+        close = did_you_mean(name, THEMES) or f"; there are {', '.join(THEMES)}"
+        raise UsageError(f"{place} {escape(name)}: no theme has this name{close}")
+    return name
+
+
+def sign_on_cursor(sign: Style, base: Style) -> Style:
+    """The style of a sign in the row of the cursor: a block of its colour, which that of the cursor does not hide."""
+    return Style(color=base.bgcolor, bgcolor=sign.color, bold=True)
 
 
 def style_of(app: App[Any], paint: str) -> Style:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import pexpect
 import pytest
@@ -46,6 +48,19 @@ def test_options_that_looking_has_no_use_for_are_refused(capsys: pytest.CaptureF
     assert capsys.readouterr().err == "dcpinspect: --keep: is for --tui; printed messages are not kept\n"
     assert main(["live", "-i", "lo", "--tui"]) == 2
     assert "must be a terminal" in capsys.readouterr().err
+
+
+def test_a_theme_of_the_config_file_that_there_is_not_is_refused_in_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[tui]\ntheme = "nrod"\n', "utf-8")
+    command = [sys.executable, "-m", "dcpinspect", "tui", str(SAMPLES / "rollback.pcap")]
+    terminal = pexpect.spawn(
+        command[0], command[1:], encoding="utf-8", timeout=60, env={**os.environ, "DCPINSPECT_CONFIG": str(config)}, dimensions=(24, 200)
+    )
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 2
+    assert terminal.before == f"dcpinspect: {config} [tui] --theme nrod: no theme has this name; did you mean nord?\r\n"
 
 
 def test_a_span_of_time_is_the_filter_that_it_opens_with() -> None:

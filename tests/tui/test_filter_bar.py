@@ -8,7 +8,7 @@ from textual import events
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.filter_bar import by_field
-from dcpinspect.tui.history import History
+from dcpinspect.tui.history import History, Memory
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled, until
 
 
@@ -136,4 +136,4 @@ def test_a_filter_is_there_the_next_time(tmp_path: Path) -> None:
         assert app.packets.filtering.text == "vbucket = 7"
 
     for scene in (first, second):
-        play("rollback.pcap", scene, history=History(tmp_path / "filters"))
+        play("rollback.pcap", scene, memory=Memory(History(tmp_path / "filters")))

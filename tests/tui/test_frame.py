@@ -7,17 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpinspect.tui import frame
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.dialogs import Help
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import VIEWS
 from dcpinspect.tui.theme import ASCII, UNICODE
-from tests.tui.screens import SAMPLES
+from tests.tui.screens import SAMPLES, Keys, play, screen, settled, until
 
 
 @given(st.sampled_from(VIEWS), st.integers(20, 300))
 def test_the_line_of_keys_fits_and_always_has_help(view: str, width: int) -> None:
     line = frame.keys(view, width)
     assert line.plain.endswith("? Help")
-    assert line.cell_len <= max(width, 8)
+    assert line.cell_length <= max(width, 8)
 
 
 def test_while_a_filter_is_typed_the_keys_are_its() -> None:
@@ -33,7 +35,7 @@ def test_tabs_fill_their_line_and_say_how_far_reading_is(glyphs: object) -> None
     assert frame.state(inspection) == frame.progress(inspection) == ""
     for width in range(20, 200):
         line = frame.tabs(inspection, "stats", glyphs, width)  # type: ignore[arg-type]
-        assert line.cell_len == max(width, len(" 1 Pkt 2 vB 3 Time 4 Find 5 Stat "))
+        assert line.cell_length == max(width, len(" 1 Pkt 2 vB 3 Time 4 Find 5 Stat "))
     assert "161 messages" in frame.tabs(inspection, "stats", UNICODE, 120).plain
     inspection.close()
 
@@ -45,3 +47,29 @@ def test_a_capture_without_messages_says_what_to_do(tmp_path: Path) -> None:
     inspection.load(lambda: None)
     assert "empty.pcap: no packets" in frame.progress(inspection)
     inspection.close()
+
+
+def test_clicks_on_tabs_counts_and_keys_do_what_they_say() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for text, line, view in (("4 Findings", "#tabs", "findings"), ("1 Packets", "#tabs", "packets"), ("✖ 2", "#tabs", "findings")):
+            at = app.query_one(line, frame.Line)
+            await pilot.click(at, offset=(screen(app).splitlines()[at.region.y].index(text) + 1, 0))
+            await settled(app, pilot)
+            assert app.view == view
+        number = app.finding_list.finding
+        assert number is not None
+        assert app.inspection.results.findings[number].severity == "error"
+        keys = app.query_one("#keys", frame.Line)
+        await pilot.click(keys, offset=(screen(app).splitlines()[-1].index("? Help") + 3, 0))
+        await settled(app, pilot)
+        assert isinstance(app.screen, Help)
+
+    play("orphans.pcap", scene)
+
+
+def test_ctrl_c_leaves() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: not app.is_running or app._exit)
+
+    play("rollback.pcap", scene)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.tui.history import LONGEST, MOST, History, history_path
+from dcpinspect.tui.history import LONGEST, MOST, History, Memory
 
 
 def test_what_one_run_adds_the_next_has_newest_last(tmp_path: Path) -> None:
@@ -59,6 +59,9 @@ def test_a_pipe_in_its_place_is_not_waited_for(tmp_path: Path) -> None:
     assert History(tmp_path / "filters").texts == []
 
 
-def test_it_is_where_the_system_keeps_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "/somewhere")
-    assert history_path() == Path("/somewhere/dcpinspect/filters")
+def test_what_is_remembered_is_where_the_system_keeps_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for theme in ("nord", "dracula"):
+        Memory.of_user().themes.add(theme)
+    assert Memory.of_user().themes.texts == ["dracula"], "the last one only"
+    assert [path.name for path in (tmp_path / "dcpinspect").iterdir()] == ["theme"]

@@ -39,4 +39,4 @@ def test_every_action_is_there_in_the_views_that_the_key_is_named_for(key: Key) 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_says_how_to_get_help(view: str) -> None:
-    assert ("?", "Help") in footer(view)
+    assert ("question_mark", "?", "Help") in footer(view)

@@ -4,9 +4,16 @@ from dataclasses import asdict
 
 import pytest
 from rich.segment import Segment
+from rich.style import Style
 from textual.color import Color
+from textual.theme import BUILTIN_THEMES
 
-from dcpinspect.tui.theme import ASCII, UNICODE, AsciiOnly
+from dcpinspect.errors import UsageError
+from dcpinspect.render.palette import PAINTS
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.theme import ASCII, THEMES, UNICODE, AsciiOnly, known_theme, sign_on_cursor, variables
+from tests.render.test_palette import contrast
+from tests.tui.screens import Keys, play, press
 
 
 def test_ascii_glyphs_are_ascii_and_told_apart() -> None:
@@ -20,3 +27,50 @@ def test_what_is_left_is_replaced_column_by_column(text: str, shown: str) -> Non
     (segment,) = AsciiOnly().apply([Segment(text)], Color(0, 0, 0))
     assert segment.text == shown
     assert segment.cell_length == Segment(text).cell_length
+
+
+@pytest.mark.parametrize("name", ["textual-dark", "textual-light"])
+def test_what_is_drawn_can_be_read(name: str) -> None:
+    """Text as large as a terminal's needs a contrast of 4.5, what is meant to stay in the background 3; blocks are no text."""
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for keys in (("n",), ("right",), ("2",), ("vertical_line",), ("3",), ("4", "n"), ("5",)):
+            await press(app, pilot, *keys)
+            for line in app.screen._compositor.render_strips():
+                for segment in line:
+                    text, style = segment.text.strip(), segment.style
+                    if any(one.isalnum() for one in text) and style is not None and style.color and style.bgcolor:
+                        pair = (style.color, style.bgcolor) if not style.reverse else (style.bgcolor, style.color)
+                        front, back = (one.get_truecolor().hex for one in pair)
+                        assert contrast(front, back) >= 3, f"{keys}: {text} is {front} on {back}"
+
+    play("orphans.pcap", scene, theme_name=name)
+
+
+def test_without_colour_what_is_wrong_stands_out_by_more_than_its_grey(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "n")
+        signs = [segment for line in app.screen._compositor.render_strips() for segment in line if "✖" in segment.text]
+        assert any(sign.style is not None and sign.style.reverse and sign.style.bold for sign in signs)
+
+    play("orphans.pcap", scene)
+
+
+def test_the_row_of_the_cursor_does_not_hide_its_sign() -> None:
+    assert sign_on_cursor(Style.parse("#ff6b6b"), Style.parse("white on #121212")) == Style.parse("bold #121212 on #ff6b6b")
+
+
+@pytest.mark.parametrize("name", THEMES)
+def test_every_theme_has_the_colours_of_the_palette(name: str) -> None:
+    theme = BUILTIN_THEMES[name]
+    colours = variables(theme, has_color=True)
+    assert set(colours) == {f"paint-{one}" for one in PAINTS}
+    assert all(one.startswith("ansi_") for one in colours.values()) == theme.ansi
+
+
+def test_a_theme_that_nobody_knows_is_refused_with_one_that_is_like_it() -> None:
+    assert known_theme("nord", "--theme") == "nord"
+    with pytest.raises(UsageError, match=r"^--theme nrod: no theme has this name; did you mean nord\?$"):
+        known_theme("nrod", "--theme")

@@ -1,0 +1,142 @@
+"""The command palette: every action by a title that people search for, with its key beside it.
+
+Actions are those of ``keys.KEYS``, and ``MORE``, which have no key. What belongs to another view goes there first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from dcpinspect.tables.presets import FILTERS
+from dcpinspect.tui.keys import KEYS, VIEWS
+from dcpinspect.tui.theme import THEMES
+
+if TYPE_CHECKING:
+    from dcpinspect.tui.app import InspectApp
+
+TITLES = {
+    "view('overview')": "Go to: Overview",
+    "view('packets')": "Go to: Packets",
+    "view('vbuckets')": "Go to: vBuckets",
+    "view('timeline')": "Go to: Timeline",
+    "view('findings')": "Go to: Findings",
+    "view('stats')": "Go to: Stats",
+    "go": "Go to: row, frame, vbucket, time, mark or rule",
+    "hot": "Go to: vbucket that has most of the measure",
+    "vbucket": "Timeline of this row's vbucket",
+    "bad": "Findings: next error or warning",
+    "bad(True)": "Findings: previous error or warning",
+    "finding": "Findings: the one about this",
+    "filter": "Filter: messages, in SQL",
+    "by_this": "Filter: by the field or vbucket under the cursor",
+    "by_this('and')": "Filter: also by what is under the cursor",
+    "by_this('not')": "Filter: leave out what is under the cursor",
+    "find": "Find in messages: text, /regex/ or bytes",
+    "find_next": "Find the next one",
+    "zoom(1)": "Zoom in",
+    "zoom(-1)": "Zoom out",
+    "zoom(0)": "Zoom: show all",
+    "gap(1)": "Gaps: next",
+    "gap(-1)": "Gaps: previous",
+    "neighbour(1)": "Timeline of the next vbucket",
+    "neighbour(-1)": "Timeline of the previous vbucket",
+    "near(1)": "Next row, vbucket, event or evidence",
+    "near(-1)": "Previous row, vbucket, event or evidence",
+    "open": "Open, or follow the link",
+    "return": "Back to where you came from",
+    "forward": "Forward again",
+    "leave": "Close, stop, or remove the filter",
+    "display": "Display: hex, measure, order or axis",
+    "numbers": "Display: commands as numbers or names",
+    "column": "Columns: add the field under the cursor, or remove it",
+    "layout": "Layout: panes beside or below; grid or table",
+    "resize(-1)": "Layout: less room for the list",
+    "resize(1)": "Layout: more room for the list",
+    "maximize": "Layout: this pane as large as the screen",
+    "mark": "Marks: mark this message, or remove the mark",
+    "next_mark": "Marks: next",
+    "marks": "Marks: all of them",
+    "copy": "Copy the value, the line or the finding",
+    "export": "Export to a file: messages, findings or tables",
+    "help": "Help: keys and symbols",
+    "quit": "Quit",
+}
+"""What the palette calls actions, in its order; those that are not here follow with their text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One entry."""
+
+    title: str
+    action: str
+    shown: str = ""
+    """Its key, as help writes it."""
+    about: str = ""
+    """More of what it does, which is searched, too."""
+    views: Sequence[str] = VIEWS
+    """Where it does something."""
+
+
+MORE = (
+    *(Command(f"Filter: {name}", f"preset('{name}')", f"@{name}", preset.doc) for name, preset in FILTERS.items()),
+    *(Command(f"Theme: {name}", f"theme('{name}')") for name in THEMES),
+    Command("Save a picture of the screen (SVG)", "picture", about="screenshot"),
+)
+"""Actions without a key."""
+
+
+def commands() -> list[Command]:
+    """All of them, in order."""
+    by_action = {key.action: key for key in KEYS if not key.action.startswith(("app.", "pane"))}
+    order = [*(action for action in TITLES if action in by_action), *(action for action in by_action if action not in TITLES)]
+    keyed = [by_action[action] for action in order]
+    return [
+        *(Command(TITLES.get(key.action, key.text.capitalize()), key.action, key.shown, key.text, key.views) for key in keyed),
+        *MORE,
+    ]
+
+
+_KEY_WIDTH = 9
+
+
+def rank(one: Command, words: Sequence[str]) -> int:
+    """How well an entry matches what was typed, a word (in lower case) each: 0, if one of them is nowhere in it."""
+    title, about = one.title.casefold(), one.about.casefold()
+    ranks = [3 if re.search(rf"\b{re.escape(word)}", title) else 2 if word in title else word in about for word in words]
+    return sum(ranks) * all(ranks)
+
+
+class Commands(Provider):
+    """The entries, for Textual's palette."""
+
+    def _run(self, one: Command) -> None:
+        app: InspectApp = self.app  # type: ignore[assignment] # the only one that has this palette
+        app.call_later(app.do, one)
+
+    def _line(self, one: Command, words: Sequence[str] = ()) -> Content:
+        title = Content(one.title)
+        for word in words:
+            title = title.highlight_regex(re.compile(re.escape(word), re.IGNORECASE), style=self.match_style or "reverse")
+        return Content.assemble((f"{one.shown:>{_KEY_WIDTH}}  ", "dim"), title)
+
+    async def discover(self) -> Hits:
+        """All of them."""
+        for one in commands():
+            yield DiscoveryHit(self._line(one), partial(self._run, one), text=one.title)
+
+    async def search(self, query: str) -> Hits:
+        """Those that have the words, in the title or in more that is said of them."""
+        words = query.casefold().split()
+        found = commands()
+        for number, one in enumerate(found):
+            ranked = rank(one, words)
+            if ranked:  # of those that match as well, the one that comes first in the table
+                yield Hit(ranked - number / len(found), self._line(one, words), partial(self._run, one), text=one.title)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual.command import CommandPalette
+from textual.widgets import Input, OptionList
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.commands import TITLES, commands, rank
+from dcpinspect.tui.history import History, Memory
+from dcpinspect.tui.keys import KEYS
+from tests.tui.screens import Keys, play, press, screen, settled, until
+
+
+def test_every_action_with_a_key_is_there_once() -> None:
+    actions = [one.action for one in commands()]
+    assert len(actions) == len(set(actions))
+    assert {key.action for key in KEYS if not key.action.startswith(("app.", "pane"))} <= set(actions)
+    assert {one.shown for one in commands() if one.action == "zoom(1)"} == {"+"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "first"),
+    [
+        ("packets", "Go to: Packets"),
+        ("zoom", "Zoom in"),
+        ("findings", "Go to: Findings"),
+        ("next error", "Findings: next error or warning"),
+        ("timeline", "Go to: Timeline"),
+        ("errors", "Filter: errors"),
+        ("light", "Theme: textual-light"),
+        ("screenshot", "Save a picture of the screen (SVG)"),
+        ("hex", TITLES["display"]),
+    ],
+)
+def test_what_is_typed_finds_the_right_thing_first(typed: str, first: str) -> None:
+    assert max(commands(), key=lambda one: rank(one, typed.split())).title == first
+
+
+def test_nothing_is_found_by_letters_here_and_there() -> None:
+    assert not any(rank(one, ["zm"]) for one in commands())
+
+
+async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
+    await press(app, pilot, "ctrl+p")
+    await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+    app.screen.query_one(Input).value = title
+    found = app.screen.query_one(OptionList)
+    await until(pilot, lambda: found.option_count > 0 and title in str(found.get_option_at_index(0).prompt))
+    await pilot.press("enter")
+    await until(pilot, lambda: not isinstance(app.screen, CommandPalette))
+    await settled(app, pilot)
+
+
+def test_an_action_of_another_view_goes_there() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await choose(app, pilot, "Zoom in")
+        assert app.view == "timeline"
+
+    play("rollback.pcap", scene)
+
+
+def test_a_theme_is_remembered(tmp_path: Path) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await choose(app, pilot, "Theme: nord")
+        assert app.theme == "nord"
+
+    async def again(app: InspectApp, pilot: Keys) -> None:
+        del pilot
+        assert app.theme == "nord"
+
+    play("rollback.pcap", scene, memory=Memory(themes=History(tmp_path / "theme", 1)))
+    play("rollback.pcap", again, memory=Memory(themes=History(tmp_path / "theme", 1)))
+
+
+def test_a_picture_of_the_screen_goes_to_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for said in ("the picture is in dcpinspect-packets.svg", "dcpinspect-packets.svg: File exists"):
+            await choose(app, pilot, "Save a picture")
+            await press(app, pilot, "enter")
+            assert said in screen(app)
+
+    play("rollback.pcap", scene)
+    assert "</svg>" in (tmp_path / "dcpinspect-packets.svg").read_text("utf-8")
