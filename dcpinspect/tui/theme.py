@@ -92,7 +92,9 @@ def style_of(app: App[Any], paint: str) -> Style:
         return Style()
     own = PAINTS[paint]
     is_loud = paint in LOUD
-    return Style(color=own.dark if app.current_theme.dark else own.light, reverse=is_loud or None, bold=is_loud or None)
+    theme = app.current_theme
+    color = own.text or "default" if theme.ansi else own.dark if theme.dark else own.light
+    return Style(color=color, reverse=is_loud or None, bold=is_loud or None)
 
 
 UNICODE = Glyphs()
