@@ -24,9 +24,9 @@ from dcpinspect.capture.batch import Bytes, Column, PacketBatch
 from dcpinspect.errors import OutputError
 from dcpinspect.escape import escape
 from dcpinspect.export.marks import Marks
-from dcpinspect.kernel import Ints, Octets, copy, kernel
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.redact import Redactor
+from dcpinspect.store.gathered import copy_pieces
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.headers import ACK, FIN
 
@@ -340,10 +340,3 @@ def _redacted(batch: MessageBatch, rows: Rows, redactor: Redactor) -> tuple[Byte
     texts = [batch.annotate(index).data.ljust(int(batch.length[index]), b"\0") for index in rows.tolist()]
     sizes = np.array([len(text) for text in texts], np.int64)
     return np.frombuffer(b"".join(texts), np.uint8), np.cumsum(sizes) - sizes
-
-
-@kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])")
-def copy_pieces(data: Octets, start: Ints, size: Ints, out: Octets, target: Ints) -> None:
-    """Copy ranges of bytes, each to its place. One copy a range."""
-    for i in range(len(size)):
-        copy(out, target[i], data, start[i], size[i])

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dcpinspect.capture.batch import PacketBatch
+from dcpinspect.capture.batch import Bytes, PacketBatch
 from dcpinspect.errors import ChangedCaptureError, NotKeptError
 from dcpinspect.protocol.columns import Holes, Mask, Numbers, Rows, numbers_at
 from dcpinspect.protocol.decode import Decoded
@@ -27,6 +27,7 @@ from dcpinspect.protocol.message import Message
 from dcpinspect.protocol.session import Settled
 from dcpinspect.store import part as p
 from dcpinspect.store import places as pl
+from dcpinspect.store.gathered import Wanted, gather
 from dcpinspect.store.originals import Originals
 from dcpinspect.store.part import Part
 from dcpinspect.store.places import Places
@@ -283,7 +284,8 @@ class Store:
         np.add.at(lost, missing.row, missing.end - missing.start)
         start = np.cumsum(length) - length
         data = np.zeros(int(length.sum()), np.uint8)
-        for index in range(len(found)):
+        read = self._gathered(found, Wanted(flow, offset, length, start), data)
+        for index in np.flatnonzero(~read).tolist():
             target = data.data[int(start[index]) : int(start[index] + length[index])]
             if self._read(view, int(found.part[index]), int(flow[index]), int(offset[index]), target) + lost[index] != len(target):
                 raise NotKeptError
@@ -295,7 +297,8 @@ class Store:
         settled = Settled(
             ((state >> p.COLLECTIONS & 3).astype(np.int8), state & p.UNDERLYING != 0, (state >> p.GENERATION).astype(np.int8))
         )
-        keys = zip(found.numbers("request_row").values.tolist(), found.column("request_key").to_pylist(), strict=True)
+        request_row = found.numbers("request_row")
+        asked, keys = found.given("request_key")
         return MessageBatch(
             files=self._files,
             endpoints=self._endpoints,
@@ -316,13 +319,20 @@ class Store:
             decoded=Decoded(data, start, connection, lost > 0, settled, holes=holes),
             vbucket=found.numbers("vbucket", np.uint64),
             vbucket_from_request=state & p.FROM_REQUEST != 0,
-            request_row=found.numbers("request_row"),
+            request_row=request_row,
             request_stream_offset=found.numbers("request_stream_offset"),
             rtt_ns=found.numbers("rtt_ns"),
-            earlier_keys={row: key.encode() for row, key in keys if key is not None},
+            earlier_keys={row: key.encode() for row, key in zip(request_row.values[asked].tolist(), keys, strict=True)},
             origin_ns=int(found.integers("time_ns")[0] - found.integers("relative_ns")[0]) if len(found.rows) else 0,
             names=self._collections,
         )
+
+    def _gathered(self, found: _Found, wanted: Wanted, data: Bytes) -> Mask:
+        """Reads the messages whose bytes are all in their own part; returns which."""
+        read = np.zeros(len(found), np.bool_)
+        for part, rows in found.groups:
+            read[rows] = gather(self._originals, part.places, wanted.take(rows), data)
+        return read
 
     def _read(self, view: _View, part: int, flow: int, start: int, target: memoryview) -> int:
         """Fills ``target`` with the stream bytes from ``start`` on as far as there are any; returns how many."""
@@ -352,17 +362,17 @@ class _Found:
         by_part = np.argsort(self.part, kind="stable")
         self._order = np.argsort(by_part, kind="stable")
         bounds = np.flatnonzero(np.diff(self.part[by_part], prepend=-1))
-        self._groups = [(view.parts[int(self.part[run[0]])], run) for run in np.split(by_part, bounds[1:]) if len(run)]
+        self.groups = [(view.parts[int(self.part[run[0]])], run) for run in np.split(by_part, bounds[1:]) if len(run)]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def column(self, name: str) -> Any:
         """A column as Arrow array."""
-        if len(self._groups) == 1:
-            ((part, _),) = self._groups
+        if len(self.groups) == 1:
+            ((part, _),) = self.groups
             return part.column(name, self.rows - part.first_row)
-        pieces = [part.column(name, self.rows[run] - part.first_row) for part, run in self._groups]
+        pieces = [part.column(name, self.rows[run] - part.first_row) for part, run in self.groups]
         return pa.concat_arrays(pieces).take(pa.array(self._order)) if pieces else p.no_rows(name)
 
     def numbers(self, name: str, dtype: type[np.integer[Any]] = np.int64) -> Numbers:
@@ -374,9 +384,15 @@ class _Found:
         """A column of which every row has a value."""
         return self.numbers(name).values
 
+    def given(self, name: str) -> tuple[Rows, list[Any]]:
+        """Which of the rows have a value in a column that few have one in, and those values."""
+        array = self.column(name)
+        return np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)), array.drop_null().to_pylist()
+
     def missing(self) -> Missing:
         """The ranges that the capture lacks, by place among the rows."""
-        ranges = [(index, spans) for index, spans in enumerate(self.column("_missing").to_pylist()) if spans]
+        places, spans_of = self.given("_missing")
+        ranges = [(index, spans) for index, spans in zip(places.tolist(), spans_of, strict=True) if spans]
         found = [(index, spans[at], spans[at + 1]) for index, spans in ranges for at in range(0, len(spans), 2)]
         return Missing(*np.array(found, np.int64).reshape(-1, 3).T)
 

@@ -1,0 +1,119 @@
+"""The bytes of many messages read at once: neighbours in a file in one go, then each copied to its place.
+
+A message whose bytes are not all there, one after the other, is left: who wants it reads it by itself, segment by segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dcpinspect.capture.batch import Bytes
+from dcpinspect.errors import NotKeptError
+from dcpinspect.kernel import Ints, Octets, copy, kernel
+from dcpinspect.protocol.columns import Mask, Rows
+from dcpinspect.store.originals import Originals
+from dcpinspect.store.places import Places
+
+APART = 1 << 14
+"""Bytes between two pieces that are rather read than left out: to read them costs less than to begin anew."""
+AT_ONCE = 4 << 20
+"""Bytes that are read at once at most, but for longer pieces."""
+
+
+class Wanted(NamedTuple):
+    """Ranges of stream bytes, and where they go."""
+
+    flow: Rows
+    offset: Rows
+    length: Rows
+    target: Rows
+    """Where the first byte goes."""
+
+    def take(self, some: Rows | Mask) -> Wanted:
+        """Some of them."""
+        return Wanted(*(column[some] for column in self))
+
+
+class _Pieces(NamedTuple):
+    """Ranges of a file, and where they go."""
+
+    of: Rows
+    """Which of what is wanted each belongs to."""
+    file: Rows
+    place: Rows
+    size: Rows
+    target: Rows
+
+    def take(self, some: Rows | slice) -> _Pieces:
+        return _Pieces(*(column[some] for column in self))
+
+
+def gather(originals: Originals, places: Places, wanted: Wanted, data: Bytes) -> Mask:
+    """Fills ``data`` with those ranges of which ``places`` has all bytes; returns which. Raises ChangedCaptureError."""
+    is_read = np.zeros(len(wanted.flow), np.bool_)
+    for flow in np.unique(wanted.flow).tolist():
+        own = np.flatnonzero(wanted.flow == flow)
+        pieces = _pieces(places, flow, wanted.take(own))
+        is_read[own[pieces.of]] = True
+        for run in _runs(pieces):
+            try:
+                _read(originals, run, data)
+            except NotKeptError:  # of some of them, or of what is between
+                is_read[own[run.of]] = False
+    return is_read
+
+
+def _pieces(places: Places, flow: int, wanted: Wanted) -> _Pieces:
+    """Where what is wanted of a flow stands, in order of files and places; of ranges that are there as a whole."""
+    low, high = np.searchsorted(places.flow, np.array([flow, flow + 1], np.uint32)).tolist()
+    offset, length = places.offset[low:high], places.length[low:high].astype(np.int64)
+    first = np.searchsorted(offset, wanted.offset, "right") - 1
+    last = np.searchsorted(offset, wanted.offset + wanted.length) - 1
+    count = np.where(first >= 0, last - first + 1, 0)
+    of = np.repeat(np.arange(len(count)), count)
+    begins = np.cumsum(count) - count
+    segment = np.repeat(first - begins, count) + np.arange(len(of))
+    start = np.maximum(offset[segment], wanted.offset[of])
+    size = np.minimum(offset[segment] + length[segment], wanted.offset[of] + wanted.length[of]) - start
+    come = np.cumsum(size)
+    before = come - size - np.repeat((come - size)[begins[count > 0]], count[count > 0])
+    is_next = (size > 0) & (start - wanted.offset[of] == before)
+    is_whole = np.bincount(of, size, len(count)).astype(np.int64) == wanted.length
+    is_whole &= np.bincount(of, ~is_next, len(count)) == 0
+    chosen = np.flatnonzero(is_whole[of])
+    segment, start, of = segment[chosen], start[chosen], of[chosen]
+    file, place = places.file[low:high][segment].astype(np.int64), places.place[low:high][segment] + start - offset[segment]
+    order = np.lexsort((place, file))
+    return _Pieces(of, file, place, size[chosen], wanted.target[of] + start - wanted.offset[of]).take(order)
+
+
+def _runs(pieces: _Pieces) -> Iterator[_Pieces]:
+    """Pieces of one file that stand so near to each other that they are read at once."""
+    if not len(pieces.of):
+        return
+    is_far = (np.diff(pieces.file) != 0) | (pieces.place[1:] > pieces.place[:-1] + pieces.size[:-1] + APART)
+    for low, high in zip(
+        [0, *(np.flatnonzero(is_far) + 1).tolist()], [*(np.flatnonzero(is_far) + 1).tolist(), len(pieces.of)], strict=True
+    ):
+        at = low
+        while at < high:
+            until = max(at + 1, int(np.searchsorted(pieces.place[at:high], pieces.place[at] + AT_ONCE)) + at)
+            yield pieces.take(slice(at, until))
+            at = until
+
+
+def _read(originals: Originals, run: _Pieces, data: Bytes) -> None:
+    begin = int(run.place[0])
+    room = np.empty(int((run.place + run.size).max()) - begin, np.uint8)
+    originals.read(int(run.file[0]), begin, room.data)
+    copy_pieces(len(run.size), room, run.place - begin, run.size, data, run.target)
+
+
+@kernel("void(octets, int64[::1], int64[::1], uint8[::1], int64[::1])")
+def copy_pieces(data: Octets, start: Ints, size: Ints, out: Octets, target: Ints) -> None:
+    """Copy ranges of bytes, each to its place. One copy a range."""
+    for i in range(len(size)):
+        copy(out, target[i], data, start[i], size[i])
