@@ -611,7 +611,7 @@ class _Run:
             **{name: getattr(batch, name)[at] for name in ("row", "connection", "direction", "length")},
             "time_ns": times,
             "opaque": decoded.opaque[at].view(np.int64),
-            "vbucket": _or_minus_one(batch.vbucket, at),
+            "vbucket": _or_minus_one(batch.vbuckets_of(self._rows), slice(None)),
             "sid": _or_minus_one(decoded.sid, at),
             "rtt_ns": _or_minus_one(batch.rtt_ns, at),
             "extras_at": decoded.extras_at[at],

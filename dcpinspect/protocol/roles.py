@@ -7,9 +7,41 @@ import numpy as np
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.opcodes import Opcode, Trait
 
+_ABOUT_ONE_VBUCKET = (
+    Opcode.SET_VBUCKET,
+    Opcode.GET_VBUCKET,
+    Opcode.DEL_VBUCKET,
+    Opcode.OBSERVE_SEQNO,
+    Opcode.GET_FAILOVER_LOG,
+    Opcode.SEQNO_PERSISTENCE,
+    Opcode.COMPACT_DB,
+    Opcode.MOUNT_FUSION_VBUCKET,
+    Opcode.UNMOUNT_FUSION_VBUCKET,
+    Opcode.RANGE_SCAN_CREATE,
+    Opcode.RANGE_SCAN_CONTINUE,
+    Opcode.RANGE_SCAN_CANCEL,
+    Opcode.PREPARE_SNAPSHOT,
+    Opcode.RELEASE_SNAPSHOT,
+    Opcode.DOWNLOAD_SNAPSHOT,
+    Opcode.GET_FILE_FRAGMENT,
+)
+"""Commands with neither a stream nor a document key that are about the vbucket of their header."""
+
 
 def opcodes_with(role: Trait) -> Mask:
     """By opcode: whether the command has all of ``role``. A command that nobody described has none."""
     found = np.zeros(256, dtype=np.bool_)
     found[[int(opcode) for opcode in Opcode if role in opcode.traits]] = True
     return found
+
+
+def _names_vbucket() -> Mask:
+    found = opcodes_with(Trait.VBUCKET) | opcodes_with(Trait.KEY)
+    found[list(_ABOUT_ONE_VBUCKET)] = True
+    found[[code for code in range(256) if code not in set(Opcode)]] = True
+    return found
+
+
+NAMES_VBUCKET = _names_vbucket()
+"""By opcode: whether the vbucket in the header of a request means one, in place of a field that is not used, as in HELLO. Of a command
+that nobody described it may."""

@@ -9,14 +9,11 @@ import numpy as np
 from dcpinspect.escape import clip, escape
 from dcpinspect.findings.finding import ranges
 from dcpinspect.protocol.columns import Rows
-from dcpinspect.protocol.opcodes import Trait, opcode_traits
 from dcpinspect.render.lines import seconds_text, summary, title
 from dcpinspect.tables.messages import MessageBatch
 
 FEW = 3
 """Messages of one kind behind each other that have a line each."""
-_NAMES_VBUCKET = np.array([bool((Trait.VBUCKET | Trait.KEY) & opcode_traits(code)) for code in range(256)])
-"""Commands whose vbucket means one."""
 _ROOM = "        "
 """What the server says stands to the right of what the client says."""
 
@@ -59,7 +56,7 @@ class Conversation:
         self._held += [self._line(batch, index) for index in run[: max(0, FEW - len(self._held))].tolist()]
         self._count += len(run)
         self._bytes += int(batch.length[run].sum())
-        vbuckets = batch.vbucket.take(run)
+        vbuckets = batch.vbuckets_of(run)
         valid = slice(None) if vbuckets.valid is None else vbuckets.valid
         self._vbuckets.update(np.unique(vbuckets.values[valid]).tolist())
         seqnos = batch.decoded.numbers.get("by_seqno")
@@ -73,16 +70,14 @@ class Conversation:
         if 0 < self._count <= FEW:
             yield from self._held
         elif self._count:
-            has_vbucket = self._kind is not None and _NAMES_VBUCKET[self._kind[1]]
-            where = f"  vb {ranges(sorted(self._vbuckets))}" if self._vbuckets and has_vbucket else ""
+            where = f"  vb {ranges(sorted(self._vbuckets))}" if self._vbuckets else ""
             which = f", seqnos {min(self._seqnos)}–{max(self._seqnos)}" if self._seqnos else ""
             yield self._clipped(f"{self._head}{self._count:,} × {self._title}{where}{which}, {self._bytes:,} bytes")
         self._held, self._kind, self._count, self._bytes = [], None, 0, 0
         self._vbuckets, self._seqnos = set(), []
 
     def _line(self, batch: MessageBatch, index: int) -> str:
-        is_named = _NAMES_VBUCKET[batch.decoded.opcode[index]] and not batch.decoded.is_server[index]
-        vbucket = batch.vbucket.at(index) if is_named else None
+        vbucket = batch.vbucket_of(index)
         place = "" if vbucket is None else f"  vb {vbucket}"
         told = summary(batch, index)
         return self._clipped(f"{_time(batch, index)}  {_side(batch, index)}{title(batch, index)}{place}{'  ' if told else ''}{told}")

@@ -92,7 +92,7 @@ class Lines:
         """The line of one message with its time as ``shown_times`` has it."""
         decoded = batch.decoded
         direction = int(batch.direction[index])
-        vbucket = batch.vbucket.at(index)
+        vbucket = batch.vbucket_of(index)
         if self.is_narrow:
             return self._clipped(
                 f"{int(batch.row[index]):>7} {self.time_text(shown_ns):>{self.time_width}}"

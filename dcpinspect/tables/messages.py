@@ -16,6 +16,7 @@ from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.protocol.message import Context, Message
 from dcpinspect.protocol.opcodes import Trait, opcode_name, opcode_traits
+from dcpinspect.protocol.roles import NAMES_VBUCKET
 from dcpinspect.tables.losses import NO_LOSSES, Losses
 from dcpinspect.tables.naming import NO_NAMES, Names, NamesAt
 
@@ -130,6 +131,16 @@ class MessageBatch:
     def names_at(self, index: int) -> NamesAt:
         """The names of collections as one message has them."""
         return NamesAt(self.names, int(self.connection[index]), int(self.row[index]))
+
+    def vbuckets_of(self, rows: Rows) -> Numbers:
+        """The vbuckets that some of the messages are about: none where the vbucket of the header is not used, as in HELLO."""
+        own = self.vbucket.take(rows)
+        named = NAMES_VBUCKET[self.decoded.opcode[rows]] & ~self.decoded.is_server[rows]
+        return Numbers(own.values, named if own.valid is None else named & own.valid)
+
+    def vbucket_of(self, index: int) -> int | None:
+        """The vbucket that one message is about."""
+        return self.vbuckets_of(np.array([index])).at(0)
 
     def collection_of(self, index: int) -> str | None:
         """What the collection of a message is called; None for a message of none."""

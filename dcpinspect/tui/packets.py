@@ -216,7 +216,7 @@ class PacketsView(View):
     @property
     def vbucket_here(self) -> int | None:
         """Of the message under the cursor."""
-        return self._inspection.store.messages([self.list.row]).vbucket.at(0) if self.list.row else None
+        return self._inspection.store.messages([self.list.row]).vbucket_of(0) if self.list.row else None
 
     # -- filter and search --------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class PacketsView(View):
         """The timeline of the message's vbucket, at its seqno."""
         if self.list.row:
             batch = self._inspection.store.messages([self.list.row])
-            vbucket = batch.vbucket.at(0)
+            vbucket = batch.vbucket_of(0)
             if vbucket is None:
                 self.host.say("this message is not about a vbucket")
             else:

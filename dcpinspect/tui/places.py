@@ -31,7 +31,7 @@ class Target:
 
 def parse_place(text: str, first_ns: int) -> Target:
     """``first_ns``: time of the first packet, from which ``12.5s`` counts. Raises UsageError."""
-    word = text.strip().lower().replace(",", "").replace("_", "")
+    word = _short(text.strip().lower().removeprefix(":").replace(",", "").replace("_", ""))
     if re.fullmatch(r"\d{1,18}", word, re.ASCII):
         return Target(row=int(word))
     if match := re.fullmatch(r"f(\d{1,18})", word, re.ASCII):
@@ -48,6 +48,19 @@ def parse_place(text: str, first_ns: int) -> Target:
             raise UsageError(f"{escape(word)} is no time of day")
         day = datetime.fromtimestamp(first_ns // 10**9, UTC).replace(hour=hour, minute=minute, second=second)
         return Target(time_ns=int(day.timestamp()) * 10**9 + int((match[4] or "0").ljust(9, "0")))
-    if text.strip() in RULES:
-        return Target(rule=text.strip())
+    rule = text.strip().removeprefix(":")
+    if rule in RULES:
+        return Target(rule=rule)
     raise UsageError(f"{clip(escape(text.strip()), 30)}: give {FORMS}{did_you_mean(text.strip(), RULES)}")
+
+
+_LETTERS = {"row": "", "frame": "f", "vbucket": "vb", "vb": "vb", "mark": "m", "time": ""}
+
+
+def _short(word: str) -> str:
+    """A place with its noun before it, as in ``frame 988`` and ``frame f988``, without the noun."""
+    match = re.fullmatch(rf"({'|'.join(_LETTERS)})\s*(\S+)", word)
+    if match is None or not match[2][-1:].isalnum():
+        return word
+    letters, rest = _LETTERS[match[1]], match[2]
+    return rest if not letters or not rest[0].isdigit() else letters + rest

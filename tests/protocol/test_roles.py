@@ -13,7 +13,7 @@ from dcpinspect.protocol.fields import Layout
 from dcpinspect.protocol.layouts import DCP
 from dcpinspect.protocol.opcodes import ROLES, Opcode, Trait, opcode_traits
 from dcpinspect.protocol.resync import EVENTS, STREAM_OPCODES
-from dcpinspect.protocol.roles import opcodes_with
+from dcpinspect.protocol.roles import NAMES_VBUCKET, opcodes_with
 
 COUNTED = {0x55, 0x56, 0x57, 0x58, 0x59, 0x5B, 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67}
 OF_EVENTS = {0x57, 0x58, 0x59, 0x5F, 0x60, 0x62, 0x63}
@@ -69,6 +69,13 @@ def test_roles_of_a_command_agree(opcode: Opcode) -> None:
 def test_headers_of_streams_are_those_of_the_roles() -> None:
     assert sorted(EVENTS) == sorted(COUNTED)
     assert sorted(STREAM_OPCODES) == sorted(COUNTED | {0x53})
+
+
+def test_a_header_names_a_vbucket_where_the_reference_uses_it() -> None:
+    used = {*range(0x50, 0x68)} - {0x50, 0x5C, 0x5D, 0x5E} | {0x91, 0x96, 0xB7, 0x00, 0x01, 0xA2, 0xC5, 0x68}
+    unused = {0x50, 0x5C, 0x5D, 0x5E, 0x0A, 0x10, 0x1F, 0x20, 0x21, 0x22, 0x48, 0x89, 0xB5, 0xBA, 0xBB, 0xBC, 0xFE}
+    assert all(NAMES_VBUCKET[list(used)])
+    assert not any(NAMES_VBUCKET[list(unused)])
 
 
 def test_no_module_takes_a_range_of_commands() -> None:

@@ -14,6 +14,14 @@ FIRST = 1_712_381_640_000_000_000  # 2024-04-06 05:34:00 UTC
         ("1047", Target(row=1047)),
         ("1,047", Target(row=1047)),
         ("f988", Target(frame=988)),
+        (":f988", Target(frame=988)),
+        ("frame f988", Target(frame=988)),
+        ("frame 988", Target(frame=988)),
+        ("row 1,047", Target(row=1047)),
+        ("vb 417@842", Target(vbucket=417, seqno=842)),
+        ("vbucket 417", Target(vbucket=417)),
+        ("time 12.5s", Target(time_ns=FIRST + 12_500_000_000)),
+        ("mark m2", Target(mark=2)),
         ("vb417", Target(vbucket=417)),
         ("vb417@842", Target(vbucket=417, seqno=842)),
         ("12.5s", Target(time_ns=FIRST + 12_500_000_000)),
@@ -27,7 +35,7 @@ def test_a_place(text: str, target: Target) -> None:
     assert parse_place(text, FIRST) == target
 
 
-@pytest.mark.parametrize("text", ["bananas", "vb", "-3", "25:00", "1e5", "rolback", "\x1b[31m", "٣"])
+@pytest.mark.parametrize("text", ["bananas", "vb", "frame", "row ", "frame bananas", "mark 2 3", "-3", "25:00", "1e5", "rolback", "\x1b[31m", "٣"])
 def test_no_place(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_place(text, FIRST)
