@@ -78,6 +78,11 @@ class Lines:
             return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
         return self._clipped(self._wide_heading(time))
 
+    @property
+    def summary_at(self) -> int:
+        """Where the summary begins in a line."""
+        return (28 if self.is_narrow else 57) + self.time_width + (NARROW_TITLE if self.is_narrow else _TITLE_WIDTH)
+
     def _clipped(self, text: str) -> str:
         return (text if self.width is None else clip(text, self.width)).rstrip()
 

@@ -277,19 +277,12 @@ class InspectApp(App[None]):
         if self.inspection.state == "reading":
             self.inspection.stop()
             self.say("stopping")
-        elif not self.navigation.view.leave():
-            self.screen.maximized = None
+        else:
+            self.navigation.view.leave()
 
     def action_go(self) -> None:
         """Somewhere that is typed."""
         self.push_screen(Prompt("go to", hint=FORMS), lambda text: self.navigation.go(text) if text and text.strip() else None)
-
-    def action_maximize(self) -> None:
-        """The pane as large as the screen."""
-        if self.screen.maximized is not None:
-            self.screen.minimize()
-        elif self.focused is not None:
-            self.screen.maximize(self.focused, container=False)
 
     def action_next_mark(self) -> None:
         """The next mark, after the last the first."""

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.byte_grid import byte_cells
-from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.strips import Piece, room, strip
 
 Form = Literal["grid", "hex"]
 
@@ -44,7 +44,7 @@ class BytePane(ScrollView, can_focus=True, inherit_bindings=False):
         """Bytes of a line."""
         if self.form == "grid":
             return 4
-        return 16 if self.size.width >= _hex_width(16) else 8 if self.size.width >= _hex_width(8) else 4
+        return 16 if room(self) >= _hex_width(16) else 8 if room(self) >= _hex_width(8) else 4
 
     def show(self, message: Message | None) -> None:
         """Another message."""
@@ -72,7 +72,7 @@ class BytePane(ScrollView, can_focus=True, inherit_bindings=False):
         self._resize()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(self.size.width, -(-len(self._cells) // self.columns))
+        self.virtual_size = Size(room(self), -(-len(self._cells) // self.columns))
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
@@ -88,11 +88,11 @@ class BytePane(ScrollView, can_focus=True, inherit_bindings=False):
         start = (int(self.scroll_offset.y) + y) * self.columns
         base = self.rich_style
         if start >= len(self._cells) or self._message is None:
-            return Strip.blank(self.size.width, base)
+            return Strip.blank(room(self), base)
         dim = base + self.get_component_rich_style("bytes--dim", partial=True)
         lit = base + self.get_component_rich_style("bytes--field", partial=True)
         make = self._grid if self.form == "grid" else self._hex
-        return strip(make(start, base, dim, lit), self.size.width, base)
+        return strip(make(start, base, dim, lit), room(self), base)
 
     def _is_lit(self, at: int) -> bool:
         return self._field is not None and self._field.offset <= at < self._field.offset + self._field.size

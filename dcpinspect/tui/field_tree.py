@@ -16,7 +16,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.field_table import message_title, offsets_text, problem_lines, value_text
 from dcpinspect.tui.links import Link
-from dcpinspect.tui.strips import strip
+from dcpinspect.tui.strips import room, strip
 from dcpinspect.tui.theme import Glyphs
 
 LABEL = 22
@@ -207,7 +207,7 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
             shown += [Entry(f"!{number}", None, 0, text) for number, text in enumerate(problem_lines(self.message))]
         self._entries = shown
         self._places = {entry.path: place for place, entry in enumerate(shown)}
-        self.virtual_size = Size(self.size.width, len(shown))
+        self.virtual_size = Size(room(self), len(shown))
         self.refresh()
 
     def _reveal(self) -> None:
@@ -218,7 +218,7 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lines are made for the width."""
-        self.virtual_size = Size(self.size.width, len(self._entries))
+        self.virtual_size = Size(room(self), len(self._entries))
         self._reveal()
 
     def render_line(self, y: int) -> Strip:
@@ -226,14 +226,14 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         place = int(self.scroll_offset.y) + y
         base = self.rich_style
         if place >= len(self._entries):
-            return Strip.blank(self.size.width, base)
+            return Strip.blank(room(self), base)
         entry = self._entries[place]
         is_cursor = entry.path == self.path
         style = base + self.get_component_rich_style("fields--cursor", partial=True) if is_cursor else base
         cursor = self._glyphs.cursor if is_cursor else " "
         if entry.field is None:
             problem = style + Style(color=self.get_component_rich_style("fields--problem", partial=True).color)
-            return strip([(cursor, style), (" " + entry.text, problem)], self.size.width, style)
+            return strip([(cursor, style), (" " + entry.text, problem)], room(self), style)
         field = entry.field
         fold = (self._glyphs.open if entry.path in self._opened else self._glyphs.folded) if field.fields else " "
         label = "  " * entry.depth + escape(field.label if field.label != "xattr" else field.name)
@@ -241,15 +241,15 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         link = f" {self._glyphs.link}" if entry.path in self.links else ""
         head = f"{fold} {clip(label, LABEL):<{LABEL}} {offsets:<{OFFSETS}}: "
         dim = style + self.get_component_rich_style("fields--dim", partial=True) if not is_cursor else style
-        room = max(0, self.size.width - len(head) - 1 - len(link))
+        left = max(0, room(self) - len(head) - 1 - len(link))
         pieces = [
             (cursor, style),
             (head[: 2 + LABEL + 1], style),
             (head[2 + LABEL + 1 :], dim),
-            (clip(value_text(field, 4 * self.size.width), room), style),
+            (clip(value_text(field, 4 * room(self)), left), style),
             (link, style + self.get_component_rich_style("fields--link", partial=True)),
         ]
-        return strip(pieces, self.size.width, style)
+        return strip(pieces, room(self), style)
 
     def notify_style_update(self) -> None:
         """Another theme."""

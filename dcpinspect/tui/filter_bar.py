@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from dcpinspect.errors import PlacedError, UsageError
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import cells, clip, escape
 from dcpinspect.tables.filter import Filter, parse_filter
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tables.schema import BY_NAME
@@ -56,10 +56,11 @@ class Completions(Static):
         self._draw()
 
     def point(self, at: int, what: str) -> None:
-        """A mistake, below its place."""
+        """A mistake, in a line of its own below its place: it is to cover nothing."""
         self._offered, self._at = Offer(0), -1
+        self.add_class("pointing")
         self.styles.offset = (0, 0)
-        self.update(Text(f"{' ' * at}^ {what}", style="bold", no_wrap=True))
+        self.update(Text(pointed(at, what, self.app.size.width - 2), style="bold", no_wrap=True))
         self.display = True
 
     def hide(self) -> None:
@@ -78,6 +79,7 @@ class Completions(Static):
 
     def _draw(self) -> None:
         every = self._offered.completions
+        self.remove_class("pointing")
         self.display = bool(every)
         top = min(max(self._at - OFFERED + 2, 0), max(0, len(every) - OFFERED))
         shown = every[top : top + OFFERED]
@@ -213,7 +215,7 @@ class FilterBar(Horizontal):
         if not self.is_typing or (error is None and not offered.completions):
             self.completions.hide()
         elif error is not None and (is_before or not offered.completions):
-            self.completions.point(error.at, error.what)
+            self._point(error)
         else:
             self.completions.show(offered)
             if error is not None:
@@ -236,6 +238,11 @@ class FilterBar(Horizontal):
     def _refuse(self, error: UsageError) -> None:
         what = f"at {error.at + 1}: {error.what}" if isinstance(error, PlacedError) else str(error)
         self.say(f"✖ {clip(what, 70)}", is_error=True)
+
+    def _point(self, error: PlacedError) -> None:
+        """A mistake in the line below, so that the text has the room beside it."""
+        self.completions.point(error.at, error.what)
+        self.say(f"✖ at {error.at + 1}", is_error=True)
 
     def _look(self, text: str, found: Filter) -> None:
         self._rest = None
@@ -268,13 +275,21 @@ class FilterBar(Horizontal):
         except UsageError as error:
             self._refuse(error)
             if isinstance(error, PlacedError) and self.is_typing:
-                self.completions.point(error.at, error.what)
+                self._point(error)
             return False
         self.completions.hide()
         self._history.add(text.strip())
         self.input.place = len(self._history.texts)
         self.post_message(self.Changed(text.strip(), found))
         return True
+
+
+def pointed(at: int, what: str, room: int) -> str:
+    """A line that says what is wrong at a place of the line above it."""
+    if at + 2 + cells(what) <= room or at < room // 2:
+        return clip(f"{' ' * at}^ {what}", room)
+    place = min(at, room - 1)
+    return f"{clip(what, place - 1):>{place - 1}} ^"
 
 
 def by_field(name: str, value: object, columns: Sequence[str]) -> str | None:

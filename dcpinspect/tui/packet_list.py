@@ -22,7 +22,7 @@ from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.strips import Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 PAGE = 64
@@ -31,6 +31,8 @@ PAGES = 64
 """Pages that are remembered."""
 _KINDS = list(KINDS)
 GUTTER = 3
+SEQNO = 9
+"""Columns before the summary that the name of a rule may cover."""
 NARROW = 140
 """Columns below which summaries have more room than opaque and size, which the fields below show."""
 
@@ -135,7 +137,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def _room(self) -> int:
         """Columns of the terminal for the line itself."""
-        return max(20, self.size.width - GUTTER - sum(2 + width(one) for one in self.columns))
+        return max(20, room(self) - GUTTER - sum(2 + width(one) for one in self.columns))
 
     def toggle_column(self, name: str) -> None:
         """Shows a column behind the line, or not any more."""
@@ -147,8 +149,11 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def remake(self) -> None:
         """Lines are made for the width and for what they are to show."""
-        self._lines = Lines(width=self._room, narrow=NARROW, has_names=self.has_names)
+        self._new_lines()
         self.refill()
+
+    def _new_lines(self) -> None:
+        self._lines = Lines(width=self._room, narrow=NARROW, has_names=self.has_names)
 
     def show(self, index: RowIndex) -> None:
         """Another set of rows; the cursor stays on its row, or goes to the one after it."""
@@ -198,7 +203,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(self.size.width, len(self))
+        self.virtual_size = Size(room(self), len(self))
 
     def place_of(self, row: int) -> int:
         """The line of a row, the guest among them."""
@@ -311,8 +316,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if place >= len(self):
             words = "" if len(self) else self._words()
-            lines = textwrap.wrap(words, max(20, self.size.width - 4))
-            return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], self.size.width, base)
+            lines = textwrap.wrap(words, max(20, room(self) - 4))
+            return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], room(self), base)
         row, text, kind = self._line(place)
         finding = self._inspection.results.finding(row)
         severity = None if finding is None else finding.severity
@@ -333,13 +338,13 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             (mark, style + self.get_component_rich_style("packets--mark", partial=True)),
         ]
         why = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
-        if why and self.size.width >= 3 * len(why):
-            room = self.size.width - GUTTER - len(why)
-            text = clip(text, room)
-            pieces += [(text + " " * (room - cells(text)), style), (why, glyph_style)]
+        left = room(self) - GUTTER - len(why)
+        if why and left >= self._lines.summary_at - SEQNO:
+            text = clip(text, left)
+            pieces += [(text + " " * (left - cells(text)), style), (why, glyph_style)]
         else:
             pieces.append((text, style))
-        return strip(pieces, self.size.width, style)
+        return strip(pieces, room(self), style)
 
     def _words(self) -> str:
         """Why there is no row."""
@@ -351,6 +356,9 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         return inspection.error or inspection.nothing or "there are no messages"
 
     def _line(self, place: int) -> Line:
+        if self._lines.width != self._room:  # the scrollbar came, or went
+            self._pages.clear()
+            self._new_lines()
         number, offset = divmod(place, PAGE)
         page = self._pages.get(number)
         if page is None:
@@ -397,4 +405,4 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def region_of_cursor(self) -> Region:
         """Where the cursor is on the screen."""
-        return Region(0, self.place_of(self.row) - int(self.scroll_offset.y), self.size.width, 1)
+        return Region(0, self.place_of(self.row) - int(self.scroll_offset.y), room(self), 1)

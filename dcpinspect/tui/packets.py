@@ -26,11 +26,16 @@ from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.links import WORDS, Link, links_of, target
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.search import Search
+from dcpinspect.tui.strips import room
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, View
 
 REST = 0.04
 """Seconds that the cursor rests on a row before it is taken apart."""
+ALONE = ("only-list", "only-fields", "only-bytes")
+"""Classes of the view while one pane is as large as it."""
+STACKED = 100
+"""Columns below which fields and bytes do not fit beside each other, where both stand beside the list."""
 FOLLOWED = 0.5
 """Seconds between two rows that are taken apart while the cursor follows what comes."""
 
@@ -92,7 +97,12 @@ class PacketsView(View):
 
     def on_resize(self) -> None:
         """The heading is as wide as the list."""
-        self.call_after_refresh(self.head)
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """Bytes stand below the fields where both do not fit beside each other."""
+        self.details.set_class(self.split.has_class("beside") and self.details.size.width < STACKED, "stacked")
+        self.head()
 
     def head(self) -> None:
         """The heading, and how many rows there are."""
@@ -101,7 +111,7 @@ class PacketsView(View):
         place = f"{self.list.index.place(self.list.row) + 1:,} of " if self.list.row and shown else ""
         self._count = f"{place}{shown:,}" + (f" ({total:,})" if shown != total else "")
         count = "" if self.list.columns else self._count  # which have names there
-        width = self.list.size.width
+        width = room(self.list)
         heading = clip(self.list.heading, max(0, width - len(count) - 2))
         self._heading.update(Text(f"{heading:<{max(0, width - len(count) - 1)}}{count}"))
 
@@ -168,6 +178,7 @@ class PacketsView(View):
 
     @on(PacketList.Opened)
     def _opened(self) -> None:
+        self._show_all()
         self.fields.focus()
 
     @property
@@ -189,7 +200,7 @@ class PacketsView(View):
         self.list.scroll_to(y=spot.top, animate=False, immediate=True)
         if spot.row:
             self.list.jump_to(spot.row)
-        self.list.focus()
+        self._to_list()
 
     def go(self, row: int, *fields: str) -> None:
         """To a row, and to the first of these fields that it has."""
@@ -198,15 +209,17 @@ class PacketsView(View):
             self.take_apart()
         self.list.jump_to(row)
         if not self.fields.has_focus:
-            self.list.focus()
+            self._to_list()
 
     def leave(self) -> bool:
         """Out of what the keyboard is in, then out of the filter; whether there was anything to leave."""
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
         if self.bar.is_typing:
             self.bar.reset(self.filtering.text)
+        elif self._show_all():
+            return True
         if is_inside:
-            self.list.focus()
+            self._to_list()
         elif self.filtering.text:
             self.bar.apply("")
         else:
@@ -223,7 +236,7 @@ class PacketsView(View):
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
         self.filtering.set(event.text, event.filter)
-        self.list.focus()
+        self._to_list()
 
     @on(PacketList.Changed)
     def _rows_changed(self) -> None:
@@ -276,6 +289,7 @@ class PacketsView(View):
         for pane, share in ((self._upper, self._share), (self._lower, 10 - self._share)):
             pane.styles.width = f"{share}fr" if is_beside else "1fr"
             pane.styles.height = "1fr" if is_beside else f"{share}fr"
+        self.call_after_refresh(self._fit)
 
     def action_find(self) -> None:
         """Something that is typed."""
@@ -339,6 +353,23 @@ class PacketsView(View):
         else:
             self.bytes.form = "hex" if self.bytes.form == "grid" else "grid"
             self.bytes.set_class(self.bytes.form == "hex", "hex")
+
+    def action_maximize(self) -> None:
+        """The pane with the keyboard as large as the view, or all of them again."""
+        if not self._show_all():
+            self.add_class("only-fields" if self.fields.has_focus else "only-bytes" if self.bytes.has_focus else "only-list")
+
+    def _show_all(self) -> bool:
+        """All panes again; whether one was alone."""
+        was_alone = any(self.has_class(one) for one in ALONE)
+        self.remove_class(*ALONE)
+        return was_alone
+
+    def _to_list(self) -> None:
+        """The keyboard goes to the list, which is there for it."""
+        if not self.has_class("only-list"):
+            self._show_all()
+        self.list.focus()
 
     def action_layout(self) -> None:
         """Panes beside each other, or below."""

@@ -7,16 +7,25 @@ from collections.abc import Iterable
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
+from textual.widget import Widget
 
 from dcpinspect.escape import one_line
 
 Piece = tuple[str, Style]
 
 
+def room(widget: Widget) -> int:
+    """Columns of a widget that are seen: a scrollbar covers the others."""
+    return widget.scrollable_content_region.width
+
+
 def strip(pieces: Iterable[Piece], width: int, style: Style) -> Strip:
-    """A line of these pieces on a background, cut or filled to ``width`` columns."""
-    segments = [Segment(text if text.isascii() and text.isprintable() else one_line_keeping(text), own) for text, own in pieces if text]
-    return Strip(segments).apply_style(Style(bgcolor=style.bgcolor)).adjust_cell_length(width, style)
+    """A line of these pieces on a background, filled to ``width`` columns, or cut there with an ellipsis."""
+    line = Strip([Segment(text if text.isascii() and text.isprintable() else one_line_keeping(text), own) for text, own in pieces if text])
+    if line.cell_length > width > 0 and line.crop(width).text.strip():
+        kept = line.crop(0, width - 1)
+        line = Strip([*kept, Segment(" " * (width - 1 - kept.cell_length) + "…", next(reversed(list(kept)), Segment("")).style)])
+    return line.apply_style(Style(bgcolor=style.bgcolor)).adjust_cell_length(width, style)
 
 
 def one_line_keeping(text: str) -> str:

@@ -30,7 +30,7 @@ def test_a_field_makes_a_condition(name: str, value: object, condition: str | No
 def test_a_mistake_is_told_while_it_is_typed_and_not_taken() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "slash", *"vbuckt", "space", "equals_sign", "space", "7")
-        assert "vbucket" in screen(app).splitlines()[1]
+        assert "vbucket" in screen(app).splitlines()[2]
         assert "✖" in screen(app).splitlines()[1]
         await press(app, pilot, "enter")
         assert app.packets.filtering.text == ""
@@ -137,3 +137,15 @@ def test_a_filter_is_there_the_next_time(tmp_path: Path) -> None:
 
     for scene in (first, second):
         play("rollback.pcap", scene, memory=Memory(History(tmp_path / "filters")))
+
+
+def test_a_mistake_covers_nothing() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "slash")
+        await type_(app, pilot, "vbucket in (1, 2, 3, 4, 5, 6, 7, 8, 9) and vbucket = 99999")
+        lines = screen(app).splitlines()
+        assert "vbucket is from 0 to 65535 ^" in lines[2]
+        assert lines[3].split()[:2] == ["Row", "Time"]
+        assert all(len(line) <= 80 for line in lines)
+
+    play("rollback.pcap", scene, NARROW)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.strips import room
 from tests.builders import Conversation, mutation, pcap, recorded
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
@@ -23,7 +24,7 @@ def test_hostile_keys_are_shown_and_steer_nothing(tmp_path: Path) -> None:
             for widget in (app.packets.list, app.packets.fields, app.packets.bytes):
                 for line in range(widget.size.height):
                     made = widget.render_line(line)
-                    assert made.cell_length == widget.size.width
+                    assert made.cell_length == room(widget)
                     assert made.text.isprintable()
         shown = screen(app)
         assert r"\x1b]0;title\x07" in shown

@@ -168,9 +168,33 @@ def test_a_marked_row_says_why_in_its_line_and_above_its_fields(size: tuple[int,
         assert found is not None
         lines = screen(app).splitlines()
         (own,) = [line for line in lines if line.startswith("▌")][:1]
-        assert own.split()[-1].strip("▁▂▃▄▅▆▇█") == found.rule  # the bar beside it ends there
+        assert own.rstrip(" ▁▂▃▄▅▆▇█").split()[-1] == found.rule
         assert any(line.strip().startswith(f"! {found.rule}: {found.message}"[: size[0] - 8]) for line in lines)
         await press(app, pilot, "home")
         assert f"! {found.rule}: " not in screen(app)
 
     play("tour.pcapng", scene, size=size)
+
+
+def test_a_pane_alone_leaves_the_lines_around_it() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "enter", "z")
+        lines = screen(app).splitlines()
+        assert "Packets" in lines[0]
+        assert "Help" in lines[-1]
+        assert app.packets.fields.size.height > 25
+        await press(app, pilot, "escape")
+        assert app.packets.list.size.height > 5
+        await press(app, pilot, "z", "escape", "escape")
+        assert app.packets.list.has_focus
+
+    play("rollback.pcap", scene)
+
+
+def test_panes_beside_the_list_show_names_with_values() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "vertical_line")
+        assert "0x80 (request)" in screen(app)
+        assert app.packets.bytes.region.y > app.packets.fields.region.y
+
+    play("rollback.pcap", scene)

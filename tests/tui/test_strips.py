@@ -20,3 +20,10 @@ def test_a_strip_is_as_wide_as_its_widget_and_steers_nothing(pieces: list[str], 
 
 def test_blanks_stay() -> None:
     assert strip([("  é ", Style())], 6, Style()).text == "  é   "
+
+
+def test_a_line_that_is_cut_ends_in_an_ellipsis() -> None:
+    assert strip([("abcd", Style()), ("efgh", Style())], 5, Style()).text == "abcd…"
+    assert strip([("abcd", Style()), ("efgh", Style())], 4, Style()).text == "abc…"
+    assert strip([("漢字", Style()), ("x", Style())], 4, Style()).text == "漢 …"
+    assert strip([("abcd", Style()), ("    ", Style())], 4, Style()).text == "abcd"
