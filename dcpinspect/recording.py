@@ -14,7 +14,7 @@ from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,9 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS, column_name
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
+
+if TYPE_CHECKING:
+    from dcpinspect.report.contents import Contents
 
 _NESTED = 2048
 """Levels of a document that is JSON, twice over: it may have 1024."""
@@ -179,6 +182,44 @@ class Recording:
     def findings(self) -> list[Finding]:
         """What is wrong, worst first: what ``dcpinspect check`` says. ``places`` are the messages that show it, for ``annotate``."""
         return self._whole(track=True, check=True).findings()
+
+    def report(self, path: Name, *, redact: bool = False, redact_salt: str | None = None) -> None:
+        """Write what ``dcpinspect report`` writes: a page where ``path`` ends in ``.html``, else Markdown.
+
+        ``redact``: with pseudonyms for keys, values and names of users, by this salt or a random one. Raises UsageError and OutputError.
+        """
+        from dcpinspect.export.atomic import AtomicFile
+        from dcpinspect.protocol.redact import Redactor
+        from dcpinspect.report.contents import Limits, contents
+        from dcpinspect.report.written import format_of, written
+        from dcpinspect.statistics import Statistics
+
+        format_ = format_of(os.fspath(path))
+        redactor = Redactor(None if redact_salt is None else redact_salt.encode()) if redact else None
+        if redact and self._is_pipe:
+            raise UsageError("report: what came from a pipe was checked before; record it to a file to redact it")
+        statistics = Statistics()
+        with Store() as store:
+            if self._is_pipe:
+                store, reading = self._filled(), self._whole(track=True, check=True)
+                for first in range(store.first_row, store.rows + 1, _TAKEN):
+                    statistics.feed(store.messages(np.arange(first, min(first + _TAKEN, store.rows + 1))))
+            else:
+                reading = self._read(track=True, keeper=store)
+                reading.check(redactor=redactor)
+                with reading:
+                    for batch in store.fill(reading):
+                        statistics.feed(batch)
+
+            def gathered(limits: Limits) -> Contents:
+                return contents(reading, store, statistics, redactor=redactor, limits=limits)
+
+            file = AtomicFile(os.fspath(path))
+            try:
+                file.write(written(format_, gathered).encode())
+                file.commit()
+            finally:
+                file.discard()
 
     # -- one message ------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from dcpinspect.cli import interrupts
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -329,7 +329,7 @@ class Interfaces:
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """What was captured and what was not, then as for files."""
         complain(f"{self.captured()}; {reading.messages:,} messages, {shown:,} shown")
-        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+        return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
     def captured(self) -> str:
         """How many packets came, and how many did not."""

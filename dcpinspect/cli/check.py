@@ -11,7 +11,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import UNCHECKED, report
+from dcpinspect.cli.remarks import UNCHECKED, remarks
 from dcpinspect.cli.subset import EvidenceFile, packet_wishes
 from dcpinspect.cli.terminal import INTERRUPTED, columns_asked, complain, put
 from dcpinspect.errors import UsageError
@@ -185,7 +185,7 @@ def check(
                 write_report(out, chosen, told, shown, guard=csv_guard)
                 if packets is not None:
                     packets.write(found, reading)
-        status = report(reading, stats=stats, checks=True)
+        status = remarks(reading, stats=stats, checks=True)
         if is_checked and not reading.checker.has_dcp:
             more = "" if find_ports else "; DCP may be on another port, try --port auto"
             complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")

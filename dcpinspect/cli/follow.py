@@ -8,7 +8,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def follow(
             out.is_complete = True
         if reading.messages and not shown and span is None:
             raise UsageError(_absent(reading, connection))
-        return report(reading, stats=stats, shown=shown)
+        return remarks(reading, stats=stats, shown=shown)
 
 
 def _facts(reading: Reading, connection: int) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.export.formats import Report
 
@@ -50,4 +50,4 @@ def info(
                     return (paint(line[:10], "bold") + line[10:] for line in info_lines(found))
 
                 format_.report(out, Report(lines, lambda: overview_records(found)), guard=csv_guard)
-        return report(reading, stats=stats)
+        return remarks(reading, stats=stats)

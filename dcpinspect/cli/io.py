@@ -8,7 +8,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.export.formats import Report
@@ -77,4 +77,4 @@ def io(
                     return (paint(line, style) for line, style in io_lines(counted.records(), length.ns, width=out.width()))
 
                 format_.report(out, Report(lines, counted.records), guard=csv_guard)
-        return report(reading, shown=shown)
+        return remarks(reading, shown=shown)

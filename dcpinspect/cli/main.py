@@ -47,6 +47,7 @@ COMMANDS = {
     "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
     "io": "Count messages and bytes by command over time, with charts.",
     "follow": "Show the conversation on one connection.",
+    "report": "Write what was found as one file to hand over.",
     "connections": "Print every connection: client, settings and state.",
     "sql": "Run a SQL query over captures.",
     "pipeline": "Turn directories of captures into tables, with Spark.",

@@ -16,7 +16,7 @@ from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
-from dcpinspect.cli.report import UNCHECKED
+from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape

@@ -12,7 +12,7 @@ import typer
 from dcpinspect.cli import completion, interrupts, metrics, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.subset import packet_wishes, packets_written
 from dcpinspect.errors import UsageError
 
@@ -264,7 +264,7 @@ class Files:
 
     def report(self, reading: Reading, *, is_whole: bool, stats: bool, shown: int, skipped: int) -> int:
         """Damage, losses, and captures without what was looked for."""
-        return report(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
+        return remarks(reading, is_whole=is_whole, stats=stats, shown=shown, skipped=skipped)
 
 
 @options.shared(show)

@@ -10,7 +10,7 @@ import typer
 
 from dcpinspect.cli import completion, interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
@@ -158,7 +158,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                         _write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
                     else:
                         format_.records(out, shown, chosen, guard=csv_guard)
-            return report(reading, stats=stats)
+            return remarks(reading, stats=stats)
 
     run.__doc__ = doc
     return run

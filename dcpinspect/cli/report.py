@@ -1,66 +1,80 @@
-"""What a command says of the capture itself once it is through: damage, and captures without what was looked for."""
+"""``dcpinspect report``: what was found in captures as one file to hand over."""
 
 from __future__ import annotations
 
-import sys
-from itertools import islice
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import Annotated
 
-from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import CaptureError, DamagedCapture
+import typer
 
-if TYPE_CHECKING:
-    from dcpinspect.reading import Reading
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import STDOUT, opened
+from dcpinspect.cli.remarks import remarks
+from dcpinspect.cli.terminal import INTERRUPTED, complain
+from dcpinspect.errors import UsageError
+from dcpinspect.export.formats import TEXT
 
-MAX_LINES = 10
-"""Damaged places, or directions that lost bytes, told one by one."""
 
+class ReportFormat(StrEnum):
+    """What a report is written as."""
 
-UNCHECKED = "nothing was checked"
+    HTML = "html"
+    MARKDOWN = "markdown"
 
 
 def report(
-    reading: Reading,
-    *,
-    is_whole: bool = True,
-    stats: bool = False,
-    shown: int | None = None,
-    skipped: int = 0,
-    checks: bool = False,
+    captures: options.Captures,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="Write to this file: .html or .md. Markdown may go to the terminal."),
+    ] = None,
+    format_name: Annotated[
+        ReportFormat | None,
+        typer.Option("--format", "-f", show_default=False, help="By default, the name of the file chooses it."),
+    ] = None,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
+    port: options.Port = None,
+    stats: options.Stats = False,
 ) -> int:
-    """Tell about the captures on standard error; the exit status of the command.
+    """Write what was found as one file that needs nothing else: a page for any browser, or Markdown for a ticket."""
+    # Deferred: NumPy and the decoder; --help and completion do without.
+    from dcpinspect.reading import Reading
+    from dcpinspect.report.contents import contents
+    from dcpinspect.report.written import written
+    from dcpinspect.statistics import Statistics
+    from dcpinspect.store.store import Store
 
-    ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
-    ``shown``: messages that met the conditions, without those that were ``skipped``. ``checks``: the command says what is wrong, so that
-    captures without a message are a failure.
-    """
-    from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
+    chosen = _format(format_name, output)
+    redactor = options.redactor(redact, redact_salt)
+    extra_ports, find_ports = options.ports(port)
+    with Store() as store, Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=store) as reading:
+        reading.check(redactor=redactor)
+        statistics = Statistics()
+        with opened(output, TEXT, captures) as out:
+            is_whole = False
+            try:
+                for batch in interrupts.between(store.fill(reading)):
+                    statistics.feed(batch)
+                is_whole = True
+            finally:  # Ctrl-C: what was found until then
+                if interrupts.settled():
+                    complain(INTERRUPTED)
+                text = written(
+                    chosen.value,
+                    lambda limits: contents(reading, store, statistics, redactor=redactor, limits=limits, is_whole=is_whole),
+                )
+                out.put(text)
+                out.is_complete = True
+        return remarks(reading, stats=stats, checks=True)
 
-    problems = reading.capture.problems
-    for problem in problems[:MAX_LINES]:
-        complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))
-    if len(problems) > MAX_LINES:
-        complain(f"{len(problems) - MAX_LINES} more damaged places")
-    if is_whole and not reading.messages:
-        complain(f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}" if checks else nothing_found(reading))
-    elif is_whole:
-        if shown == 0 and skipped:
-            complain(f"--skip left out all {skipped:,} messages")
-        elif shown == 0:
-            complain(f"none of {reading.messages:,} messages met the conditions")
-        lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
-        for line in lost[:MAX_LINES]:
-            complain(line)
-        if len(lost) > MAX_LINES:
-            complain("more connections lost bytes; --stats lists all")
-    if stats and not is_whole:
-        complain("reading stopped before the end; --stats counts what was read so far")
-    left = {} if reading.tracker is None else reading.tracker.left
-    if stats and any(left.values()):
-        counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
-        complain(f"{counts} were over and have left memory; tables have the latest, counts and findings have all")
-    if stats:
-        sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
-    if (problems and not reading.capture.packets) or (checks and not reading.messages):
-        return CaptureError.exit_status
-    return DamagedCapture.exit_status if problems else 0
+
+def _format(asked: ReportFormat | None, output: str | None) -> ReportFormat:
+    """The format that is asked for, or that the name of the file says. Raises UsageError."""
+    from dcpinspect.report.written import format_of
+
+    if asked is ReportFormat.HTML and output is None:
+        raise UsageError("--format html: name a file with -o, as in -o report.html, or -o - for standard output")
+    if asked is not None:
+        return asked
+    return ReportFormat.MARKDOWN if output is None or output in STDOUT else ReportFormat(format_of(output))

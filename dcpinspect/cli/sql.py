@@ -13,7 +13,7 @@ import typer
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
@@ -70,7 +70,7 @@ def sql(
         except KeyboardInterrupt:
             out.is_complete = False  # a part of a result is none
             raise
-    status = report(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
+    status = remarks(captures.readings[0], is_whole=captures.is_whole, stats=stats) if captures.scans else 0
     if captures.is_stopped:
         raise KeyboardInterrupt
     return status

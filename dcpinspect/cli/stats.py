@@ -9,7 +9,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain
 from dcpinspect.export.formats import Report
 
@@ -72,7 +72,7 @@ def stats(
                 rows = counted.rows(reading)
                 told = Report(lambda paint: _lines(rows, paint, width=out.width()), lambda: _records(rows))
                 format_.report(out, told, guard=csv_guard)
-        return report(reading, shown=counted.messages)
+        return remarks(reading, shown=counted.messages)
 
 
 def _records(rows: Sequence[Row]) -> Records:

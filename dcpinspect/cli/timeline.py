@@ -11,7 +11,7 @@ import typer
 
 from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
-from dcpinspect.cli.report import report
+from dcpinspect.cli.remarks import remarks
 from dcpinspect.cli.terminal import INTERRUPTED, complain, wants_ascii
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape, escape_rest
@@ -110,7 +110,7 @@ def timeline(
                 elif found:
                     told.write(out, width=width or out.width(), is_ascii=ascii_ or wants_ascii(), span=span)
                 out.is_complete = True
-        return report(reading, stats=stats)
+        return remarks(reading, stats=stats)
 
 
 def _seqnos(text: str) -> range:

@@ -50,9 +50,8 @@ def coverage_table(coverage: Coverage, files: Sequence[CaptureFile] = ()) -> Ite
         yield f"{sum(one.captured for one in others):>12,} bytes captured of {_counted(connections, 'connection')} of other protocols"
 
 
-def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
-    if not shown:
-        return
+def direction_cells(shown: Sequence[DirectionCoverage]) -> list[tuple[str, ...]]:
+    """The heading, and a row for each direction; the column of TLS is there if one of them has it."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for one in shown:
         skipped = sum(one.skipped.values())
@@ -75,6 +74,13 @@ def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
     if not any(one.tls for one in shown):
         place = _COLUMNS.index("TLS")
         rows = [row[:place] + row[place + 1 :] for row in rows]
+    return rows
+
+
+def _direction_table(shown: Sequence[DirectionCoverage]) -> Iterator[str]:
+    if not shown:
+        return
+    rows = direction_cells(shown)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     yield ""
     for row in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,15 @@ _LABEL = 10
 
 def info_lines(found: dict[str, Any]) -> Iterator[str]:
     """The lines, from a record of ``INFO``."""
-    for label, texts in (
+    for label, texts in info_facts(found):
+        for number, text in enumerate(texts):
+            for place, line in enumerate(_wrapped(text) if label != "next" else [text]):
+                yield f"{'' if number or place else label:<{_LABEL}}{line}"
+
+
+def info_facts(found: dict[str, Any]) -> Iterator[tuple[str, Iterable[str]]]:
+    """The same before it is broken into lines: labels with their texts."""
+    yield from (
         ("files", _files(found)),
         ("time", _time(found)),
         ("traffic", [_traffic(found)]),
@@ -28,10 +36,7 @@ def info_lines(found: dict[str, Any]) -> Iterator[str]:
         ("complete", [_complete(found)]),
         ("TLS", [_tls(found)]),
         ("next", [escape(found["next"])] if found["next"] else []),
-    ):
-        for number, text in enumerate(texts):
-            for place, line in enumerate(_wrapped(text) if label != "next" else [text]):
-                yield f"{'' if number or place else label:<{_LABEL}}{line}"
+    )
 
 
 def _wrapped(text: str) -> Iterator[str]:

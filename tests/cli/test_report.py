@@ -1,4 +1,4 @@
-"""What a command says of the capture itself: a line each, and the exit status."""
+"""``dcpinspect report``: files and Markdown, redaction, and what it says of bad usage."""
 
 from __future__ import annotations
 
@@ -6,128 +6,60 @@ from pathlib import Path
 
 import pytest
 
-from dcpinspect.capture.open import Problem
-from dcpinspect.cli.report import MAX_LINES, report
-from dcpinspect.reading import Reading
-from dcpinspect.render.coverage import MAX_PORTS, nothing_found
-from tests import builders
-from tests.builders import Conversation
+import dcpinspect
+from dcpinspect.cli.main import main
+from tests.builders import capture, mutation
+from tests.peers.truth import SAMPLES
+
+ORPHANS = str(SAMPLES / "orphans.pcap")
 
 
-def read(*paths: Path) -> Reading:
-    reading = Reading([str(path) for path in paths])
-    with reading:
-        list(reading)
-    return reading
+def test_a_page_is_written_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "report.html"
+    assert main(["report", ORPHANS, "-o", str(path)]) == 0
+    assert path.read_text().startswith("<!DOCTYPE html>")
+    assert "orphaned-vbucket" in path.read_text()
+    assert capsys.readouterr().out == ""
 
 
-def conversations(path: Path, *ports: int) -> Path:
-    segments = []
-    for port in ports:
-        one = Conversation(server=("10.0.0.2", port), client=("10.0.0.1", 50_000))
-        one.handshake()
-        segments += one.segments
-    path.write_bytes(builders.pcap(builders.recorded(segments)))
-    return path
+def test_markdown_goes_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", ORPHANS]) == 0
+    assert capsys.readouterr().out.startswith("# orphans.pcap\n")
 
 
-def test_a_capture_with_messages_and_without_damage_needs_no_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reading = read(builders.capture(tmp_path / "a.pcap", server=builders.mutation()))
-    assert (report(reading), capsys.readouterr().err) == (0, "")
+def test_redacted_reports_have_no_keys_and_say_so(tmp_path: Path) -> None:
+    path, out = capture(tmp_path / "a.pcap", server=mutation(5, key=b"hush-key", value=b"hush-value") + mutation(4, key=b"hush-key")), []
+    for name, options in (("a.html", ["--redact"]), ("a.md", ["--redact"]), ("b.html", [])):
+        assert main(["report", str(path), "-o", str(tmp_path / name), *options]) == 0
+        out.append((tmp_path / name).read_text())
+    assert ["hush-" in text for text in out] == [False, False, True]
+    assert ["<b>redacted</b>" in text for text in out] == [True, False, False]
+    assert [b"hush-key".hex() in "".join(text.split()) for text in out] == [False, False, True]
 
 
-def test_a_capture_without_dcp_names_its_ports(tmp_path: Path) -> None:
-    path = conversations(tmp_path / "web.pcap", 443, 22, 443)
-    assert nothing_found(read(path)) == f"{path}: no DCP in 9 packets; it has TCP ports 443, 22; try --port 443"
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([ORPHANS, "-o", "a.pdf"], "the name of a report ends in .html or .md"),
+        ([ORPHANS, "--format", "html"], "name a file with -o"),
+        ([ORPHANS, "-o", ORPHANS, "-f", "html"], "is the capture that is read"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", *arguments]) == 2
+    assert told in capsys.readouterr().err
 
 
-def test_many_ports_are_not_all_named(tmp_path: Path) -> None:
-    line = nothing_found(read(conversations(tmp_path / "web.pcap", *range(1000, 1020))))
-    assert line.count(",") == MAX_PORTS
-    assert ", …; try --port " in line
+def test_a_damaged_capture_is_reported_as_far_as_it_can_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((SAMPLES / "orphans.pcap").read_bytes()[:9_000])
+    assert main(["report", str(path), "-o", str(tmp_path / "r.html")]) == 3
+    assert (tmp_path / "r.html").exists()
+    assert "all that is readable was read" in capsys.readouterr().err
 
 
-def test_a_capture_without_packets_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "empty.pcap"
-    path.write_bytes(builders.pcap([]))
-    assert nothing_found(read(path)) == f"{path}: no packets"
-
-
-def test_dcp_ports_without_a_message_are_told_apart_from_other_ports(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "silent.pcap")
-    assert nothing_found(read(path)).startswith(f"{path}: no DCP message in the ")
-
-
-def test_tls_is_named_and_what_to_do_about_it(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "tls.pcap", client=b"\x16\x03\x01\x00\x50\x01" + bytes(79))
-    line = nothing_found(read(path))
-    assert line.startswith(f"{path}: no DCP message in the ")
-    assert line.endswith(
-        "; they carry TLS, which is not decrypted: give the client's key log with --keylog, or record the plain port (11210)"
-    )
-
-
-def test_memcached_text_is_named(tmp_path: Path) -> None:
-    path = builders.capture(tmp_path / "text.pcap", client=b"get a\r\n", server=b"END\r\n")
-    assert nothing_found(read(path)).endswith("; they carry memcached's text protocol, which has no DCP")
-
-
-def test_lost_bytes_are_told_once_a_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reading = read(builders.capture(tmp_path / "a.pcap", server=b"".join(builders.mutations(60)), loss={4}))
-    assert report(reading) == 0
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("dcpinspect: connection 1, 10.0.0.2:11210 back to 10.0.0.1:50000: 1,448 bytes are not in the capture")
-
-
-def test_losses_of_many_connections_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    packets = []
-    for number in range(MAX_LINES + 3):
-        made = Conversation(client=("10.0.0.1", 40_000 + number))
-        made.handshake()
-        made.stream(False, builders.mutation() + builders.mutation()[:20])
-        packets += builders.recorded(made.segments)
-    path = tmp_path / "a.pcap"
-    path.write_bytes(builders.pcap(packets))
-    assert report(read(path)) == 0
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == MAX_LINES + 1
-    assert lines[-1] == "dcpinspect: more connections lost bytes; --stats lists all"
-
-
-def test_stats_follow_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(read(builders.capture(tmp_path / "a.pcap", server=builders.mutation())), stats=True) == 0
-    assert capsys.readouterr().err.splitlines()[0].endswith("packets read")
-
-
-def test_a_name_from_outside_is_escaped(tmp_path: Path) -> None:
-    path = tmp_path / "a\x1b[2J.pcap"
-    path.write_bytes(builders.pcap([]))
-    assert nothing_found(read(path)) == f"{tmp_path}/a\\x1b[2J.pcap: no packets"
-
-
-def test_nothing_found_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(read(conversations(tmp_path / "web.pcap", 443))) == 0
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_a_reading_that_stopped_early_is_not_called_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report(read(conversations(tmp_path / "web.pcap", 443)), is_whole=False) == 0
-    assert capsys.readouterr().err == ""
-
-
-def test_damage_is_status_3_and_a_line_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = builders.capture(tmp_path / "cut.pcap", server=builders.mutation())
-    path.write_bytes(path.read_bytes()[:-3])
-    assert report(read(path)) == 3
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"dcpinspect: {path}, offset ")
-    assert line.endswith("; all that is readable was read")
-
-
-def test_much_damage_is_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reading = read(builders.capture(tmp_path / "a.pcap", server=builders.mutation()))
-    reading.capture.files[0].problems += [Problem("a.pcap", place, "is garbage") for place in range(MAX_LINES + 5)]
-    assert report(reading) == 3
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == MAX_LINES + 1
-    assert lines[-1] == "dcpinspect: 5 more damaged places"
+def test_python_writes_the_same_page(tmp_path: Path) -> None:
+    with dcpinspect.open(ORPHANS) as recording:
+        recording.report(tmp_path / "python.html")
+    assert main(["report", ORPHANS, "-o", str(tmp_path / "cli.html")]) == 0
+    assert (tmp_path / "python.html").read_text() == (tmp_path / "cli.html").read_text()

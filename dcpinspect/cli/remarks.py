@@ -1,0 +1,66 @@
+"""What a command says of the capture itself once it is through: damage, and captures without what was looked for."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from dcpinspect.cli.terminal import complain
+from dcpinspect.errors import CaptureError, DamagedCapture
+
+if TYPE_CHECKING:
+    from dcpinspect.reading import Reading
+
+MAX_LINES = 10
+"""Damaged places, or directions that lost bytes, told one by one."""
+
+
+UNCHECKED = "nothing was checked"
+
+
+def remarks(
+    reading: Reading,
+    *,
+    is_whole: bool = True,
+    stats: bool = False,
+    shown: int | None = None,
+    skipped: int = 0,
+    checks: bool = False,
+) -> int:
+    """Tell about the captures on standard error; the exit status of the command.
+
+    ``is_whole`` is False when the command stopped before the end of the captures. ``stats``: with the table of all packets and bytes.
+    ``shown``: messages that met the conditions, without those that were ``skipped``. ``checks``: the command says what is wrong, so that
+    captures without a message are a failure.
+    """
+    from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
+
+    problems = reading.capture.problems
+    for problem in problems[:MAX_LINES]:
+        complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))
+    if len(problems) > MAX_LINES:
+        complain(f"{len(problems) - MAX_LINES} more damaged places")
+    if is_whole and not reading.messages:
+        complain(f"{UNCHECKED}: {nothing_found(reading, any_port=', or --port auto')}" if checks else nothing_found(reading))
+    elif is_whole:
+        if shown == 0 and skipped:
+            complain(f"--skip left out all {skipped:,} messages")
+        elif shown == 0:
+            complain(f"none of {reading.messages:,} messages met the conditions")
+        lost = list(islice(losses(reading.coverage), MAX_LINES + 1))
+        for line in lost[:MAX_LINES]:
+            complain(line)
+        if len(lost) > MAX_LINES:
+            complain("more connections lost bytes; --stats lists all")
+    if stats and not is_whole:
+        complain("reading stopped before the end; --stats counts what was read so far")
+    left = {} if reading.tracker is None else reading.tracker.left
+    if stats and any(left.values()):
+        counts = ", ".join(f"{count:,} {name}" for name, count in left.items() if count)
+        complain(f"{counts} were over and have left memory; tables have the latest, counts and findings have all")
+    if stats:
+        sys.stderr.write("".join(f"{line}\n" for line in coverage_table(reading.coverage, reading.capture.files)))
+    if (problems and not reading.capture.packets) or (checks and not reading.messages):
+        return CaptureError.exit_status
+    return DamagedCapture.exit_status if problems else 0

@@ -1,0 +1,98 @@
+"""A report as Markdown, for the text field of a ticket: at most 60 lines, the worst first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from dcpinspect import __version__
+from dcpinspect.escape import clip, escape_rest
+from dcpinspect.findings.finding import Finding
+from dcpinspect.render.findings import GLYPHS, effects_in_words, place_of, told_of
+from dcpinspect.render.info import info_facts
+from dcpinspect.render.table import cell_texts
+from dcpinspect.report.contents import Contents, title_of
+from dcpinspect.tables.records import Records
+
+MOST_LINES = 60
+_ROWS = 5
+"""Of a table."""
+_WIDE = 400
+"""Characters of a line's text at most."""
+_TABLES = {
+    "connections": ("connection", "client", "server", "name", "agent", "verdict", "closed_by", "tls"),
+    "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start"),
+}
+_MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
+
+
+def markdown(told: Contents) -> str:
+    """The report."""
+    head = [
+        f"# {plain(title_of(told.overview))}",
+        "",
+        f"**{plain(told.verdict)}**",
+        "",
+        *(f"- {label}: {plain('; '.join(texts))}" for label, texts in ((label, list(texts)) for label, texts in _facts(told)) if texts),
+        "",
+    ]
+    tail = [*_verdicts(told), *_table("rollbacks", told.rollbacks), *_table("connections", told.connections)]
+    redacted = "keys, values and names of users are replaced" if told.is_redacted else "not redacted"
+    tail += [f"dcpinspect {__version__}, {redacted}."]
+    room = MOST_LINES - len(head) - len(tail)
+    return "\n".join([*head, *_findings(told, room), *tail]) + "\n"
+
+
+def plain(text: str) -> str:
+    """A text that Markdown shows as it is."""
+    return _MARKUP.sub(r"\\\1", clip(text, _WIDE)).replace("<", "&lt;")
+
+
+def _facts(told: Contents) -> Iterator[tuple[str, Sequence[str]]]:
+    wanted = ("files", "time", "traffic", "complete", "TLS")
+    return ((label, list(texts)) for label, texts in info_facts(dict(told.overview)) if label in wanted)
+
+
+def _findings(told: Contents, room: int) -> Iterator[str]:
+    """Findings in so many lines; what has no room is counted."""
+    yield "## Findings"
+    yield ""
+    lines = [line for one in told.causes for line in _finding(told, one)]
+    if len(lines) > room - 3:
+        shown = [line for one in told.causes if one.severity != "note" for line in _finding(told, one)][: room - 4]
+        notes = Counter(one.rule for one in told.causes if one.severity == "note")
+        more = sum(line.startswith("- ") for line in lines) - sum(line.startswith("- ") for line in shown)
+        rules = ", ".join(f"{count} {rule}" for rule, count in notes.most_common(8))
+        lines = [*shown, f"- and {more:,} more findings{f', notes among them: {rules}' if rules else ''}"]
+    yield from lines or ["Nothing was found."]
+    yield ""
+
+
+def _finding(told: Contents, one: Finding) -> Iterator[str]:
+    rows = [str(place.row) for place in one.places[:6]]
+    effects = told.effects.get(one.id, ())
+    parts = [place_of(one), told_of(one), f"rows {', '.join(rows)}" if rows else "", effects_in_words(effects) if effects else ""]
+    about = "; ".join(filter(None, parts))
+    yield f"- {GLYPHS[one.severity]} **{one.rule}**: {plain(escape_rest(one.message))} ({plain(about)})"
+    if one.next and one.severity != "note":
+        yield f"  next: {plain(escape_rest(one.next))}"
+
+
+def _verdicts(told: Contents) -> list[str]:
+    counts = Counter(told.vbuckets.values("verdict"))
+    said = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.most_common())
+    return ["## Vbuckets", "", f"{said}.", ""] if said else []
+
+
+def _table(title: str, records: Records) -> list[str]:
+    """The first rows, without columns that are empty."""
+    if not len(records):
+        return []
+    names = [name for name in _TABLES[title] if records.has_values(name)]
+    shown = records.head(_ROWS).arrow(names)
+    texts = [cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(names, shown.columns, strict=True)]
+    out = [f"## {title.capitalize()}", "", f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
+    out += [f"| {' | '.join(map(plain, row))} |" for row in zip(*texts, strict=True)]
+    out += [f"{len(records) - _ROWS:,} more {title}"] if len(records) > _ROWS else []
+    return [*out, ""]

@@ -1,0 +1,40 @@
+// Tables are sorted by a click on a heading, and searched. A link opens what it leads to. Without this the page is as readable.
+"use strict";
+const number = /^-?[0-9][0-9,]*(\.[0-9]+)?$/;
+for (const table of document.querySelectorAll("table.sortable")) {
+  const body = table.tBodies[0];
+  const rows = [...body.rows];
+  const text = (row, column) => row.cells[column].textContent;
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    const button = document.createElement("button");
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const isNumber = rows.every((row) => !text(row, column) || number.test(text(row, column)));
+      const key = (row) => (isNumber ? parseFloat(text(row, column).replaceAll(",", "") || "-1") : text(row, column));
+      const order = (a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0);
+      body.append(...rows.sort((a, b) => (down ? order(b, a) : order(a, b))));
+    });
+  });
+  if (rows.length > 10) {
+    const search = document.createElement("input");
+    search.type = "search";
+    search.className = "search";
+    search.placeholder = "search these rows";
+    search.setAttribute("aria-label", "search these rows");
+    search.addEventListener("input", () => {
+      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(search.value.toLowerCase());
+    });
+    table.parentElement.before(search);
+  }
+}
+const reveal = () => {
+  let place = location.hash && document.getElementById(location.hash.slice(1));
+  for (; place; place = place.parentElement) if (place.tagName === "DETAILS") place.open = true;
+};
+addEventListener("hashchange", reveal);
+addEventListener("beforeprint", () => document.querySelectorAll("details.finding").forEach((one) => (one.open = true)));
+reveal();

@@ -1,0 +1,152 @@
+"""A report as one HTML file that needs nothing else: style, script and pictures are in it, and a browser is told to load nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from dcpinspect import __version__
+from dcpinspect.escape import escape, escape_rest
+from dcpinspect.findings.finding import Finding
+from dcpinspect.render.coverage import direction_cells
+from dcpinspect.render.findings import GLYPHS, effects_in_words, place_of, told_of
+from dcpinspect.render.info import info_facts
+from dcpinspect.render.palette import PAINTS
+from dcpinspect.render.table import cell_texts
+from dcpinspect.report import pictures
+from dcpinspect.report.contents import Contents, places_of, title_of
+from dcpinspect.tables.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as text, to be sorted and searched on the page."""
+
+    id: str
+    title: str
+    heading: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    links: Mapping[int, str]
+    """Places on the page that rows lead to, by their number."""
+
+
+def page(told: Contents) -> str:
+    """The page."""
+    folder = files("dcpinspect.report")
+    style = _colours() + folder.joinpath("page.css").read_text("utf-8")
+    script = folder.joinpath("page.js").read_text("utf-8")
+    # autoescape: nothing that a capture holds is ever markup
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(folder.joinpath("page.html").read_text("utf-8"))
+    linked = frozenset(one.vbucket for one in told.timelines)
+    clients = list(dict.fromkeys(told.vbuckets.values("client")))
+    return template.render(
+        told=told,
+        title=title_of(told.overview),
+        version=__version__,
+        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; base-uri 'none'",
+        style=Markup(style),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
+        facts=[(label, list(texts)) for label, texts in info_facts(dict(told.overview)) if label != "next"],
+        glyphs=GLYPHS,
+        findings=[_finding(told, one) for one in told.causes],
+        maps=[(escape(client), _picture(pictures.vbucket_map(told.vbuckets, client, linked))) for client in clients[:8]],
+        verdicts=_counts(told.vbuckets.values("verdict")),
+        timelines=[(one, _picture(pictures.timeline(one))) for one in told.timelines],
+        charts=list(_charts(told)),
+        snapshots=pictures.legend(("snapshot",)),
+        causes=pictures.legend(("cause",)),
+        tables=list(_tables(told, linked)),
+        shown=list(told.shown.values()),
+        rules={one.id: one.rule for one in (*told.causes, *(one for several in told.effects.values() for one in several))},
+    )
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _picture(element: pictures.Element) -> Markup:
+    return Markup(pictures.xml(element))  # noqa: S704 - elements, whose texts are escaped
+
+
+def _colours() -> str:
+    """The palette as variables, for both backgrounds, and a class for each."""
+    layers = ("kind-marker", "verdict-caught-up", "kind-removal", "kind-rollback", "kind-end", "kind-request", "kind-upkeep")
+    light = "".join(f"--{name}:{paint.light};" for name, paint in PAINTS.items())
+    dark = "".join(f"--{name}:{paint.dark};" for name, paint in PAINTS.items())
+    fills = "".join(f".fill-{name}{{fill:var(--{name});background:var(--{name})}}" for name in PAINTS)
+    fills += "".join(f".fill-layer-{number}{{fill:var(--{name});background:var(--{name})}}" for number, name in enumerate(layers))
+    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{dark}}}}}\n{fills}\n"
+
+
+def _counts(verdicts: Sequence[str]) -> list[tuple[str, int]]:
+    return [(verdict, verdicts.count(verdict)) for verdict in dict.fromkeys(verdicts)]
+
+
+def _finding(told: Contents, one: Finding) -> dict[str, Any]:
+    """What the page says of a finding, and of its effects."""
+    most = told.limits.cases
+    cases = one.each if len(one.each) > 1 else ()
+    effects = told.effects.get(one.id, ())
+    return {
+        "id": one.id,
+        "rule": one.rule,
+        "severity": one.severity,
+        "message": escape_rest(one.message),
+        "who": ", ".join(filter(None, [escape(one.who), escape(one.server)])),
+        "place": place_of(one),
+        "when": told_of(one),
+        "next": escape_rest(one.next or ""),
+        "vbuckets": one.vbuckets,
+        "evidence": [place.row for place in places_of(one, told.limits)],
+        "cases": [(place_of(case), escape_rest(case.message), case.places[0].row if case.places else None) for case in cases[:most]],
+        "more": max(0, len(cases) - most),
+        "effects": [_finding(told, effect) for effect in effects[:most]],
+        "effects_in_words": effects_in_words(effects) if effects else "",
+        "more_effects": max(0, len(effects) - most),
+    }
+
+
+def _charts(told: Contents) -> Iterator[tuple[str, Markup, Sequence[str]]]:
+    """Title, picture, and the names of layers."""
+    for title, of_bytes in (("Messages over time", False), ("Bytes over time", True)):
+        drawn = pictures.over_time(told.charts, of_bytes=of_bytes)
+        if drawn is not None:
+            yield title, _picture(drawn[0]), drawn[1]
+    answers = pictures.round_trips(told.charts)
+    if answers is not None:
+        yield "How long answers took", _picture(answers), ()
+    for connection, picture in pictures.windows(told.charts):
+        yield f"Flow control of connection {connection}", _picture(picture), ()
+
+
+def _tables(told: Contents, linked: frozenset[int]) -> Iterator[Table]:
+    for title, records, link in (
+        ("vbuckets", told.vbuckets, "vb"),
+        ("rollbacks", told.rollbacks, "vb"),
+        ("connections", told.connections, ""),
+    ):
+        shown = records.head(told.limits.rows)
+        if len(shown):
+            links = {}
+            if link:
+                links = {row: f"#vb-{number}" for row, number in enumerate(shown.values("vbucket")) if number in linked}
+            yield _table(title, shown, links)
+    heading, *rows = direction_cells(told.coverage)
+    if rows:
+        yield Table("coverage", "coverage: what became of every byte", heading, rows[: told.limits.rows], {})
+
+
+def _table(title: str, records: Records, links: Mapping[int, str]) -> Table:
+    names = [column.name for column in records.table.columns if records.has_values(column.name)]
+    table = records.arrow(names)
+    texts = (cell_texts(column.combine_chunks(), name, has_escapes=True) for name, column in zip(names, table.columns, strict=True))
+    return Table(title, title, names, list(zip(*texts, strict=True)), links)

@@ -1,0 +1,302 @@
+"""The pictures of a report, as SVG: made as XML elements, so that no text of a capture is ever markup. Colours are classes of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.escape import escape
+from dcpinspect.render.lanes import Scale
+from dcpinspect.render.shape import Shape, by_seqno
+from dcpinspect.report.contents import Timeline
+from dcpinspect.statistics import Charts, Counted
+from dcpinspect.streams import words as w
+from dcpinspect.tables.records import Records
+
+Element = ElementTree.Element
+Whole = npt.NDArray[np.int64]
+
+WIDE = 960
+"""Units of the width of a picture."""
+_LEFT, _RIGHT = 8, 952
+_CELL = 14
+_FINE = 2
+"""Places in a unit of width; what falls on one place is drawn once."""
+_BINS = 240
+"""Of the density of items."""
+_MARKS = 200
+"""Letters of a stream."""
+_STREAM = 78
+"""Units of the height of a stream."""
+SIGNS = {
+    "behind": "b",
+    "orphaned": "O",
+    "starved-by-flow-control": "F",
+    "rolled-back": "R",
+    "refused": "X",
+    "never-answered": "?",
+}
+"""In the map: verdicts that are no good news."""
+
+
+def xml(element: Element) -> str:
+    """The text of a picture."""
+    return ElementTree.tostring(element, encoding="unicode")
+
+
+def _svg(height: float, label: str, *, width: float = WIDE, kind: str = "") -> Element:
+    found = Element("svg", {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria-label": label, "class": f"picture {kind}".strip()})
+    ElementTree.SubElement(found, "title").text = label
+    return found
+
+
+def _add(parent: Element, tag: str, text: str | None = None, **attributes: str | float) -> Element:
+    """An element inside of another. ``class_`` is the attribute class; numbers have two digits at most."""
+    values = {name.rstrip("_").replace("_", "-"): one if isinstance(one, str) else f"{round(one, 2):g}" for name, one in attributes.items()}
+    found = ElementTree.SubElement(parent, tag, values)
+    found.text = text
+    return found
+
+
+def vbucket_map(vbuckets: Records, client: str, linked: frozenset[int]) -> Element:
+    """The vbuckets of a client, a cell each, in the colour of its verdict. ``linked``: those that have a timeline on the page."""
+    names = ("client", "vbucket", "verdict", "findings", "last_seqno")
+    rows = [row for row in zip(*(vbuckets.values(name) for name in names), strict=True) if row[0] == client]
+    across = 64 if len(rows) > 256 else 32 if len(rows) > 16 else 8
+    size = (WIDE - 2 * _LEFT) / across
+    high = size if across > 8 else 28.0
+    found = _svg(_LEFT * 2 + -(-len(rows) // across) * high, f"verdicts of {len(rows):,} vbuckets of {escape(client)}", kind="map")
+    for place, (_, vbucket, verdict, findings, last) in enumerate(rows):
+        x, y = _LEFT + place % across * size, _LEFT + place // across * high
+        parent = _add(found, "a", href=f"#vb-{vbucket}") if vbucket in linked else found
+        cell = _add(parent, "rect", x=x, y=y, width=size - 1, height=high - 1, class_=f"fill-verdict-{verdict}")
+        trouble = ", ".join(f"{count} {severity}{'' if count == 1 else 's'}" for severity, count in (findings or {}).items() if count)
+        told = [f"vb {vbucket}: {verdict}", "nothing received" if last is None else f"last seqno {last}", trouble]
+        _add(cell, "title", ", ".join(filter(None, told)))
+        if across == 8:
+            _add(parent, "text", f"{vbucket} {verdict}", x=x + size / 2, y=y + high * 0.65, class_="sign")
+        elif verdict in SIGNS:
+            _add(parent, "text", SIGNS[verdict], x=x + size / 2, y=y + size * 0.72, class_="sign", font_size=size * 0.7)
+    return found
+
+
+def timeline(told: Timeline) -> Element:
+    """The streams of a vbucket along one axis of seqnos."""
+    shapes = [by_seqno(story) for story in told.streams]
+    places = [place for shape in shapes for place in shape.places()]
+    scale = Scale.filling(min(places, default=0), max(places, default=0), 1_000_000)
+    found = _svg(24 + _STREAM * len(shapes), f"streams of vbucket {told.vbucket} along their seqnos", kind="timeline")
+    for tick in scale.ticks(max(1, scale.cells // 8)):
+        x = _x(scale, tick)
+        _add(found, "line", x1=x, x2=x, y1=16, y2=24 + _STREAM * len(shapes), class_="grid")
+        is_last = x > _RIGHT - 7 * len(str(tick))
+        _add(found, "text", str(tick), x=x - 2 if is_last else x + 2, y=12, class_="tick end" if is_last else "tick")
+    for number, (story, shape, title) in enumerate(zip(told.streams, shapes, told.names, strict=True)):
+        group = _add(found, "g", transform=f"translate(0 {24 + _STREAM * number})")
+        _stream(group, scale, shape, f"{title} on connection {story.stream['connection']}: {told.words[number]['axis']}")
+    return found
+
+
+def _x(scale: Scale, place: float) -> float:
+    seqnos = scale.last - scale.first + 1
+    return _LEFT + min(max((place - scale.first) / seqnos, 0), 1) * (_RIGHT - _LEFT)
+
+
+def _xs(scale: Scale, places: npt.NDArray[np.uint64], *, past: int = 0) -> npt.NDArray[np.float64]:
+    """Where seqnos begin; with ``past`` 1 where they end."""
+    share = (places.astype(np.float64) + past - scale.first) / (scale.last - scale.first + 1)
+    return _LEFT + np.clip(share, 0, 1) * (_RIGHT - _LEFT)
+
+
+def _stream(group: Element, scale: Scale, shape: Shape, title: str) -> None:
+    _add(group, "text", title, x=_LEFT, y=9, class_="label")
+    if shape.begin is not None:
+        begin, end = _x(scale, shape.begin), _x(scale, shape.end)
+        _add(group, "line", x1=begin, x2=end, y1=18, y2=18, class_="axis")
+        if shape.told is not None:
+            tip = min(end + 7, begin)
+            _add(group, "path", d=f"M {tip:.1f} 14 L {end:.1f} 18 L {tip:.1f} 22", class_="arrow")
+    for first, last, kind, came, text in _boxes(scale, shape):
+        box = _add(group, "rect", x=first, y=26, width=last - first, height=16, class_=f"promised fill-snapshot-{kind}")
+        _add(box, "title", text)
+        if came > first:
+            _add(_add(group, "rect", x=first, y=26, width=came - first, height=16, class_=f"fill-snapshot-{kind}"), "title", text)
+        if last - first > 7 * len(text):
+            _add(group, "text", text, x=first + 4, y=38, class_="inside")
+    _density(group, scale, shape)
+    for first, last, cause, count in _gaps(scale, shape):
+        gap = _add(group, "rect", x=first, y=62, width=max(last - first, 1), height=9, class_=f"fill-cause-{cause}")
+        _add(gap, "title", f"{cause}: {count:,} {'seqno' if count == 1 else 'seqnos'}")
+        if last - first > 7 * len(cause):
+            _add(group, "text", cause, x=first + 3, y=70, class_="small inside")
+    for mark in shape.marks[:_MARKS]:
+        x = _x(scale, mark.at)
+        letter = _add(group, "text", mark.letter, x=x - 6 if mark.letter == "R" else x, y=22, class_=f"mark mark-{mark.letter}")
+        _add(letter, "title", mark.text or mark.letter)
+
+
+def _boxes(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, float, str]]:
+    """Begin, end, type, how far it came, and words of each snapshot; those that fall on one place are drawn once."""
+    bars = shape.bars
+    begins, ends, until = _xs(scale, bars.first), _xs(scale, bars.last, past=1), _xs(scale, bars.received, past=1)
+    places = np.stack((begins * _FINE, ends * _FINE, bars.type)).astype(np.int64)
+    for number in np.sort(np.unique(places, axis=1, return_index=True)[1]).tolist():
+        low, high, came = int(bars.first[number]), int(bars.last[number]), int(bars.received[number])
+        kind = w.SNAPSHOT_TYPES[int(bars.type[number])]
+        state = "" if came >= high else ", nothing came" if came < low else f", came to {came}"
+        first = float(begins[number])
+        yield (
+            first,
+            max(float(ends[number]), first + 1),
+            kind,
+            float(until[number]) if came >= low else first,
+            f"{low}–{high} {kind}{state}",
+        )
+
+
+def _density(group: Element, scale: Scale, shape: Shape) -> None:
+    """Items as a curve: how many came of each stretch of seqnos."""
+    if not len(shape.item_first):
+        return
+    span = scale.last - scale.first + 1
+    count_of = min(_BINS, span)
+
+    def bins(values: npt.NDArray[np.uint64]) -> Whole:
+        since = values.astype(np.float64) - float(scale.first)
+        return np.clip(since * count_of / span, 0, count_of - 1).astype(np.int64)
+
+    first, last = bins(shape.item_first), bins(shape.item_last)
+    share = shape.item_count / (last - first + 1)
+    change = np.bincount(first, share, count_of + 1) - np.bincount(last + 1, share, count_of + 1)
+    counts = np.maximum(np.round(np.cumsum(change)[:-1], 6), 0)
+    highest = float(counts.max()) or 1.0
+    step = (_RIGHT - _LEFT) / count_of
+    points = [f"M {_LEFT} 60"]
+    points += [
+        f"L {_LEFT + number * step:.1f} {60 - 15 * count / highest:.1f} h {step:.1f}" for number, count in enumerate(counts.tolist())
+    ]
+    curve = _add(group, "path", d=" ".join([*points, f"L {_RIGHT} 60 Z"]), class_="items")
+    _add(curve, "title", f"{int(shape.item_count.sum()):,} items")
+
+
+def _gaps(scale: Scale, shape: Shape) -> Iterator[tuple[float, float, str, int]]:
+    """Begin, end, cause and seqnos of what did not come. Gaps of one cause on neighbouring places are drawn as one."""
+    for code in np.unique(shape.cause).tolist():
+        own = shape.cause == code
+        first = (_xs(scale, shape.gap_first[own]) * _FINE).astype(np.int64)
+        last = np.maximum((_xs(scale, shape.gap_last[own], past=1) * _FINE).astype(np.int64) - 1, first)
+        width = (shape.gap_last[own] - shape.gap_first[own]).astype(np.float64) + 1
+        size = WIDE * _FINE + 2
+        seqnos = np.bincount(first, width, size)
+        is_gap = np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size)) > 0
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], is_gap, [False])).astype(np.int8)))
+        for begin, end in edges.reshape(-1, 2).tolist():
+            yield begin / _FINE, end / _FINE, w.CAUSES[code], int(seqnos[begin:end].sum())
+
+
+def over_time(charts: Charts, *, of_bytes: bool, most: int = 6) -> tuple[Element, list[str]] | None:
+    """Messages, or bytes, over time, by command: curves on top of each other, and the names of the commands. None: nothing is known."""
+    if not charts.used or not charts.commands:
+        return None
+
+    def values(one: Counted) -> Whole:
+        return (one.bytes if of_bytes else one.messages)[: charts.used]
+
+    ranked = sorted(charts.commands, key=lambda one: -int(values(one).sum()))
+    layers = [(f"{one.name}{'' if one.side == 'request' else ' answer'}", values(one)) for one in ranked[:most]]
+    if len(ranked) > most:
+        layers.append(("others", np.sum([values(one) for one in ranked[most:]], axis=0)))
+    what = "bytes" if of_bytes else "messages"
+    found = _svg(170, f"{what} over time, by command", kind="chart")
+    total = np.sum([layer for _, layer in layers], axis=0)
+    _frame(found, int(total.max()), f"{what} in {_seconds(charts.span_ns)}", charts.used * charts.span_ns)
+    base = np.zeros(charts.used)
+    for number, (title, layer) in enumerate(layers):
+        top = base + layer
+        area = _add(found, "path", d=_area(base, top, float(total.max()) or 1.0), class_=f"fill-layer-{number}")
+        _add(area, "title", f"{title}: {int(layer.sum()):,} {what}")
+        base = top
+    return found, [title for title, _ in layers]
+
+
+def windows(charts: Charts, most: int = 8) -> Iterator[tuple[int, Element]]:
+    """Of each connection with a flow-control window: the bytes that were not acknowledged, against the window."""
+    for connection, window, _, span_ns, values in charts.windows[:most]:
+        used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 1
+        found = _svg(170, f"bytes of connection {connection} that were not acknowledged, over time", kind="chart")
+        highest = max(window, int(values.max()), 1)
+        _frame(found, highest, "bytes not acknowledged", used * span_ns)
+        area = _add(found, "path", d=_area(np.zeros(used), values[:used].astype(float), highest), class_="fill-layer-0")
+        _add(area, "title", f"at most {int(values.max()):,} of {window:,} bytes")
+        y = _y(window, highest)
+        _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="limit")
+        _add(found, "text", f"window {window:,}", x=_RIGHT, y=y - 3, class_="tick end")
+        yield connection, found
+
+
+def round_trips(charts: Charts) -> Element | None:
+    """How long answers took, by command: a bar for each power of two of nanoseconds."""
+    if not charts.answers:
+        return None
+    octaves = np.array([values for _, values in charts.answers])
+    there = np.flatnonzero(octaves.sum(axis=0))
+    low, high = int(there[0]), int(there[-1])
+    found = _svg(34 * len(charts.answers) + 24, "how long answers took, by command", kind="chart")
+    step = (_RIGHT - 220) / (high - low + 1)
+    for number, (title, values) in enumerate(charts.answers):
+        bottom = 30 + 34 * number
+        _add(found, "text", escape(title), x=_LEFT, y=bottom - 4, class_="label")
+        for octave in range(low, high + 1):
+            count = int(values[octave])
+            if count:
+                height = 26 * count / int(values.max())
+                bar = _add(
+                    found, "rect", x=220 + (octave - low) * step, y=bottom - height, width=step - 1, height=height, class_="fill-layer-0"
+                )
+                _add(bar, "title", f"{count:,} answers in {_seconds(1 << octave)} to {_seconds(2 << octave)}")
+    for octave in range(low, high + 1, max(1, (high - low + 1) // 8)):
+        _add(found, "text", _seconds(1 << octave), x=220 + (octave - low) * step, y=34 * len(charts.answers) + 18, class_="tick")
+    return found
+
+
+_TOP, _BOTTOM = 16.0, 148.0
+
+
+def _y(value: float, highest: float) -> float:
+    return _BOTTOM - (_BOTTOM - _TOP) * value / highest
+
+
+def _frame(found: Element, highest: int, unit: str, span_ns: int) -> None:
+    for share in (0, 0.5, 1):
+        y = _y(share, 1)
+        _add(found, "line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid")
+        _add(found, "text", f"{highest * share:,.0f}{f' {unit}' if share == 1 else ''}", x=_LEFT + 2, y=y - 3, class_="tick")
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        x = _LEFT + (_RIGHT - _LEFT) * share
+        kind = "tick end" if share == 1 else "tick"
+        _add(found, "text", _seconds(int(span_ns * share)), x=x, y=_BOTTOM + 14, class_=kind)
+
+
+def _area(base: npt.NDArray[np.float64], top: npt.NDArray[np.float64], highest: float) -> str:
+    """A path between two curves of steps."""
+    step = (_RIGHT - _LEFT) / len(top)
+    there = [f"L {_LEFT + number * step:.1f} {_y(value, highest):.1f} h {step:.1f}" for number, value in enumerate(top.tolist())]
+    back = [f"L {_LEFT + (number + 1) * step:.1f} {_y(base[number], highest):.1f} h {-step:.1f}" for number in range(len(base) - 1, -1, -1)]
+    return " ".join([f"M {_LEFT} {_y(float(base[0]), highest):.1f}", *there, *back, "Z"])
+
+
+def _seconds(nanoseconds: int) -> str:
+    for unit, size in (("s", 10**9), ("ms", 10**6), ("µs", 10**3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds} ns" if nanoseconds else "0"
+
+
+def legend(groups: Sequence[str]) -> list[tuple[str, str]]:
+    """Class and word of what colours mean, of these groups of the palette."""
+    from dcpinspect.render.palette import PAINTS
+
+    return [(f"fill-{title}", title.partition("-")[2]) for title in PAINTS if title.partition("-")[0] in groups]

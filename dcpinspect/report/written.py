@@ -1,0 +1,45 @@
+"""A report as text, small enough to be passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
+
+from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
+from dcpinspect.report.contents import Contents, Limits
+
+ReportFormat = Literal["html", "markdown"]
+_SUFFIXES: dict[str, ReportFormat] = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
+
+MOST_BYTES = 5_000_000
+"""Of a page: what people can attach to a ticket."""
+
+
+def format_of(path: str) -> ReportFormat:
+    """What a file of this name is written as. Raises UsageError."""
+    for suffix, format_ in _SUFFIXES.items():
+        if path.lower().endswith(suffix):
+            return format_
+    raise UsageError(f"{escape(path)}: the name of a report ends in .html or .md")
+
+
+def written(format_: ReportFormat, gather: Callable[[Limits], Contents]) -> str:
+    """The report. ``gather`` makes its contents within limits; where a page comes out too large, it is asked for half of everything."""
+    if format_ == "markdown":
+        from dcpinspect.report.markdown import markdown
+
+        return markdown(gather(Limits(evidence=1, timelines=0)))
+    from dcpinspect.report.page import page  # deferred: Jinja2
+
+    limits = Limits()
+    while True:
+        told = gather(limits)
+        if limits != Limits():
+            less = f"Half of what is not above, so that this page is smaller than {MOST_BYTES // 1_000_000} MB."
+            told = replace(told, left_out=[*told.left_out, less])
+        text = page(told)
+        if len(text.encode()) <= MOST_BYTES or limits.evidence <= 1:
+            return text
+        limits = limits.halved()

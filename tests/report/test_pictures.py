@@ -1,0 +1,55 @@
+"""The pictures of a report: what they show, counted in their elements."""
+
+from __future__ import annotations
+
+import re
+
+from dcpinspect.report import pictures
+from dcpinspect.statistics import Charts
+from tests.peers.truth import SAMPLES
+from tests.report.gathered import gathered
+
+
+def test_the_map_has_a_cell_for_each_vbucket_in_the_colour_of_its_verdict() -> None:
+    told = gathered(SAMPLES / "orphans.pcap")
+    drawn = pictures.vbucket_map(told.vbuckets, told.vbuckets.values("client")[0], frozenset({42}))
+    kinds = [one.get("class", "") for one in drawn.iter("rect")]
+    assert kinds.count("fill-verdict-orphaned") == told.vbuckets.values("verdict").count("orphaned") == 2
+    assert len(kinds) == len(told.vbuckets)
+    assert [one.get("href") for one in drawn.iter("a")] == ["#vb-42"]
+
+
+def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
+    told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 10)
+    drawn = pictures.timeline(told)
+    titles = [one.text or "" for one in drawn.iter("title")]
+    assert "0–20 memory, came to 12" in titles
+    assert "0–10 disk" in titles
+    assert any(re.fullmatch(r"rollback: 12 seqnos", one) for one in titles)
+    letters = [one.text for one in drawn.iter("text") if "mark" in one.get("class", "")]
+    assert sorted(filter(None, letters)) == ["E", "Q", "Q", "Q", "R", "X"]
+
+
+def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> None:
+    told = next(one for one in gathered(SAMPLES / "rollback.pcap").timelines if one.vbucket == 7)
+    titles = [one.text or "" for one in pictures.timeline(told).iter("title")]
+    deduplicated = sum(int(one.split()[1].replace(",", "")) for one in titles if one.startswith("deduplicated:"))
+    of_streams = [story.gaps.values("width") for story in told.streams]
+    causes = [story.gaps.values("cause") for story in told.streams]
+    assert deduplicated == sum(
+        width
+        for widths, names in zip(of_streams, causes, strict=True)
+        for width, cause in zip(widths, names, strict=True)
+        if cause == "deduplicated"
+    )
+
+
+def test_charts_say_what_their_layers_are_and_none_is_drawn_of_nothing() -> None:
+    told = gathered(SAMPLES / "rollback.pcap")
+    drawn = pictures.over_time(told.charts, of_bytes=False)
+    assert drawn is not None
+    assert "dcp_mutation" in drawn[1]
+    assert len(drawn[1]) == len(list(drawn[0].iter("path")))
+    assert pictures.over_time(Charts(), of_bytes=True) is None
+    assert pictures.round_trips(Charts()) is None
+    assert [number for number, _ in pictures.windows(told.charts)] == [one[0] for one in told.charts.windows]
