@@ -15,6 +15,11 @@ on the command line. The command line wins over it. The tables ``filters`` and `
     [columns]
     times = ["row", "time", "rtt_ns"]
 
+The table ``colors`` has the colours of messages, by filters::
+
+    [colors]
+    "vbucket = 417" = "magenta"
+
 It is ``config.toml`` in the platform's place for configuration, or the file that ``DCPINSPECT_CONFIG`` names.
 """
 
@@ -37,6 +42,8 @@ MAX_SIZE = 1 << 20
 
 FILTERS, COLUMN_SETS = "filters", "columns"
 """Tables of what is saved under names."""
+COLORS = "colors"
+"""The table of colours, by the filter of the messages that have them."""
 
 Default = bool | str | list[str]
 """A default as the command line would give it: the state of a flag, or text yet to be parsed."""
@@ -85,6 +92,15 @@ class Config:
             texts[name] = ",".join(words)
         return texts
 
+    def colors(self) -> dict[str, str]:
+        """Return colours by filter, in the order of the file."""
+        texts = {}
+        for filter_, color in self.tables.get(COLORS, {}).items():
+            if not isinstance(color, str):
+                raise self.error(COLORS, filter_, 'write a colour, as in "vbucket = 417" = "magenta"')
+            texts[filter_] = color
+        return texts
+
     def place(self, table: str, key: str | None) -> str:
         """Name a place in the file."""
         return f"{escape(os.fspath(self.path))}: [{escape(table)}]" + (f" {escape(key)}" if key else "")
@@ -122,7 +138,7 @@ def load(commands: Collection[str]) -> Config:
     """Read the config file, empty if there is none; ``commands`` are the tables it may have."""
     path, is_named = config_path()
     config = Config(path, _parse(path, is_named))
-    tables = [*commands, FILTERS, COLUMN_SETS]
+    tables = [*commands, FILTERS, COLUMN_SETS, COLORS]
     for command, table in config.tables.items():
         if not isinstance(table, dict):
             raise UsageError(

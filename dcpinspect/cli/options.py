@@ -25,6 +25,7 @@ from dcpinspect.suggest import did_you_mean
 if TYPE_CHECKING:
     from dcpinspect.cli.config import Config
     from dcpinspect.protocol.redact import Redactor
+    from dcpinspect.tables.color_rules import ColorRules
     from dcpinspect.tables.filter_rows import FilterRows
     from dcpinspect.tables.filter_tree import Source
     from dcpinspect.tables.select import Selection
@@ -421,6 +422,17 @@ def saved_filters(config: Config | None) -> dict[str, Source]:
     from dcpinspect.tables.filter_tree import Source
 
     return {name: Source(config.place(FILTERS, name), text) for name, text in config.saved(FILTERS).items()} if config else {}
+
+
+def color_rules(config: Config | None) -> ColorRules | None:
+    """The user's own colours; None where there are none. Raises UsageError, PlacedError."""
+    colors = config.colors() if config else {}
+    if not config or not colors:
+        return None
+    from dcpinspect.cli.config import COLORS  # deferred, as above
+    from dcpinspect.tables.color_rules import ColorRules
+
+    return ColorRules(colors, place=config.place(COLORS, None), saved=saved_filters(config))
 
 
 def column_names(text: str | None, config: Config | None = None) -> list[str] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import typer
 
-from dcpinspect.cli import completion, interrupts, metrics, options
+from dcpinspect.cli import completion, interrupts, metrics, options, terminal
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import progress, wants_progress
 from dcpinspect.cli.remarks import remarks
@@ -137,7 +137,8 @@ def show(
     chosen = options.column_names(columns, context.obj)
     if format_.shows_whole and not options.is_typed(context, "columns"):
         chosen = None  # the config file's are for formats that show nothing else
-    wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time)
+    colors = options.color_rules(context.obj) if format_.is_text and terminal.wants_color() else None
+    wishes = Wishes(verbose, hex_grid, fields, _values(values, is_text=format_.is_text), chosen, csv_guard, time, colors)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     manner = packet_wishes(write, with_handshakes=with_handshakes, with_secrets=with_secrets, decrypted=decrypted, redactor=redactor)

@@ -82,6 +82,9 @@ def painter() -> Callable[[str, str], str]:
     """A function (text, style) -> text that paints where colour can be seen; an empty style leaves text as it is."""
     if not wants_color():
         return lambda text, _: text
-    from rich.style import Style  # deferred: only a terminal needs it
+    from rich.color import ColorSystem  # deferred: only a terminal needs it
+    from rich.style import Style
 
-    return lambda text, style: Style.parse(style).render(text) if style else text
+    has_all = os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit")
+    system = ColorSystem.TRUECOLOR if has_all else ColorSystem.EIGHT_BIT if "256" in os.environ.get("TERM", "") else ColorSystem.STANDARD
+    return lambda text, style: Style.parse(style).render(text, color_system=system) if style else text

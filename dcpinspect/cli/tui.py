@@ -136,6 +136,7 @@ def explore(
         inspection,
         is_ascii=ascii_ or os.environ.get("TERM") == "linux",
         saved=options.saved_filters(context.obj),
+        colors=options.color_rules(context.obj),
         memory=Memory.of_user(),
         theme_name=theme_name,
         filter_text=filter_ or "",

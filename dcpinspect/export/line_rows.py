@@ -396,9 +396,16 @@ _NO_STORY = _Story()
 class LineRows:
     """Lines of a reading, as ``Lines`` makes them; remembers the kinds of messages that it has met."""
 
-    def __init__(self, lines: Lines, style: Callable[[MessageBatch, int], tuple[str, str]]) -> None:
-        """``style``: what stands before and behind the line of a message, to give it its colour."""
+    def __init__(
+        self, lines: Lines, style: Callable[[MessageBatch, int], tuple[str, str]], groups: Callable[[Rows], Rows] | None = None
+    ) -> None:
+        """``style``: what stands before and behind the line of a message, to give it its colour.
+
+        It is asked for one message of each kind. ``groups``: numbers below 256 for messages of the batch that is written; where they
+        differ, the style may.
+        """
         self.lines = lines
+        self.groups = groups
         self._style = style
         self.texts = Texts()
         for text in ("", "prepared ", "after "):
@@ -673,6 +680,8 @@ class _Run:
         ):
             key <<= bits
             key |= values
+        if self._of.groups is not None:  # with them a key has 63 bits
+            key = key << 8 | self._of.groups(self._rows)
         first, inverse = distinct(key)
         kinds = [self._of.kind(int(key[one]), self._batch, int(self._rows[one])) for one in first.tolist()]
         columns["kind"] = np.array(kinds, dtype=np.int64)[inverse]

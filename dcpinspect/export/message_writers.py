@@ -6,11 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from dcpinspect.render.palette import SEVERITIES, text_color
+
 if TYPE_CHECKING:
     from dcpinspect.export.json import JsonArray, Values
     from dcpinspect.export.target import TableWriter, Target
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.render.lines import TimeFormat
+    from dcpinspect.tables.color_rules import ColorRules
     from dcpinspect.tables.messages import MessageBatch
 
 SLICE = 1 << 16
@@ -32,6 +37,8 @@ class Wishes:
     guard: bool = True
     """CSV with an apostrophe before texts that a spreadsheet would run."""
     time: TimeFormat = "relative"
+    colors: ColorRules | None = None
+    """The user's own, for lines where colour can be seen."""
 
 
 class MessageWriter(Protocol):
@@ -65,7 +72,10 @@ class LinesWriter:
         self._limit = None if values == "full" else 0 if values == "none" else values
         self._lines = Lines(wishes.time, width=target.width())
         self._paint = target.painter()
-        lines = LineRows(self._lines, self._colour)
+        self._has_color = self._paint("x", "bold") != "x"
+        self._colors = wishes.colors if self._has_color else None
+        self._rules: Rows = np.empty(0, np.int64)  # of each message of the batch
+        lines = LineRows(self._lines, self._colour, self._rules_of if self._colors is not None else None)
         self._rows: Pieces = lines
         if wishes.hex_grid or wishes.verbose:
             from dcpinspect.export.dump_rows import DumpRows  # deferred, as what follows: lines alone start without them
@@ -83,18 +93,34 @@ class LinesWriter:
         first = self._first_time()
         if first is not None:
             self._lines.start_at(first)
+        if self._colors is not None:
+            self._rules = np.zeros(len(batch), np.int64)
+            self._rules[rows] = self._colors.numbers(batch, rows)
         if self._wishes.hex_grid <= 1:
             for piece in self._rows.pieces(batch, rows):
                 self._target.put(piece)
             return
         for index in rows.tolist():
-            line = self._paint(self._lines.line(batch, index), _style(batch, index))
-            self._target.put(f"{line}\n{self._details(batch, index)}")
+            before, behind = self._colour(batch, index)
+            self._target.put(f"{before}{self._lines.line(batch, index)}{behind}\n{self._details(batch, index)}")
 
     def _colour(self, batch: MessageBatch, index: int) -> tuple[str, str]:
         """What stands before and behind the line of a message."""
-        before, _, behind = self._paint("\0", _style(batch, index)).partition("\0")
+        if not self._has_color:
+            return "", ""
+        before, _, behind = self._paint("\0", self._style(batch, index)).partition("\0")
         return before, behind
+
+    def _style(self, batch: MessageBatch, index: int) -> str:
+        rule = int(self._rules[index]) if self._colors is not None else 0
+        if self._colors is not None and rule:
+            return self._colors.colors[rule - 1]
+        if batch.problem_of(index) is not None:
+            return f"bold {SEVERITIES['error'].text}"
+        return text_color(batch.decoded, index)
+
+    def _rules_of(self, rows: Rows) -> Rows:
+        return self._rules[rows]
 
     def _details(self, batch: MessageBatch, index: int) -> str:
         from dcpinspect.escape import escape
@@ -119,14 +145,6 @@ class LinesWriter:
 
     def end(self) -> None:
         """Nothing is left to write."""
-
-
-def _style(batch: MessageBatch, index: int) -> str:
-    if batch.problem_of(index) is not None:
-        return "red"
-    if batch.decoded.is_response[index]:
-        return "yellow" if batch.decoded.specific[index] else "dim"
-    return ""
 
 
 class JsonWriter:

@@ -134,13 +134,18 @@ _FINE = (Status.SUCCESS, Status.AUTH_CONTINUE)
 _IS_UPKEEP = np.isin(np.arange(256), _UPKEEP)
 
 
-def kinds(decoded: Decoded) -> Rows:
+def kinds(decoded: Decoded, at: slice = slice(None)) -> Rows:
     """The kind of each message, as its number in ``KINDS``. A refusal is a response whose status says that something failed."""
-    status, upkeep = decoded.specific, _IS_UPKEEP[decoded.opcode] & ~decoded.is_server
+    status, opcode, is_server = decoded.specific[at], decoded.opcode[at], decoded.is_server[at]
     answers = np.select(
-        [status == Status.ROLLBACK, ~np.isin(status, _FINE), upkeep],
+        [status == Status.ROLLBACK, ~np.isin(status, _FINE), _IS_UPKEEP[opcode] & ~is_server],
         [_NAMES.index("rollback"), _NAMES.index("refusal"), _NAMES.index("upkeep")],
         _NAMES.index("response"),
     )
-    requests = np.where(decoded.is_server, _NAMES.index("request"), _OF_REQUEST[decoded.opcode])
-    return np.where(decoded.is_response, answers, requests)
+    requests = np.where(is_server, _NAMES.index("request"), _OF_REQUEST[opcode])
+    return np.where(decoded.is_response[at], answers, requests)
+
+
+def text_color(decoded: Decoded, index: int) -> str:
+    """The colour of the line of a message in text, a colour of the terminal's own 16; empty: as other text."""
+    return KINDS[_NAMES[int(kinds(decoded, slice(index, index + 1))[0])]].text

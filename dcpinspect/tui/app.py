@@ -23,6 +23,7 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.growing import give_back
 from dcpinspect.render.lanes import ASCII as ASCII_LANES
 from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
+from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tui import frame, theme
 from dcpinspect.tui.commands import Command, Commands
@@ -68,11 +69,15 @@ class InspectApp(App[None]):
         *,
         is_ascii: bool = False,
         saved: Mapping[str, Source] | None = None,
+        colors: ColorRules | None = None,
         memory: Memory | None = None,
         theme_name: str = "",
         filter_text: str = "",
     ) -> None:
-        """``saved``: filters by name, besides those that are built in. ``theme_name``: empty: the one that was chosen last."""
+        """``saved``: filters by name, besides those that are built in. ``colors``: the user's own rules.
+
+        ``theme_name``: empty: the one that was chosen last.
+        """
         super().__init__()
         self._memory = memory or Memory()
         remembered = [one for one in self._memory.themes.texts if one in theme.THEMES]
@@ -84,6 +89,7 @@ class InspectApp(App[None]):
         frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
         self.bar = FilterBar(dict(saved or {}), self._memory.filters, self.glyphs, frequent, odd)
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
+        self.packets.list.color_rules = colors
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
         self.findings = FindingsView(self.navigation, self.glyphs)

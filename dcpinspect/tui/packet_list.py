@@ -6,6 +6,7 @@ import textwrap
 from collections import OrderedDict
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
@@ -18,6 +19,8 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import cells, clip, escape
 from dcpinspect.render.lines import Lines
 from dcpinspect.render.palette import KINDS, kinds
+from dcpinspect.tables.color_rules import ColorRules
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME, ColumnKind
 from dcpinspect.tui import theme
 from dcpinspect.tui.inspection import Inspection
@@ -69,6 +72,8 @@ class Line(NamedTuple):
     text: str
     kind: str
     """As the palette names it."""
+    color: str = ""
+    """That of a rule of the user's."""
 
 
 class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -116,6 +121,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self.marks: set[int] = set()
         self.columns: list[str] = []
         """Columns of the messages table that are shown behind the line."""
+        self.color_rules: ColorRules | None = None
+        """The user's own."""
         self.has_names = True
         """Whether commands and statuses are shown by name."""
         self._lines = Lines(width=80)
@@ -318,10 +325,10 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             words = "" if len(self) else self._words()
             lines = textwrap.wrap(words, max(20, room(self) - 4))
             return strip([(f"  {lines[y]}" if y < len(lines) else "", base)], room(self), base)
-        row, text, kind = self._line(place)
+        row, text, kind, color = self._line(place)
         finding = self._inspection.results.finding(row)
         severity = None if finding is None else finding.severity
-        style = base + self.get_component_rich_style(f"paint--kind-{kind}", partial=True)
+        style = base + (Style(color=color) if color else self.get_component_rich_style(f"paint--kind-{kind}", partial=True))
         if row == self.guest:
             style += self.get_component_rich_style("packets--outside", partial=True)
         is_cursor = row == self.row
@@ -381,9 +388,16 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
             if self.columns:
                 lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
             names = [_KINDS[kind] for kind in kinds(batch.decoded).tolist()]
-            return [Line(*one) for one in zip(rows, lines, names, strict=True)]
+            return [Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)]
         except (DcpInspectError, IndexError, OSError) as error:  # the file was changed, or a live ring dropped them
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
+
+    def _colors_of(self, batch: MessageBatch) -> list[str]:
+        """Those of the user's rules."""
+        if self.color_rules is None:
+            return [""] * len(batch)
+        colors = ["", *self.color_rules.colors]
+        return [colors[number] for number in self.color_rules.numbers(batch, np.arange(len(batch))).tolist()]
 
     def _cells(self, rows: list[int]) -> list[str]:
         """What the columns hold, for each row."""

@@ -730,3 +730,36 @@ def test_files_have_the_names_of_collections(tmp_path: Path, named: str, ending:
 def test_messages_in_another_order_keep_the_names_of_their_rows(read: Read, named: str) -> None:
     shown = read(named, "--filter", "key is not null and collection_id = 9", "--sort", "row", "--reverse", "--columns", "row,collection")
     assert [line.split()[1] for line in shown[1:]] == ["produce.fruit", "produce.fruit", "?0x9"]
+
+
+def test_lines_have_the_colours_of_the_kinds_and_of_the_users_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[colors]\n"vbucket = 8 and by_seqno > 31" = "#ff8800"\n"vbucket = 8 and name = \'dcp_mutation\'" = "green"\n', "utf-8"
+    )
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    written = {}
+    for time in ("relative", "local"):  # by the kernel, and by Python
+        for color in ("always", "never"):
+            assert main(["read", "--color", color, "--time", time, str(SAMPLES / "rollback.pcap")]) == 0
+            written[time, color] = capfd.readouterr().out.splitlines()
+        plain = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in written[time, "always"]]
+        assert plain == written[time, "never"]
+        colours = [found[0] if (found := re.findall("^\x1b\\[([0-9;]*)m", line)) else "" for line in written[time, "always"]]
+        assert colours[100] == "35", "a rollback"
+        assert colours[107:110] == ["94", "32", "38;2;255;136;0"], "a marker, and two changes"
+
+
+def test_a_colour_of_the_config_file_that_is_none_is_said_where_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[colors]\n"vbucket = 8" = "grene"\n', "utf-8")
+    monkeypatch.setenv("DCPINSPECT_CONFIG", str(config))
+    assert main(["read", str(SAMPLES / "rollback.pcap")]) == 0
+    capfd.readouterr()
+    assert main(["read", "--color", "always", str(SAMPLES / "rollback.pcap")]) == 2
+    assert capfd.readouterr().err == f"dcpinspect: {config}: [colors] vbucket = 8: grene is no colour; did you mean green?\n"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.strips import room
 from tests.builders import Conversation, mutation, pcap, recorded
@@ -59,3 +60,15 @@ def test_the_list_ends_where_it_ends() -> None:
         assert app.packets.list.row == 1
 
     play("rollback.pcap", scene)
+
+
+def test_rules_of_the_user_colour_rows() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "colon", *"110", "enter")
+        top = int(app.packets.list.scroll_offset.y)
+        for row, is_ruled in ((109, False), (111, True)):
+            line = app.packets.list.render_line(row - 1 - top)
+            colours = {segment.style.color.name for segment in line if segment.style and segment.style.color}
+            assert ("#ff8800" in colours) == is_ruled
+
+    play("rollback.pcap", scene, colors=ColorRules({"row = 111": "#ff8800"}, place="[colors]"))
