@@ -116,6 +116,14 @@ def seconds(scale: Scale, at: int) -> str:
     return f"{at / 1e9:.{digits}f}"
 
 
+def lasting(span_ns: int) -> str:
+    """A span of time in its own unit: 50 ms."""
+    for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
+        if span_ns >= unit:
+            return f"{span_ns / unit:,.4g} {name}" if span_ns < 10_000 * unit else f"{span_ns // unit:,} {name}"
+    return f"{span_ns} ns"
+
+
 def asked(story: StreamStory) -> str:
     """The request and its answer in words."""
     stream = story.stream

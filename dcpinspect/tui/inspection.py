@@ -24,6 +24,7 @@ from dcpinspect.store.store import KEEP, Store
 from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.statistics import Row
+from dcpinspect.tui.heat import Heat, HeatCounter
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -44,6 +45,7 @@ class Results:
     findings: Sequence[Finding] = ()
     statistics: Sequence[Row] = ()
     charts: Charts = field(default_factory=Charts)
+    heat: Heat = field(default_factory=Heat)
     coverage: Coverage | None = None
     rows_with: Sequence[int] = ()
     """Rows that show a finding of error or warning, rising."""
@@ -110,6 +112,7 @@ class Inspection:
         """Why there is no message, and what to try; empty while there may still be one."""
         self.results = Results()
         self._statistics = Statistics()
+        self._heat = HeatCounter()
         self._is_wanted = threading.Event()
         self._is_wanted.set()
         self.started = time.monotonic()
@@ -166,6 +169,7 @@ class Inspection:
             with self.reading:
                 for batch in self.store.fill(self.reading):
                     self._statistics.feed(batch)
+                    self._heat.feed(batch)
                     changed()
                     if not self._is_wanted.is_set() and not self.is_live:
                         break
@@ -200,6 +204,7 @@ class Inspection:
             findings,
             self._statistics.rows(self.reading, tables),
             self._statistics.charts(tables),
+            self._heat.now,
             self.reading.coverage,
             bad,
             of_row,

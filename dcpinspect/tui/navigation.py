@@ -138,11 +138,18 @@ class Navigation(ContentSwitcher):
         else:
             self.to_row(row)
 
-    def to_vbucket(self, vbucket: int, seqno: int | None = None, *, stream: tuple[int, int, int, int] | None = None) -> None:
-        """To the timeline of a vbucket, and to a seqno or a stream of it."""
+    def to_vbucket(
+        self,
+        vbucket: int,
+        seqno: int | None = None,
+        *,
+        stream: tuple[int, int, int, int] | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """To the timeline of a vbucket, and to a seqno, a stream or a span of time of it."""
         self.leave()
         self._switch("timeline")
-        self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno, stream)
+        self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno, stream, span)
 
     def to_finding(self, number: int, others: Sequence[int] = ()) -> None:
         """To a finding, one of several of a message."""

@@ -54,7 +54,10 @@ TOUR = (
         " letters are not. The line below has the count of each. `d` shows a measure instead: seqnos behind, items, bytes, gaps,"
         " rollbacks, snapshots, share from disk, and when the vbucket was last heard. `o` goes to the vbucket that has most of it, `n` to"
         " the next one with an error or a warning, and `Enter` opens its timeline. Up to 64 vbuckets have cells with words.\n\n"
-        "`|` changes between the grid and the table of all streams. In the table, `←` and `→` choose a column, and `d` sorts by it."
+        "`|` shows all vbuckets over time: a line for each, or half of one, or one for several. Colours are how many items came when;"
+        " letters are requests, rollbacks and ends. `+` gives each vbucket more room, `o` goes to where most came, `[` and `]` to what"
+        " happened, and `Enter` opens the vbucket's timeline at that time.\n\n"
+        "`|` again shows the table of all streams. In it, `←` and `→` choose a column, and `d` sorts by it."
         " `&` shows only the streams with the same value in this column as the stream under the cursor, and `!` shows only the others."
         " `=` goes to the messages of the stream.",
         ("2",),

@@ -20,7 +20,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.render.lane_paint import EVENTS, joined, paints_of
 from dcpinspect.render.lanes import LETTERS, TICK, Glyphs, Lanes, Scale, lanes
 from dcpinspect.render.shape import Shape
-from dcpinspect.render.timeline import LABEL, apart, numbers, seconds
+from dcpinspect.render.timeline import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.streams.story import Seqnos, StreamStory
 from dcpinspect.tui import theme
@@ -29,6 +29,8 @@ from dcpinspect.tui.tracks import Axis, FindingMark, Track, Tracks
 
 _NEAREST = 5
 """Seqnos, or nanoseconds, that are shown at least."""
+_BESIDE = 5
+"""How often a span of time that is looked at is shown on each side, too."""
 _TALLEST = 4
 """Lines of the items of a stream at most."""
 _LABELLED = 8
@@ -162,6 +164,25 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         first = max(0, self.at - (self.at - self.scale.first) * span // before)
         self._is_fit = False
         self._scale_to(Scale.filling(first, min(first + span - 1, ENDLESS), self._columns))
+
+    def zoom_to(self, first: int, last: int) -> None:
+        """This part of the axis, and no more."""
+        self._is_fit = False
+        self._scale_to(Scale.filling(max(0, first), min(max(last, first + _NEAREST - 1), ENDLESS), self._columns))
+        self.go(min(max(self.at, self.scale.first), self.scale.last))
+
+    def go_to_span(self, first: int, last: int) -> None:
+        """Along time: this span with some time around it; the cursor at the first item in it, in the stream that has one."""
+        self.show_axis("time", first)
+        self.zoom_to(first - _BESIDE * (last - first), last + _BESIDE * (last - first))
+        for place, track in enumerate(self.tracks):
+            shape = track.shapes["time"]
+            own = shape.item_first[(shape.item_last >= np.uint64(first)) & (shape.item_first <= np.uint64(last))]
+            if len(own):
+                self.stream = place
+                self.go(max(first, int(own.min())))
+                return
+        self.go(first)
 
     def _scale_to(self, scale: Scale) -> None:
         self.scale = scale
@@ -411,7 +432,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
     def _place(self) -> str:
         low, high = self.span
         if self.axis == "time":
-            return f"{self._number(low)} s" if low == high else f"{self._number(low)} s and {_lasting(high - low + 1)} on"
+            return f"{self._number(low)} s" if low == high else f"{self._number(low)} s and {lasting(high - low + 1)} on"
         return f"seqno {low}" if low == high else f"seqnos {low}–{high}"
 
     def _number(self, at: int) -> str:
@@ -537,7 +558,7 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         parts = [f"vb {told.vbucket}", f"{count} stream{'' if count == 1 else 's'}"]
         if self.axis == "time":
             parts += [f"{seconds(self.scale, self.scale.first)}–{seconds(self.scale, self.scale.last + 1)} s"]
-            parts += [f"a cell is {_lasting(self.scale.step)}", "d seqnos"]
+            parts += [f"a cell is {lasting(self.scale.step)}", "d seqnos"]
         else:
             parts += [f"seqnos {self.scale.first:,}–{self.scale.last:,}"]
             parts += [f"a cell is {self.scale.step:,} seqno{'s' if self.scale.step > 1 else ''}", "d time"]
@@ -551,11 +572,3 @@ class Timeline(ScrollView, can_focus=True, inherit_bindings=False):
         """Another theme."""
         super().notify_style_update()
         self.refresh()
-
-
-def _lasting(span_ns: int) -> str:
-    """A span of time in its own unit: 50 ms."""
-    for unit, name in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")):
-        if span_ns >= unit:
-            return f"{span_ns / unit:,.4g} {name}" if span_ns < 10_000 * unit else f"{span_ns // unit:,} {name}"
-    return f"{span_ns} ns"

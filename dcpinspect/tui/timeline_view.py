@@ -30,6 +30,7 @@ class _Asked(NamedTuple):
     seqno: int | None = None
     at: int | None = None
     stream: tuple[int, int, int, int] | None = None
+    span: tuple[int, int] | None = None
 
 
 class TimelineView(View):
@@ -80,18 +81,34 @@ class TimelineView(View):
         elif self.lanes.vbucket is not None and not self.lanes.waiting:
             self.tell(self.lanes.vbucket)
 
-    def show(self, vbucket: int, seqno: int | None = None, stream: tuple[int, int, int, int] | None = None) -> None:
-        """A vbucket, with the cursor at a seqno, or in a stream."""
+    def show(
+        self,
+        vbucket: int,
+        seqno: int | None = None,
+        stream: tuple[int, int, int, int] | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """A vbucket, with the cursor at a seqno, in a stream, or at the begin of a span of time."""
         if vbucket == self.lanes.vbucket and seqno is not None and not self.lanes.waiting:
             self.lanes.go_to_seqno(seqno)
         else:
-            self.tell(vbucket, seqno, stream=stream)
+            self.tell(vbucket, seqno, stream=stream, span=span)
 
-    def tell(self, vbucket: int, seqno: int | None = None, at: int | None = None, stream: tuple[int, int, int, int] | None = None) -> None:
-        """The story of a vbucket, from the store; the cursor at a seqno, at a place of the axis that is shown, or in a stream."""
+    def tell(
+        self,
+        vbucket: int,
+        seqno: int | None = None,
+        at: int | None = None,
+        stream: tuple[int, int, int, int] | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """The story of a vbucket, from the store.
+
+        The cursor is at a seqno, at a place of the axis that is shown, in a stream, or at the begin of a span of time.
+        """
         if vbucket != self.lanes.vbucket or self.lanes.waiting:
             self.lanes.wait(vbucket, "reading")
-        self._begin(_Asked(vbucket, seqno, at, stream))
+        self._begin(_Asked(vbucket, seqno, at, stream, span))
 
     def _begin(self, asked: _Asked) -> None:
         self._asked = asked
@@ -132,6 +149,8 @@ class TimelineView(View):
             self.lanes.show(told, asked.seqno, asked.at)
             if asked.stream is not None:
                 self.lanes.go_to_stream(asked.stream)
+            if asked.span is not None:
+                self.lanes.go_to_span(*asked.span)
 
     def stop(self) -> bool:
         """Ends reading a vbucket that is not shown yet."""

@@ -92,7 +92,7 @@ class Cells:
         """Of each vbucket's items in snapshots, how many of a hundred came from disk."""
         if self._snapshots is None or not len(self._snapshots):
             return np.zeros(self.count, np.int64)
-        vbucket, items = (_whole(self._snapshots, name) for name in ("vbucket", "items"))
+        vbucket, items = (whole(self._snapshots, name) for name in ("vbucket", "items"))
         disk = np.zeros(len(vbucket), np.bool_)
         disk[self._snapshots.rows_with("type", "disk")] = True
         total, own = (np.bincount(vbucket, weights=weights, minlength=self.count) for weights in (items, items * disk))
@@ -107,7 +107,7 @@ class Cells:
         return None
 
 
-def _whole(records: Records, name: str) -> Values:
+def whole(records: Records, name: str) -> Values:
     """A column of numbers, of which none is missing."""
     column = records.columns[name]
     return column.values.astype(np.int64) if isinstance(column, Numbers) else np.array(records.values(name), np.int64)

@@ -1,8 +1,9 @@
-"""The second view: the grid of all vbuckets with what is known of the one under the cursor, or the table of all streams."""
+"""The second view: the map of all vbuckets with what is known of the one under the cursor, all over time, or the table of streams."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from rich.text import Text
 from textual import on
@@ -12,6 +13,7 @@ from textual.widgets import Static
 
 from dcpinspect.tui import vbucket_grid
 from dcpinspect.tui.export import Choice, of_vbucket, table
+from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.stream_table import StreamTable, about
@@ -19,17 +21,22 @@ from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_grid import VbucketGrid
 from dcpinspect.tui.view import Host, View
 
+Form = Literal["grid", "heat", "table"]
+FORMS: Sequence[Form] = ("grid", "heat", "table")
+
 
 class VbucketsView(View):
-    """Grid on the left, one vbucket on the right."""
+    """Grid on the left, one vbucket on the right; or all over time; or the table of streams."""
 
     def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="vbuckets")
         self.host = host
         self.grid = VbucketGrid(glyphs, id="grid")
+        self.heat = HeatMap(glyphs, id="heat")
         self.table = StreamTable(glyphs, id="streams")
         self._about, self._legend, self._hot = Static(id="grid-about-text"), Static(id="grid-legend"), Static(id="grid-hot")
         self._stream_about = Static(id="stream-about")
+        self._heat_legend, self._heat_about = Static(id="heat-legend"), Static(id="heat-about")
         self._is_old = True
 
     def compose(self) -> ComposeResult:
@@ -37,6 +44,10 @@ class VbucketsView(View):
         with Vertical(id="grid-side"):
             yield self.grid
             yield self._legend
+        with Vertical(id="heat-side"):
+            yield self.heat
+            yield self._heat_legend
+            yield self._heat_about
         with VerticalScroll(id="grid-about", can_focus=False):
             yield self._hot
             yield self._about
@@ -45,14 +56,24 @@ class VbucketsView(View):
             yield self._stream_about
 
     @property
-    def is_table(self) -> bool:
-        """Whether the table is shown, not the grid."""
-        return self.has_class("table")
+    def form(self) -> Form:
+        """What is shown: the grid, the heat map over time, or the table of streams."""
+        return next((form for form in FORMS if self.has_class(form)), "grid")
 
     @property
-    def keyboard(self) -> VbucketGrid | StreamTable:
-        """The grid, or the table."""
-        return self.table if self.is_table else self.grid
+    def is_table(self) -> bool:
+        """Whether the table is shown."""
+        return self.form == "table"
+
+    @property
+    def is_heat(self) -> bool:
+        """Whether the heat map is shown."""
+        return self.form == "heat"
+
+    @property
+    def keyboard(self) -> VbucketGrid | HeatMap | StreamTable:
+        """The part that is shown."""
+        return self.table if self.is_table else self.heat if self.is_heat else self.grid
 
     def take_up(self, results: Results) -> None:
         """What is known by now, once the view is shown: following a capture costs nothing here until then."""
@@ -68,27 +89,38 @@ class VbucketsView(View):
             results = self.host.inspection.results
             is_live = self.host.inspection.state == "reading"
             self.grid.show(results.records.get("vbuckets"), results.records.get("snapshots"), is_live=is_live)
-            if self.is_table:
-                self.table.show(results.records.get("streams"), results.findings)
+            self._fill()
         self._tell()
+
+    def _fill(self) -> None:
+        """What is known by now, in the part that is shown besides the grid."""
+        inspection = self.host.inspection
+        if self.is_table:
+            self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
+        elif self.is_heat:
+            self.heat.show(inspection.results, inspection.reading.first_time_ns or 0)
 
     @on(StreamTable.Moved)
     def _stream_moved(self) -> None:
         self._stream_about.update(Text(f" {self.table.about_narrowed()}\n {about(self.table.stream)}"))
 
     def action_layout(self) -> None:
-        """The grid, or the table; the cursor stays in its vbucket."""
-        if self.is_table:
-            vbucket = self.vbucket_here
-            self.remove_class("table")
-            if vbucket is not None:
-                self.grid.move_to(vbucket)
-        else:
-            self.add_class("table")
-            results = self.host.inspection.results
-            self.table.show(results.records.get("streams"), results.findings)
-            self.table.select(self.grid.vbucket)
+        """The next part: grid, heat map, table; the cursor stays in its vbucket."""
+        self._show_form(FORMS[(FORMS.index(self.form) + 1) % len(FORMS)])
+
+    def _show_form(self, form: Form) -> None:
+        vbucket = self.vbucket_here
+        for one in FORMS:
+            self.set_class(one == form, one)
+        self._fill()
+        if vbucket is not None:
+            {"grid": self.grid.move_to, "heat": self.heat.move_to, "table": self.table.select}[form](vbucket)
         self.keyboard.focus()
+
+    @on(HeatMap.Moved)
+    def _heat_moved(self) -> None:
+        self._heat_about.update(Text(f" {self.heat.spoken()}"))
+        self._heat_legend.update(self.heat.legend())
 
     @on(VbucketGrid.Moved)
     def _tell(self) -> None:
@@ -100,27 +132,29 @@ class VbucketsView(View):
 
     def spot(self) -> Spot:
         """Which vbucket, or which stream."""
-        return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None)
+        since_ns = self.heat.span[0] if self.is_heat else None
+        return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None, since_ns=since_ns)
 
     def restore(self, spot: Spot) -> None:
         """As it was."""
-        if self.is_table != (spot.stream is not None):
-            self.action_layout()
+        self._show_form("table" if spot.stream is not None else "heat" if spot.since_ns is not None else "grid")
         if spot.stream is not None:
             self.table.select_key(spot.stream)
+        elif spot.vbucket is not None and spot.since_ns is not None:
+            self.heat.move_to(spot.vbucket, spot.since_ns)
         elif spot.vbucket is not None:
             self.grid.move_to(spot.vbucket)
 
     def legend(self) -> Sequence[str]:
         """Of the heights."""
-        return (self.grid.legend().plain,)
+        return (self.heat.legend().plain if self.is_heat else self.grid.legend().plain,)
 
     @property
     def vbucket_here(self) -> int | None:
         """Of the cell, or of the stream, under the cursor."""
         if self.is_table:
             return None if self.table.key is None else self.table.key[1]
-        return self.grid.vbucket
+        return self.heat.vbucket if self.is_heat else self.grid.vbucket
 
     def exports(self) -> Sequence[Choice]:
         """The messages of the vbucket under the cursor, and the table of all."""
@@ -140,6 +174,10 @@ class VbucketsView(View):
         else:
             self.host.say(f"vbucket {event.vbucket} was not requested")
 
+    @on(HeatMap.Opened)
+    def _heat_opened(self, event: HeatMap.Opened) -> None:
+        self.host.to_vbucket(event.vbucket, span=event.span)
+
     @on(StreamTable.Opened)
     def _stream_opened(self) -> None:
         key, stream = self.table.key, self.table.stream
@@ -148,18 +186,29 @@ class VbucketsView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """To the next vbucket with an error or a warning."""
-        if not self.keyboard.bad(back=back):
+        keyboard = self.table if self.is_table else self.grid
+        if self.is_heat and self.heat.vbucket is not None:
+            self.grid.move_to(self.heat.vbucket)
+        if keyboard.bad(back=back):
+            self.heat.move_to(self.grid.vbucket)
+        else:
             self.host.say(f"no other {'stream' if self.is_table else 'vbucket'} has an error or a warning")
 
     def action_hot(self) -> None:
-        """To the vbucket that has most of the measure, and on to the next."""
-        if not self.is_table and not self.grid.next_hot():
+        """To the vbucket, or the cell over time, that has most, and on to the next."""
+        if self.is_heat:
+            self.heat.next_hot()
+        elif not self.is_table and not self.grid.next_hot():
             self.host.say(f"no vbucket has any: {self.grid.measure}")
 
     def action_near(self, steps: int) -> None:
         """To the next vbucket that has streams, or to the next stream."""
         if self.is_table:
             self.table.action_step(steps)
+            return
+        if self.is_heat:
+            if not self.heat.near(steps):
+                self.host.say("nothing else happens in this row")
             return
         numbers = self.host.inspection.results.vbuckets
         others = [number for number in numbers if (number > self.grid.vbucket if steps > 0 else number < self.grid.vbucket)]
@@ -170,6 +219,8 @@ class VbucketsView(View):
         """The next measure; or sorted by the column of the cursor."""
         if self.is_table:
             self.table.sort()
+        elif self.is_heat:
+            self.heat.next_display()
         else:
             self.grid.next_measure()
             self._tell()
@@ -183,6 +234,13 @@ class VbucketsView(View):
             self.host.to_filter(f"connection = {connection} and vbucket = {vbucket}{f' and sid = {sid}' if sid >= 0 else ''}")
         elif self.vbucket_here is not None:
             self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
+
+    def action_zoom(self, steps: int) -> None:
+        """In the heat map, fewer vbuckets on a line, or more, or all."""
+        if self.is_heat:
+            self.heat.zoom(steps)
+        else:
+            self.host.say("+ and - zoom in the heat map; | shows it")
 
     def leave(self) -> bool:
         """Out of what the table was narrowed to; whether it was."""

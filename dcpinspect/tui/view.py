@@ -35,8 +35,18 @@ class Host(Protocol):
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning."""
 
-    def to_vbucket(self, vbucket: int, seqno: int | None = None, *, stream: tuple[int, int, int, int] | None = None) -> None:
-        """To the timeline of a vbucket, and to a seqno or a stream (as in ``Spot``) of it."""
+    def to_vbucket(
+        self,
+        vbucket: int,
+        seqno: int | None = None,
+        *,
+        stream: tuple[int, int, int, int] | None = None,
+        span: tuple[int, int] | None = None,
+    ) -> None:
+        """To the timeline of a vbucket, and to a seqno, a stream (as in ``Spot``) or a span of time of it.
+
+        ``span``: nanoseconds since the capture began.
+        """
 
     def to_finding(self, number: int, others: Sequence[int] = ()) -> None:
         """To a finding, one of several of a message."""

@@ -15,6 +15,7 @@ Golden = Callable[[str, str], None]
 VIEWS = {
     "packets": ("n",),
     "vbuckets": ("2", "n"),
+    "heat": ("2", "vertical_line"),
     "streams": ("2", "vertical_line"),
     "timeline": ("2", "n", "enter", "right_square_bracket"),
     "timeline-time": ("2", "n", "enter", "d", "right_square_bracket"),

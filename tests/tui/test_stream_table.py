@@ -10,7 +10,7 @@ from dcpinspect.tui.stream_table import COLUMNS
 from tests.streams.told import capture, opened
 from tests.tui.screens import NARROW, Keys, play, press, screen, settled
 
-TABLE = ("2", "vertical_line", "home")
+TABLE = ("2", "vertical_line", "vertical_line", "home")
 
 
 def shown(app: InspectApp, name: str) -> list[Any]:

@@ -1,0 +1,135 @@
+"""How many items each vbucket received when: counted while the capture is read, in as many spans of time as there always are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.protocol.opcodes import Trait, opcode_traits
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.records import Records
+from dcpinspect.tui.vbucket_cells import whole
+
+SPANS = 1024
+"""Spans of time at most; when there are more, they become twice as long. With 1,024 vbuckets that is 4 MiB."""
+FIRST_SPAN_NS = 1_000
+MOST = 1 << 12
+"""Vbuckets that are counted: those with lower numbers. A bucket has 1,024."""
+_IS_EVENT = np.array([Trait.EVENT in opcode_traits(code) for code in range(256)])
+
+Counts = npt.NDArray[np.uint32]
+Signs = npt.NDArray[np.int8]
+
+
+class Sign(NamedTuple):
+    """What is laid over items."""
+
+    letter: str
+    paint: str
+    word: str
+
+
+SIGNS = (
+    Sign("", "", ""),
+    Sign("▏", "kind-marker", "snapshot begins"),
+    Sign("Q", "kind-request", "request"),
+    Sign("X", "kind-end", "connection closed"),
+    Sign("E", "kind-end", "stream end"),
+    Sign("F", "kind-refusal", "request refused"),
+    Sign("R", "kind-rollback", "rollback"),
+)
+"""The worst last: it wins a cell."""
+SNAPSHOT, REQUEST, CLOSED, END, REFUSED, ROLLBACK = range(1, len(SIGNS))
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The counts as they were at one moment."""
+
+    start_ns: int = 0
+    """Nanoseconds since 1970 of the begin of the first span."""
+    span_ns: int = FIRST_SPAN_NS
+    used: int = 0
+    """Spans up to the last one that has anything."""
+    counts: Counts = field(default_factory=lambda: np.zeros((0, SPANS), np.uint32))
+    """By vbucket and span."""
+
+    def cells(self, groups: list[tuple[int, int]], together: int) -> npt.NDArray[np.int64]:
+        """Items of vbuckets from first to last of each group, in columns of so many spans together."""
+        columns = -(-self.used // together)
+        found = np.zeros((len(groups), columns), np.int64)
+        for place, (first, last) in enumerate(groups):
+            own = self.counts[first : last + 1, : columns * together].sum(axis=0, dtype=np.int64)
+            found[place] = np.append(own, np.zeros(columns * together - len(own), np.int64)).reshape(columns, together).sum(axis=1)
+        return found
+
+
+class HeatCounter:
+    """Feed it with every batch of a reading."""
+
+    def __init__(self) -> None:
+        self._start_ns: int | None = None
+        self._span_ns = FIRST_SPAN_NS
+        self._counts: Counts = np.zeros((0, SPANS), np.uint32)
+
+    def feed(self, batch: MessageBatch) -> None:
+        """Takes the next messages of the reading. Costs one sum over its events."""
+        if not len(batch):
+            return
+        if self._start_ns is None:
+            self._start_ns = int(batch.time_ns.min())
+        decoded, vbucket = batch.decoded, batch.vbucket
+        is_own = _IS_EVENT[decoded.opcode] & ~decoded.is_response & ~decoded.is_server & (vbucket.values < MOST)
+        if vbucket.valid is not None:
+            is_own &= vbucket.valid
+        since = np.maximum(batch.time_ns - self._start_ns, 0)
+        while int(since.max()) >= SPANS * self._span_ns:
+            self._span_ns *= 2
+            self._counts = np.hstack((self._counts[:, ::2] + self._counts[:, 1::2], np.zeros((len(self._counts), SPANS // 2), np.uint32)))
+        numbers = vbucket.values[is_own].astype(np.int64)
+        if not len(numbers):
+            return
+        missing = int(numbers.max()) + 1 - len(self._counts)
+        if missing > 0:
+            self._counts = np.vstack((self._counts, np.zeros((missing, SPANS), np.uint32)))
+        np.add.at(self._counts.reshape(-1), numbers * SPANS + since[is_own] // self._span_ns, 1)
+
+    @property
+    def now(self) -> Heat:
+        """What was counted so far."""
+        used = np.flatnonzero(self._counts.any(axis=0))
+        return Heat(self._start_ns or 0, self._span_ns, int(used[-1]) + 1 if len(used) else 0, self._counts.copy())
+
+
+def signs(heat: Heat, records: Mapping[str, Records], place_of: npt.NDArray[np.int64], shape: tuple[int, int], together: int) -> Signs:
+    """Which sign each cell has, as its number in ``SIGNS``. ``place_of``: of each vbucket, the line of cells, -1 for none."""
+    found = np.zeros(shape, np.int8)
+
+    def put(sign: int, vbuckets: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> None:
+        known = vbuckets < len(place_of)
+        line, column = place_of[vbuckets[known]], np.maximum(times[known] - heat.start_ns, 0) // (heat.span_ns * together)
+        shown = line >= 0
+        np.maximum.at(found, (line[shown], np.minimum(column[shown], shape[1] - 1)), np.int8(sign))
+
+    if not found.size:
+        return found
+    snapshots, streams = records.get("snapshots"), records.get("streams")
+    if snapshots is not None and len(snapshots):
+        put(SNAPSHOT, whole(snapshots, "vbucket"), whole(snapshots, "time"))
+    if streams is not None and len(streams):
+        vbucket, begin, end = (whole(streams, name) for name in ("vbucket", "first_time", "last_time"))
+        put(REQUEST, vbucket, begin)
+        reasons = streams.values("end_reason")
+        for sign, rows in (
+            (CLOSED, [row for row, reason in enumerate(reasons) if reason == "connection-closed"]),
+            (END, [row for row, reason in enumerate(reasons) if reason is not None and reason != "connection-closed"]),
+            (REFUSED, streams.rows_with("answer", "refused")),
+            (ROLLBACK, streams.rows_with("answer", "rollback")),
+        ):
+            own = np.asarray(rows, np.int64)
+            put(sign, vbucket[own], end[own])
+    return found

@@ -1,0 +1,376 @@
+"""A whole bucket over time: a line, or half of one, for each vbucket or some of them, coloured by how many items came when."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dcpinspect.escape import clip
+from dcpinspect.render.lanes import Scale
+from dcpinspect.render.timeline import lasting, numbers, seconds
+from dcpinspect.tui import theme
+from dcpinspect.tui.heat import MOST, REQUEST, SIGNS, SNAPSHOT, Heat, signs
+from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import FEW, edges, levels
+
+LABEL = 10
+"""Columns of the numbers before a line."""
+HEAD = 2
+SHARING = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256, 512, 1024, MOST)
+"""How many vbuckets may share a row."""
+TALLEST = 6
+"""Lines of a vbucket at most."""
+
+
+class Form(NamedTuple):
+    """How vbuckets share lines."""
+
+    together: int = 1
+    """Vbuckets of a row of cells."""
+    high: int = 1
+    """Lines of a row; 0: half of one, in the upper or the lower half of a character."""
+
+
+def forms(count: int, lines: int, *, has_halves: bool) -> list[Form]:
+    """From the one that shows all vbuckets at once to the one that shows each on a line of its own."""
+    if count <= lines:
+        return [Form(1, min(TALLEST, lines // max(1, count)))]
+    rows = lines * (2 if has_halves else 1)
+    fitting = next((one for one in SHARING if -(-count // one) <= rows), SHARING[-1])
+    sharing = [one for one in reversed(SHARING) if 1 < one <= fitting and fitting % one == 0]
+    found = [Form(one, 0 if has_halves else 1) for one in sharing]
+    return [*found, *([Form(1, 0)] if has_halves else []), Form(1, 1)]
+
+
+class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
+    """Vbuckets from top to bottom, time from left to right."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"heat--cursor", "heat--label"}
+
+    class Moved(Message):
+        """The cursor came to another cell."""
+
+    class Opened(Message):
+        """Enter: a vbucket, and the span of time of the cell, nanoseconds since the capture began."""
+
+        def __init__(self, vbucket: int, span: tuple[int, int]) -> None:
+            super().__init__()
+            self.vbucket, self.span = vbucket, span
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._heat, self._results, self._first_ns = Heat(), Results(), 0
+        self._numbers: list[int] = []
+        self.form = Form()
+        self.groups: list[tuple[int, int]] = []
+        """First and last vbucket of each row."""
+        self._zoomed = 0
+        self._spans = 1
+        """Of the counts, in a cell."""
+        self._wide = 1
+        """Columns of a cell."""
+        self.items = np.zeros((0, 0), np.int64)
+        self._levels = self.items
+        self._edges: list[int] = []
+        self._signs = np.zeros((0, 0), np.int8)
+        self._least_sign = SNAPSHOT
+        self.row = self.column = 0
+        self._at: tuple[int, int] | None = None
+        """Vbucket and time that the cursor was moved to, however many cells there are now."""
+
+    def show(self, results: Results, first_ns: int) -> None:
+        """What is known by now. ``first_ns``: when the capture began, nanoseconds since 1970."""
+        self._heat, self._results, self._first_ns = results.heat, results, first_ns
+        known = [number for number in results.vbuckets if number < MOST]
+        self._numbers = known if len(known) <= FEW else list(range(max(known) + 1))
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """As many cells as fit, and what is in them."""
+        room, lines = max(1, self.size.width - LABEL), max(1, self.size.height - HEAD)
+        offered = forms(len(self._numbers), lines, has_halves=self._glyphs is theme.UNICODE and not self.app.no_color)
+        self._zoomed = min(self._zoomed, len(offered) - 1)
+        self.form = offered[self._zoomed]
+        own, together = self._numbers, self.form.together
+        self.groups = [(own[at], own[min(at + together, len(own)) - 1]) for at in range(0, len(own), together)]
+        used = self._heat.used
+        self._spans = -(-used // room) or 1
+        self.items = self._heat.cells(self.groups, self._spans)
+        self._wide = max(1, room // max(1, self.items.shape[1]))
+        self._edges = edges(self.items, "items")
+        self._levels = levels(self.items, self._edges)
+        place_of = np.full(max(own, default=-1) + 1, -1, np.int64)
+        for place, (first, last) in enumerate(self.groups):
+            place_of[first : last + 1] = place
+        self._signs = signs(self._heat, self._results.records, place_of, self.items.shape, self._spans)
+        high = self.form.high
+        self.virtual_size = Size(self.size.width, HEAD + (len(self.groups) * high if high else -(-len(self.groups) // 2)))
+        self._go(*(self._cell(*self._at) if self._at is not None else (0, 0)), is_moved=False)
+
+    def on_resize(self) -> None:
+        """Other cells."""
+        self._arrange()
+
+    def zoom(self, steps: int) -> None:
+        """Fewer vbuckets share a line, or more; 0: all are shown."""
+        if self.vbucket is not None:
+            self._at = self.vbucket, self.span[0]
+        self._zoomed = max(0, self._zoomed + steps) if steps else 0
+        self._arrange()
+
+    def next_display(self) -> None:
+        """Signs of all that happens, without those of snapshots, or none."""
+        order = (SNAPSHOT, REQUEST, len(SIGNS))
+        self._least_sign = order[(order.index(self._least_sign) + 1) % len(order)]
+        self.refresh()
+        self.post_message(self.Moved())
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def vbucket(self) -> int | None:
+        """Of the cursor's row the one that has most in the cursor's cell, the first of equals."""
+        if self.row >= len(self.groups):
+            return None
+        first, last = self.groups[self.row]
+        at = self.column * self._spans
+        own = self._heat.counts[first : last + 1, at : at + self._spans].sum(axis=1)
+        return first + int(np.argmax(own)) if len(own) else first
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First and last nanosecond of the cursor's cell, since the capture began."""
+        size = self._spans * self._heat.span_ns
+        first = max(0, self._heat.start_ns - self._first_ns) + self.column * size
+        return first, first + size - 1
+
+    def move_to(self, vbucket: int, since_ns: int | None = None) -> None:
+        """The cursor goes to the row of a vbucket, and to a time."""
+        self._at = vbucket, self.span[0] if since_ns is None else since_ns
+        self._go(*self._cell(*self._at), is_moved=False)
+
+    def _cell(self, vbucket: int, since_ns: int) -> tuple[int, int]:
+        """Row and column of a vbucket at a time."""
+        scale = self._scale()
+        row = next((row for row, (first, last) in enumerate(self.groups) if first <= vbucket <= last), 0)
+        return row, (since_ns - scale.first) // scale.step
+
+    def next_hot(self) -> None:
+        """To the cell with most items; from there to the one with most after it."""
+        order = np.argsort(-self.items, axis=None, kind="stable")[: np.count_nonzero(self.items)]
+        if len(order):
+            here = np.flatnonzero(order == self.row * self.items.shape[1] + self.column)
+            chosen = int(order[(int(here[0]) + 1) % len(order) if len(here) else 0])
+            self._go(*divmod(chosen, self.items.shape[1]))
+
+    def _go(self, row: int, column: int, *, is_moved: bool = True) -> None:
+        self.row = min(max(row, 0), max(0, len(self.groups) - 1))
+        self.column = min(max(column, 0), max(0, self.items.shape[1] - 1))
+        if is_moved and self.vbucket is not None:
+            self._at = self.groups[self.row][0], self.span[0]
+        high = self.form.high
+        line = HEAD + (self.row * high if high else self.row // 2)
+        top, height = int(self.scroll_offset.y), max(self.size.height, 1)
+        if not top + HEAD <= line <= line + high - 1 < top + height:
+            self.scroll_to(y=line - HEAD if line < top + HEAD else line + max(1, high) - height, animate=False, immediate=True)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_step(self, lines: int) -> None:
+        """A row up or down."""
+        self._go(self.row + lines, self.column)
+
+    def action_fold(self) -> None:
+        """A cell to the left."""
+        self._go(self.row, self.column - 1)
+
+    def action_unfold(self) -> None:
+        """A cell to the right."""
+        self._go(self.row, self.column + 1)
+
+    def action_page(self, pages: int) -> None:
+        """A screen of rows."""
+        lines = max(1, self.size.height - HEAD)
+        self._go(self.row + pages * (lines // self.form.high if self.form.high else 2 * lines), self.column)
+
+    def action_first(self) -> None:
+        """To the first row."""
+        self._go(0, self.column)
+
+    def action_last(self) -> None:
+        """To the last one."""
+        self._go(len(self.groups) - 1, self.column)
+
+    def action_open(self) -> None:
+        """The timeline of the vbucket, at this time."""
+        if self.vbucket is not None:
+            self.post_message(self.Opened(self.vbucket, self.span))
+
+    def near(self, steps: int) -> bool:
+        """To the next cell of the row with a sign; whether there is one."""
+        if self.row >= len(self._signs):
+            return False
+        own = np.flatnonzero(self._signs[self.row] >= self._least_sign)
+        others = own[own > self.column] if steps > 0 else own[own < self.column]
+        if len(others):
+            self._go(self.row, int(others[0] if steps > 0 else others[-1]))
+        return bool(len(others))
+
+    def on_click(self, event: events.Click) -> None:
+        """The first click selects, the second opens."""
+        line, column = int(self.scroll_offset.y) + event.y - HEAD, (event.x - LABEL) // self._wide
+        if event.y < HEAD or event.x < LABEL or column >= self.items.shape[1]:
+            return
+        row = line // self.form.high if self.form.high else 2 * line + (self.column == column and self.row == 2 * line + 1)
+        if (row, column) == (self.row, self.column):
+            self.action_open()
+        elif row < len(self.groups):
+            self._go(row, column)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """One line of what is in view; the time stays at the top."""
+        base = self.rich_style
+        dim = base + self.get_component_rich_style("heat--label", partial=True)
+        if y == 0:
+            return strip([(clip(self.heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
+        if y == 1:
+            return self._time(dim, base)
+        line, high = int(self.scroll_offset.y) + y - HEAD, self.form.high
+        row, part = divmod(line, high) if high else (2 * line, 0)
+        if row >= len(self.groups):
+            return Strip.blank(self.size.width, base)
+        is_own = row == self.row or (not high and row + 1 == self.row)
+        label = self._label(row) if part == 0 else ""
+        pieces: list[Piece] = [(f"{clip(label, LABEL - 1):>{LABEL - 1}} ", base + Style(bold=True) if is_own else dim)]
+        cells = self._halves(row, base) if not high else self._bars(row, part, base)
+        return strip([*pieces, *cells], self.size.width, base)
+
+    def heading(self) -> str:
+        """What the picture shows."""
+        if not self.groups:
+            return "no vbucket was requested"
+        together, high = self.form
+        sharing = f"{together} vbuckets a row" if together > 1 else "" if high else "two a line"
+        parts = [f"items of {len(self._numbers):,} vbuckets over time", sharing, f"a cell is {lasting(self._spans * self._heat.span_ns)}"]
+        return " · ".join(part for part in parts if part)
+
+    def _label(self, row: int) -> str:
+        first, last = self.groups[row]
+        if not self.form.high and row + 1 < len(self.groups):
+            last = self.groups[row + 1][1] if self.form.together == 1 else last
+        return str(first) if first == last or self.form.together == 1 else f"{first}–{last}"
+
+    def _scale(self) -> Scale:
+        return Scale(max(0, self._heat.start_ns - self._first_ns), self._spans * self._heat.span_ns, max(1, self.items.shape[1]))
+
+    def _time(self, dim: Style, base: Style) -> Strip:
+        scale, columns = self._scale(), self.items.shape[1] * self._wide
+        text = numbers(scale, lambda at: f"{seconds(scale, at)} s", columns or None).ljust(columns)
+        low, high = self.column * self._wide, (self.column + 1) * self._wide
+        here = base + self.get_component_rich_style("heat--cursor", partial=True)
+        pieces = [("vb".rjust(LABEL - 1) + " ", dim), (text[:low], dim), (text[low:high], here), (text[high:], dim)]
+        return strip(pieces, self.size.width, base)
+
+    def _paint(self, level: int) -> Style:
+        return theme.style_of(self.app, f"scale-{level}") if level else Style()
+
+    def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
+        """A line of a row: blocks as high as the level, signs in the lowest line."""
+        high, found = self.form.high, list[Piece]()
+        here = self.get_component_rich_style("heat--cursor", partial=True)
+        for column, (level, sign) in enumerate(zip(self._levels[row].tolist(), self._signs[row].tolist(), strict=True)):
+            eighths = min(8, max(0, level * high - 8 * (high - 1 - part)))
+            text = (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide
+            style = base + self._paint(level)
+            if sign >= self._least_sign and part == high - 1:
+                text, style = self._signed(sign, level, text, base)
+            found.append((text, style + here if (row, column) == (self.row, self.column) else style))
+        return found
+
+    def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
+        """A cell with a sign: that of a snapshot at its left edge, a letter in place of what is under it."""
+        paint = theme.style_of(self.app, SIGNS[sign].paint)
+        if sign > SNAPSHOT:
+            return SIGNS[sign].letter + text[1:], base + paint + Style(reverse=True, bold=True)
+        if self._glyphs is theme.ASCII or self.app.no_color:
+            return "|" + text[1:], base + self._paint(level)
+        ground = self._paint(level).color if level else base.bgcolor
+        return SIGNS[sign].letter + " " * (len(text) - 1), base + Style(color=paint.color if not level else base.bgcolor, bgcolor=ground)
+
+    def _halves(self, row: int, base: Style) -> list[Piece]:
+        """Two rows in one line: the upper and the lower half of each character."""
+        found = list[Piece]()
+        white = base.color
+        pair = [row, row + 1] if row + 1 < len(self.groups) else [row]
+        for column in range(self.items.shape[1]):
+            marks = [int(self._signs[one, column]) for one in pair]
+            worst = max(marks)
+            colours = [self._paint(int(self._levels[one, column])).color or base.bgcolor for one in pair]
+            for place, one in enumerate(pair):
+                if (one, column) == (self.row, self.column):
+                    colours[place] = white
+            if worst > SNAPSHOT and worst >= self._least_sign:
+                paint = theme.style_of(self.app, SIGNS[worst].paint)
+                is_here = column == self.column and self.row in pair
+                style = base + paint + Style(reverse=True, bold=True, underline=is_here)
+                found.append((SIGNS[worst].letter + " " * (self._wide - 1), style))
+            else:
+                lower = colours[1] if len(colours) > 1 else base.bgcolor
+                found.append(("▀" * self._wide, Style(color=colours[0], bgcolor=lower)))
+        return found
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.refresh()
+
+    # -- words --------------------------------------------------------------------------------------------
+
+    def spoken(self) -> str:
+        """What is at the cursor."""
+        if self.vbucket is None or not self.items.size:
+            return "no items yet"
+        first, last = self.groups[self.row]
+        scale = self._scale()
+        low, _ = self.span
+        items = int(self.items[self.row, self.column])
+        most = f", most of them in vbucket {self.vbucket}" if first < last and items else ""
+        parts = [
+            f"vb {first}" if first == last else f"vb {first}–{last}",
+            f"{seconds(scale, low)} s and {lasting(scale.step)} on",
+            f"{items:,} item{'' if items == 1 else 's'}{most}" if items else "no item",
+        ]
+        if sign := int(self._signs[self.row, self.column]):
+            parts.append(SIGNS[sign].word)
+        return " · ".join(parts)
+
+    def legend(self) -> Text:
+        """What colours and signs mean."""
+        out = Text("items: ")
+        for place, edge in enumerate(self._edges, 8 - len(self._edges)):
+            out.append(self._glyphs.blocks[place], self._paint(place + 1))
+            out.append(f" {edge:,}+  ")
+        shown = np.unique(self._signs[self._signs >= self._least_sign]).tolist() if self._signs.size else []
+        for sign in shown:
+            own = SIGNS[sign]
+            if sign > SNAPSHOT or self.form.high:
+                letter = own.letter if sign > SNAPSHOT or self._glyphs is theme.UNICODE else "|"
+                out.append(letter, theme.style_of(self.app, own.paint) + Style(reverse=sign > SNAPSHOT))
+                out.append(f" {own.word}  ")
+        if SNAPSHOT in shown and not self.form.high:
+            out.append("+ shows where snapshots begin")
+        out.rstrip()
+        return out

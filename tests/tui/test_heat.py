@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+
+from dcpinspect.reading import Reading
+from dcpinspect.tui.heat import CLOSED, END, REQUEST, ROLLBACK, SPANS, Heat, HeatCounter, signs
+from tests.tui.screens import SAMPLES
+
+
+def counted(sample: str) -> tuple[Heat, Reading]:
+    counter = HeatCounter()
+    with Reading([str(SAMPLES / sample)], track=True) as reading:
+        for batch in reading:
+            counter.feed(batch)
+    return counter.now, reading
+
+
+def test_each_item_is_counted_once_and_the_time_fits_into_the_spans() -> None:
+    heat, reading = counted("rollback.pcap")
+    table = reading.tables.streams
+    items: dict[int, int] = {}
+    for vbucket, own in zip(table.values("vbucket"), table.values("items"), strict=True):
+        items[vbucket] = items.get(vbucket, 0) + own
+    assert {vbucket: int(heat.counts[vbucket].sum()) for vbucket in items} == items
+    assert SPANS // 2 < heat.used <= SPANS
+    assert heat.counts.sum() == sum(items.values())
+
+
+def test_cells_have_all_items_however_they_are_gathered() -> None:
+    heat, _ = counted("rollback.pcap")
+    total = int(heat.counts.sum())
+    for together in (1, 3, 7, heat.used, 5 * heat.used):
+        assert heat.cells([(0, len(heat.counts) - 1)], together).sum() == total
+        assert heat.cells([(7, 7), (8, 9)], together).sum() == heat.counts[7:10].sum()
+    assert Heat().cells([(0, 3)], 1).shape == (1, 0)
+
+
+def test_the_worst_that_happened_wins_a_cell() -> None:
+    heat, reading = counted("rollback.pcap")
+    place_of = np.full(11, -1)
+    place_of[7:11] = 0, 1, -1, 2
+    shape = (3, heat.used)
+    found = signs(heat, {"streams": reading.tables.streams, "snapshots": reading.tables.snapshots}, place_of, shape, 1)
+    assert {REQUEST, CLOSED, END, ROLLBACK} <= set(found[0].tolist())
+    whole = signs(heat, {"streams": reading.tables.streams}, place_of, (3, 1), heat.used)
+    assert whole.tolist() == [[ROLLBACK], [END], [ROLLBACK]]

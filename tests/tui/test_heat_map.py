@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.heat_map import Form, forms
+from tests.tui.screens import WIDE, Keys, play, press, screen
+
+HEAT = ("2", "vertical_line")
+
+
+@pytest.mark.parametrize(
+    ("count", "lines", "has_halves", "expected"),
+    [
+        (4, 30, True, [Form(1, 6)]),
+        (30, 30, True, [Form(1, 1)]),
+        (40, 30, True, [Form(1, 0), Form(1, 1)]),
+        (1024, 30, True, [Form(20, 0), Form(10, 0), Form(5, 0), Form(4, 0), Form(2, 0), Form(1, 0), Form(1, 1)]),
+        (1024, 30, False, [Form(together, 1) for together in (48, 24, 16, 12, 8, 6, 4, 3, 2, 1)]),
+    ],
+)
+def test_all_vbuckets_fit_and_zoom_leads_to_one_a_line(count: int, lines: int, has_halves: bool, expected: list[Form]) -> None:
+    assert forms(count, lines, has_halves=has_halves) == expected
+
+
+def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the_cell() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *HEAT, "o")
+        heat = app.vbuckets.heat
+        vbucket, span, place = heat.vbucket, heat.span, (heat.row, heat.column)
+        assert heat.items[place] == heat.items.max()
+        await press(app, pilot, "enter")
+        assert (app.view, app.lanes.vbucket, app.lanes.axis) == ("timeline", vbucket, "time")
+        assert span[0] <= app.lanes.at <= span[1]
+        assert app.lanes.scale.first <= span[0] < span[1] <= app.lanes.scale.last
+        assert app.lanes.scale.last - app.lanes.scale.first <= 12 * (span[1] - span[0])
+        assert "items, seqnos" in app.lanes.spoken()
+        await press(app, pilot, "1", "backspace", "backspace")
+        assert (app.view, app.vbuckets.form, (heat.row, heat.column)) == ("vbuckets", "heat", place)
+
+    play("rollback.pcap", scene)
+
+
+def test_what_is_at_the_cursor_is_spelt_out_and_signs_are_walked() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *HEAT)
+        told = []
+        for _ in range(40):
+            before = app.vbuckets.heat.column
+            await press(app, pilot, "right_square_bracket")
+            if app.vbuckets.heat.column == before:
+                break
+            told.append(app.vbuckets.heat.spoken())
+        assert "nothing else happens in this row" in screen(app)
+        for word in ("request", "rollback", "stream end", "connection closed", "snapshot begins"):
+            assert any(line.endswith(f" · {word}") for line in told), word
+        assert all(line.startswith("vb 7 · 0.0") for line in told)
+        await press(app, pilot, "d", "d")
+        assert "rollback" not in app.vbuckets.heat.legend().plain
+
+    play("rollback.pcap", scene)
+
+
+def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *HEAT)
+        heat = app.vbuckets.heat
+        assert not heat.form.high
+        first, last = heat.groups[heat.row]
+        whole = int(heat.items.sum())
+        await press(app, pilot, "o")
+        vbucket = heat.vbucket
+        await press(app, pilot, *["plus"] * 8)
+        assert (heat.form, heat.vbucket) == (Form(1, 1), vbucket)
+        assert int(heat.items.sum()) == whole
+        assert str(vbucket) in screen(app)
+        await press(app, pilot, "a")
+        assert heat.groups[0] == (first, last)
+
+    play("large.pcapng.gz", scene, size=(80, 24))
+
+
+@pytest.mark.parametrize("size", [(1, 5), (30, 9), WIDE, (300, 80)])
+def test_every_line_is_as_wide_as_the_view(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *HEAT)
+        for line in range(app.vbuckets.heat.size.height):
+            assert app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
+
+    play("loop.pcap", scene, size=size)
+    play("loop.pcap", scene, size=size, is_ascii=True)
