@@ -277,7 +277,6 @@ class InspectApp(App[None]):
 
     def action_leave(self) -> None:
         """Closes, stops, or clears: what comes first."""
-        self.packets.search.stop()
         if self._exporting.stop() or self.navigation.view.stop() or (self.bar.is_typing and self.packets.leave()):
             return
         if self.inspection.state == "reading":

@@ -211,6 +211,13 @@ class PacketsView(View):
         if not self.fields.has_focus:
             self._to_list()
 
+    def stop(self) -> bool:
+        """Ends a search."""
+        is_stopped = self.search.stop()
+        if is_stopped:
+            self.host.say(f"the search was stopped; {len(self.search):,} found by then")
+        return is_stopped
+
     def leave(self) -> bool:
         """Out of what the keyboard is in, then out of the filter; whether there was anything to leave."""
         is_inside = self.bar.is_typing or self.fields.has_focus or self.bytes.has_focus
@@ -296,10 +303,10 @@ class PacketsView(View):
         prompt = Prompt("find text, /regex/ or x:hex in the rows that are shown", self.search.text)
         self.app.push_screen(prompt, lambda text: self.search.begin(text) if text else None)
 
-    def action_find_next(self) -> None:
-        """The next one."""
+    def action_find_next(self, back: bool = False) -> None:
+        """The next one, or the one before."""
         if self.search.text:
-            self.search.begin(self.search.text)
+            self.search.begin(self.search.text, back=back)
         else:
             self.action_find()
 

@@ -44,7 +44,8 @@ TOUR = (
         "Colours are the kinds of messages. A message that shows an error or a warning names the rule at the end of its line, and the"
         " finding stands above its fields. `n` goes to the next such message, and `e` to its findings.\n\n"
         "`/` filters in SQL with completion, `=` filters"
-        " by the field under the cursor. `Ctrl+F` finds text, `/regex/`, or bytes such as `x:80 57`.",
+        " by the field under the cursor. `Ctrl+F` finds text, `/regex/`, or bytes such as `x:80 57`,"
+        " and counts them. `F3` goes to the next.",
         ("colon", *"99", "enter"),
     ),
     Scene(

@@ -30,6 +30,12 @@ class RowIndex:
             self._pieces = []
         return self._joined
 
+    def snapshot(self) -> RowIndex:
+        """The rows as they are now, for another thread."""
+        now = RowIndex(is_filtered=self.is_filtered)
+        now._first, now._last, now._joined, now.scanned = self._first, self._last, self._rows, self.scanned
+        return now
+
     def grow(self, first: int, last: int) -> None:
         """There are rows ``first`` to ``last`` now; of an index without a filter."""
         self._first, self._last = first, last

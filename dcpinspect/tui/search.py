@@ -1,105 +1,232 @@
-"""Looking for text, a pattern or bytes in the rows of a list."""
+"""Looking for text, a pattern or bytes in the rows of a list: all of them are found, the next one first.
+
+The lines, or the bytes, of many messages are columns of Arrow, which looks through them. The store reads half a million messages a second
+and the lines are made by a kernel, so that ten million take as long as reading them does.
+"""
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
+from dcpinspect.export.line_rows import LineRows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.render.lines import Lines
 from dcpinspect.store.store import Store
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tui.packet_list import PacketList
+from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.row_index import RowIndex
 from dcpinspect.tui.view import Host
 
-_PAGE = 512
-"""Rows that are looked at at once."""
-_TOLD = 16
-"""Pages after which it is told how far the search is."""
+PAGE, PAGE_BYTES = 1 << 14, 16 << 20
+"""Rows that are looked at at once, and bytes of their messages, but for one more."""
+_NEWLINE = 10
 
 
-def matcher(text: str) -> Callable[[Any], bool]:
-    """Whether a line, or the bytes of a message, hold what is looked for: text, ``/regex/`` or ``x:hex``. Raises UsageError."""
-    if text.startswith("x:"):
+class Matcher:
+    """Which messages have what is looked for: text or ``/regex/`` in their line, or ``x:hex`` in their bytes."""
+
+    def __init__(self, text: str, lines: Lines) -> None:
+        """Raises UsageError."""
+        self._lines = LineRows(lines, lambda _batch, _index: ("", ""))
+        self._is_of_bytes = text.startswith("x:")
+        if self._is_of_bytes:
+            try:
+                wanted = bytes.fromhex(text[2:])
+            except ValueError:
+                wanted = b""
+            if not wanted:
+                raise UsageError(f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57")
+            self._find: Callable[[pa.Array], pa.Array] = partial(pc.match_substring, pattern=wanted)
+        elif len(text) > 2 and text.startswith("/") and text.endswith("/"):
+            self._find = partial(pc.match_substring_regex, pattern=f"(?m){text[1:-1]}")  # a line has its end with it
+        else:
+            self._find = partial(pc.match_substring, pattern=text, ignore_case=True)
         try:
-            wanted = bytes.fromhex(text[2:])
-        except ValueError:
-            raise UsageError(f"{clip(escape(text), 30)}: give pairs of hexadecimal digits, as in x:80 57") from None
-        return lambda data: wanted in data
-    if len(text) > 2 and text.startswith("/") and text.endswith("/"):
-        try:
-            pattern = re.compile(text[1:-1])
-        except re.error as error:
-            raise UsageError(f"{clip(escape(text), 30)}: {error}") from None
-        return lambda line: pattern.search(line) is not None
-    wanted_text = text.casefold()
-    return lambda line: wanted_text in line.casefold()
+            self._find(pa.array([""]))
+        except pa.ArrowInvalid as error:
+            why = str(error).removeprefix("Invalid regular expression: ").replace("(?m)", "")
+            raise UsageError(f"{clip(escape(text), 30)}: {escape(why)}") from None
+
+    def rows(self, batch: MessageBatch) -> Rows:
+        """Those of the messages that have it."""
+        if self._is_of_bytes:
+            return batch.row[_mask(self._find(_texts(batch.data, batch.start + batch.length, pa.binary())))]
+        pieces = self._lines.pieces(batch, np.arange(len(batch)))
+        text = np.frombuffer(b"".join(pieces), np.uint8)
+        return batch.row[_mask(self._find(_texts(text, np.flatnonzero(text == _NEWLINE) + 1, pa.string())))]
 
 
-def search(store: Store, index: RowIndex, row: int, text: str, goes_on: Callable[[int], bool]) -> int | None:
-    """The first row of the index after ``row`` that matches; None where there is none.
+def _texts(data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Rows, kind: pa.DataType) -> pa.Array:
+    offsets = np.concatenate(([0], ends)).astype(np.int32)
+    return pa.Array.from_buffers(kind, len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
-    ``goes_on`` is told the row that was come to, now and then, and says whether to search on; if not, InterruptedError is raised.
-    Raises as ``Store.messages``.
-    """
-    matches, of_bytes, lines = matcher(text), text.startswith("x:"), Lines()
-    place = index.place(row) + index.has(row)
-    for number, start in enumerate(range(place, len(index), _PAGE)):
-        rows = index.rows(start, start + _PAGE)
-        if not goes_on(int(rows[0]) if not number % _TOLD else 0):
-            raise InterruptedError
-        batch = store.messages(rows)
-        for at, one in enumerate(rows.tolist()):
-            if matches(batch.bytes_of(at) if of_bytes else lines.line(batch, at)):
-                return int(one)
-    return None
+
+def _mask(found: pa.Array) -> Mask:
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def matching(store: Store, matcher: Matcher, rows: Rows) -> Rows:
+    """Those of these rows that match; of those that were dropped none does. Raises as ``Store.messages``."""
+    rows = rows[rows >= store.first_row]
+    (length,) = store.numbers(rows, ("length",))
+    parts = np.split(rows, np.flatnonzero(np.diff(np.cumsum(length.values) // PAGE_BYTES)) + 1)
+    return np.concatenate([rows[:0], *(matcher.rows(store.messages(part)) for part in parts if len(part))])
+
+
+class _Span(NamedTuple):
+    """Places of a list."""
+
+    is_before: bool
+    """Before the cursor, as it was when the search began."""
+    start: int
+    stop: int
+
+
+@dataclass(slots=True)
+class _Run:
+    """One look through rows, in a thread."""
+
+    matcher: Matcher
+    index: RowIndex
+    """As it was when the run began."""
+    spans: Sequence[_Span]
+    progress: Progress = field(default_factory=Progress)
+    share: float = 0
+    is_before: bool = False
+    """Whether the rows behind the cursor are all looked at."""
+    is_stopped: threading.Event = field(default_factory=threading.Event)
 
 
 class Search:
-    """Looks behind what is shown, one thing at a time, and goes where it is found."""
+    """Looks for one thing at a time, behind what is shown: on from the cursor, then from the first row. Goes to the next that is found."""
 
     def __init__(self, rows: PacketList, host: Host) -> None:
         self._list = rows
         self._host = host
-        self._is_stopping = threading.Event()
         self.text = ""
         """What was looked for last."""
+        self._index: RowIndex | None = None  # the list that it was looked for in
+        self._last = 0  # the last row that was looked at
+        self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
+        self._run: _Run | None = None
+        self._steps = 0  # 1, or -1: where the cursor is to go once that is known
 
-    def begin(self, text: str) -> None:
-        """Looks for the next row with this after the cursor."""
-        self.text = text
+    def begin(self, text: str, *, back: bool = False) -> None:
+        """To the next row with this after the cursor, or to the last before it; what was found for the same list stays."""
+        index, row = self._list.index, self._list.row
+        is_known = text == self.text and index is self._index and (self._run is not None or self._last > 0)
+        here = index.place(self._last + 1) if is_known else index.place(row) + index.has(row)
         try:
-            matcher(text)
+            matcher = self._matcher(text)
         except UsageError as error:
             self._host.say(str(error))
             return
-        self._is_stopping.clear()
-        behind = partial(self._look, text, self._list.index, self._list.row)
-        self._list.run_worker(behind, thread=True, group="find", exclusive=True)
+        self._steps = -1 if back else 1
+        if not is_known:
+            self.stop()
+            self.text, self._index, self._last = text, index, 0
+            self._before, self._after = RowIndex(is_filtered=True), RowIndex(is_filtered=True)
+        self._before.drop(self._host.inspection.store.first_row)
+        self._after.drop(self._host.inspection.store.first_row)
+        if self._run is None and (here < len(index) or not is_known):
+            spans = [
+                _Span(is_before=False, start=here, stop=len(index)),
+                *([] if is_known else [_Span(is_before=True, start=0, stop=here)]),
+            ]
+            self._run = _Run(matcher, index.snapshot(), spans)
+            self._list.run_worker(partial(self._look, self._run), thread=True, group="find")
+        self._go()
 
-    def stop(self) -> None:
-        """Ends the one that runs, if one does."""
-        self._is_stopping.set()
+    def stop(self) -> bool:
+        """Ends the one that runs; whether one did."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.is_stopped.set()
+            self._index = None
+        return run is not None
 
-    def _look(self, text: str, index: RowIndex, row: int) -> None:
-        host = self._host
+    def _matcher(self, text: str) -> Matcher:
+        lines = Lines(has_names=self._list.has_names)
+        first_ns = self._host.inspection.reading.first_time_ns
+        if first_ns is not None:
+            lines.start_at(first_ns)
+        return Matcher(text, lines)
 
-        def goes_on(at: int) -> bool:
-            if at:
-                host.from_thread(host.say, f"searching, at row {at:,} · Esc stops")
-            return not self._is_stopping.is_set()
+    # -- in a thread --------------------------------------------------------------------------------------
 
+    def _look(self, run: _Run) -> None:
+        host, done, found = self._host, 0, [np.empty(0, np.int64)]
+        total = max(1, sum(span.stop - span.start for span in run.spans))
         try:
-            found = search(host.inspection.store, index, row, text, goes_on)
-        except InterruptedError:
-            host.from_thread(host.say, "the search was stopped")
+            for span in run.spans:
+                for start in range(span.start, span.stop, PAGE):
+                    if run.is_stopped.is_set():
+                        return
+                    rows = run.index.rows(start, min(start + PAGE, span.stop))
+                    found.append(matching(host.inspection.store, run.matcher, rows))
+                    done += len(rows)
+                    if run.progress.is_due:
+                        host.from_thread(self._take, run, np.concatenate(found), span, done / total)
+                        found = found[:1]
+                host.from_thread(self._take, run, np.concatenate(found), span, done / total)
+                found = found[:1]
+            host.from_thread(self._end, run)
         except DcpInspectError as error:
-            host.from_thread(host.say, str(error))
-        else:
-            host.from_thread(host.say, "" if found else f"no {escape(text)} after row {row:,}")
-            if found:
-                host.from_thread(host.to_row, found)
+            host.from_thread(self._end, run, str(error))
+
+    # -- what was found -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._before) + len(self._after)
+
+    def _take(self, run: _Run, rows: Rows, span: _Span, share: float) -> None:
+        if run is self._run:
+            (self._before if span.is_before else self._after).append(rows.astype(np.uint64), 0)
+            run.share, run.is_before = share, span.is_before
+            self._go()
+
+    def _end(self, run: _Run, why: str = "") -> None:
+        if run is not self._run:
+            return
+        self._run, self._last = None, run.index.row(len(run.index) - 1) if len(run.index) else 0
+        self._go()
+        if why:
+            self._host.say(why)
+
+    def _row(self, place: int) -> int:
+        return self._before.row(place) if place < len(self._before) else self._after.row(place - len(self._before))
+
+    def _go(self) -> None:
+        """Where the cursor is to go, if that is known by now; what is known is said."""
+        row, count, steps, again = self._list.row, len(self), self._steps, ""
+        below = self._before.place(row) + self._after.place(row)
+        is_on = self._before.has(row) or self._after.has(row)
+        if steps and count:
+            place = below - 1 if steps < 0 else below + is_on
+            is_whole = self._run is None
+            if not 0 <= place < count and (is_whole or (steps > 0 and self._run is not None and self._run.is_before and len(self._before))):
+                place, again = place % count, "from the first row again" if steps > 0 else "from the last row again"
+            if 0 <= place < count and (steps > 0 or is_whole):
+                self._steps, below, is_on = 0, place, True
+                self._host.to_row(self._row(place))
+        self._say(below, again, is_on=is_on)
+
+    def _say(self, place: int, again: str, *, is_on: bool) -> None:
+        count, run = len(self), self._run
+        found = f"{place + 1:,} of {count:,}" if is_on else f"{count:,} found" if count else ""
+        if run is None and not count:
+            self._host.say(f"no {escape(self.text)} in the {len(self._list.index):,} rows that are shown")
+            return
+        running = "" if run is None else f"searching {run.progress.words(run.share)}"
+        self._host.say(" · ".join(part for part in (found, again, running) if part))

@@ -24,8 +24,10 @@ def test_terminals_and_multiplexers_keep_theirs() -> None:
 
 
 def test_alt_and_function_keys_are_never_the_only_way() -> None:
-    only = [key.action for key in KEYS if all(name.startswith(("alt+", "f")) and name != "full_stop" for name in key.keys.split(","))]
-    assert only == ["forward", "find_next"], "both are in the palette, too"
+    only = [
+        key.action for key in KEYS if all(name.startswith(("alt+", "f", "shift+f")) and name != "full_stop" for name in key.keys.split(","))
+    ]
+    assert only == ["forward", "find_next", "find_next(True)"], "all are in the palette, too"
 
 
 OF_VIEWS = {"packets": PacketsView, "vbuckets": VbucketsView, "timeline": TimelineView, "findings": FindingsView, "stats": StatsView}

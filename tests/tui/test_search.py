@@ -1,35 +1,46 @@
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
 from dcpinspect.errors import UsageError
+from dcpinspect.render.lines import Lines
 from dcpinspect.store.store import Store
+from dcpinspect.tui import search as module
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.row_index import RowIndex
-from dcpinspect.tui.search import matcher, search
-from tests.tui.screens import Keys, play, screen, settled
+from dcpinspect.tui.search import Matcher, matching
+from tests.tui.screens import Keys, play, press, screen, settled
 
 
-def whole(store: Store) -> RowIndex:
-    index = RowIndex()
-    index.grow(1, store.rows)
-    return index
+def found(store: Store, text: str) -> list[int]:
+    rows: list[int] = matching(store, Matcher(text, Lines()), np.arange(1, store.rows + 1)).tolist()
+    return rows
 
 
-@pytest.mark.parametrize(("text", "after", "row"), [("ROLLBACK", 0, 100), ("rollback", 100, 104), ("/no such/", 0, None), ("x:8150", 0, 8)])
-def test_the_first_row_after_one_that_matches(store: Store, text: str, after: int, row: int | None) -> None:
-    assert search(store, whole(store), after, text, lambda _: True) == row
+@pytest.mark.parametrize("page_bytes", [module.PAGE_BYTES, 100])
+@pytest.mark.parametrize("text", ["ROLLBACK", "to 50", "key.1", "→", "no such"])
+def test_text_is_found_in_the_lines_that_have_it(store: Store, text: str, page_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAGE_BYTES", page_bytes)
+    lines, batch = Lines(), store.messages(np.arange(1, store.rows + 1))
+    assert found(store, text) == [row + 1 for row in range(len(batch)) if text.casefold() in lines.line(batch, row).casefold()]
 
 
-def test_it_ends_when_it_is_told_to(store: Store) -> None:
-    with pytest.raises(InterruptedError):
-        search(store, whole(store), 0, "rollback", lambda _: False)
+@pytest.mark.parametrize("pattern", ["from (60|61)", r"^ +100 ", r"\d+$", "rollback|ROLL"])
+def test_a_pattern_is_found_in_the_lines_that_it_fits(store: Store, pattern: str) -> None:
+    lines, batch = Lines(), store.messages(np.arange(1, store.rows + 1))
+    assert found(store, f"/{pattern}/") == [row + 1 for row in range(len(batch)) if re.search(pattern, lines.line(batch, row))]
 
 
-@pytest.mark.parametrize("text", ["x:8", "x:zz", "/(/"])
+def test_bytes_are_found_in_the_messages_that_have_them(store: Store) -> None:
+    assert found(store, "x:80 53") == [row for row in range(1, store.rows + 1) if b"\x80\x53" in store.bytes_of(row)]
+
+
+@pytest.mark.parametrize("text", ["x:8", "x:zz", "x:", "/(/", "/(?=a)/"])
 def test_what_cannot_be_looked_for_is_said(text: str) -> None:
-    with pytest.raises(UsageError):
-        matcher(text)
+    with pytest.raises(UsageError, match=rf"^{re.escape(text)}: "):
+        Matcher(text, Lines())
 
 
 @pytest.mark.parametrize(("typed", "row"), [("to 50", 100), ("/from (60|61)/", 99), ("x:80 50", 7)])
@@ -42,10 +53,58 @@ def test_finding_text_patterns_and_bytes(typed: str, row: int) -> None:
     play("rollback.pcap", scene)
 
 
+def test_the_next_and_the_one_before_are_found_and_after_the_last_the_first() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        rows = found(app.inspection.store, "rollback")
+        assert len(rows) == 3
+        app.packets.list.jump_to(rows[0] + 1)
+        app.packets.search.begin("rollback")
+        await settled(app, pilot)
+        seen = []
+        for key in ("f3", "f3", "f3", "shift+f3", "shift+f3"):
+            await press(app, pilot, key)
+            seen.append((app.packets.list.row, app._said.strip()))
+        assert seen == [
+            (rows[2], "3 of 3"),
+            (rows[0], "1 of 3 · from the first row again"),
+            (rows[1], "2 of 3"),
+            (rows[0], "1 of 3"),
+            (rows[2], "3 of 3 · from the last row again"),
+        ]
+
+    play("rollback.pcap", scene)
+
+
+def test_only_rows_that_are_shown_are_found() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+        app.packets.search.begin("mutation")
+        await settled(app, pilot)
+        assert app.packets.list.index.has(app.packets.list.row)
+        everywhere, here = found(app.inspection.store, "mutation"), app.packets.list.index.rows(0, 1000)
+        assert len(app.packets.search) == len(np.intersect1d(everywhere, here)) < len(everywhere)
+
+    play("rollback.pcap", scene)
+
+
 def test_what_is_not_found_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.packets.search.begin("no such thing")
         await settled(app, pilot)
-        assert "no no such thing after row 1" in screen(app)
+        assert f"no no such thing in the {app.inspection.store.rows:,} rows that are shown" in screen(app)
+
+    play("rollback.pcap", scene)
+
+
+def test_escape_stops_a_search() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.packets.search.begin("rollback")
+        app.action_leave()
+        await settled(app, pilot)
+        assert "the search was stopped; 0 found by then" in screen(app)
+        assert app.packets.list.row == 1
+        await press(app, pilot, "f3")
+        assert app.packets.list.row == 100
 
     play("rollback.pcap", scene)
