@@ -46,6 +46,8 @@ class Charts:
     """Command, its answers by the power of two at or below their nanoseconds."""
     sizes: Whole = field(default_factory=lambda: np.zeros(64, np.int64))
     """Messages by the power of two at or below their bytes."""
+    by_connection: Whole = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    """Messages and bytes, by number of the connection; those without messages may be missing at the end."""
 
 
 class Statistics:
@@ -84,6 +86,7 @@ class Statistics:
             windows=list(_windows(tables, self._balance)) if self._of_all else [],
             answers=list(self._counted.answer_octaves()),
             sizes=self._counted.size_octaves(),
+            by_connection=self._counted.by_connection.copy(),
         )
 
 

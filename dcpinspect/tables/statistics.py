@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dcpinspect.growing import grown
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
@@ -63,6 +64,8 @@ class MessageStats:
         self._statuses: npt.NDArray[np.int64] = np.zeros(1 << 16, dtype=np.int64)
         self._collections: dict[tuple[int, int], tuple[int, int]] = {}
         """Messages and bytes, by connection and collection."""
+        self.by_connection: Whole = np.zeros((16, 2), np.int64)
+        """Messages and bytes, by number of the connection."""
         self._names, self._row = NO_NAMES, 0
         self._sizes = Histograms()
         self._answers = Histograms()
@@ -85,6 +88,7 @@ class MessageStats:
         self._sizes.add(command, length)
         self.messages_by_time.add(command, batch.time_ns[rows], np.ones(len(rows), dtype=np.int64))
         self.bytes_by_time.add(command, batch.time_ns[rows], length)
+        self._count_connections(batch.connection[rows], length)
         self._count_collections(batch, rows)
         rtt = batch.rtt_ns
         answered = is_response if rtt.valid is None else is_response & rtt.valid[rows]
@@ -104,6 +108,13 @@ class MessageStats:
                 numbers = _numbers(self._answers, command)
                 yield {"section": "answers", "name": _name(command), "count": self._answers.count(command), "unit": "ns", **numbers}
         yield from self._throughput()
+
+    def _count_connections(self, numbers: Rows, length: Rows) -> None:
+        most = int(numbers.max()) + 1
+        if most > len(self.by_connection):
+            self.by_connection = grown(self.by_connection, most)
+        self.by_connection[:most, 0] += np.bincount(numbers, minlength=most)
+        self.by_connection[:most, 1] += np.bincount(numbers, length, minlength=most).astype(np.int64)
 
     def _count_collections(self, batch: MessageBatch, rows: Rows) -> None:
         ids = batch.decoded.collection_id

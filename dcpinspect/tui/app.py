@@ -38,6 +38,7 @@ from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
+from dcpinspect.tui.overview import OverviewView, is_first
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import FORMS
 from dcpinspect.tui.stats import StatsView
@@ -53,7 +54,7 @@ TYPING = "typing"
 
 
 class InspectApp(App[None]):
-    """Five views of one inspection."""
+    """The views of one inspection."""
 
     CSS_PATH = "app.tcss"
     CSS = theme.CSS
@@ -85,16 +86,19 @@ class InspectApp(App[None]):
         self.inspection = inspection
         self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
         self._first_filter = filter_text
+        self._is_untouched = not filter_text
+        """Whether nobody has asked for anything, so that the view may be chosen for them."""
         self.navigation = Navigation(inspection, self.say, self.draw_frame)
         frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
         self.bar = FilterBar(dict(saved or {}), self._memory.filters, self.glyphs, frequent, odd)
+        self.overview = OverviewView(self.navigation, self.glyphs)
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
         self.packets.list.color_rules = colors
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
         self.findings = FindingsView(self.navigation, self.glyphs)
         self.stats = StatsView(self.navigation)
-        self.views: Sequence[View] = (self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
+        self.views: Sequence[View] = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
         self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
         self._exporting = Exporting(self, self.navigation)
         self._tabs, self._progress, self._keys = frame.Line(id="tabs"), frame.Line(id="progress"), frame.Line(id="keys")
@@ -129,12 +133,15 @@ class InspectApp(App[None]):
         self._loader.start()
         self.run_worker(self._listen(), group=TYPING)
         self.set_interval(BEAT, self.beat)
+        self._choose_first()
         self.draw_frame()
         if self._first_filter:
             self.bar.apply(self._first_filter)
 
     async def on_event(self, event: events.Event) -> None:
         """As Textual's, but keys wait for those before them."""
+        if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseScrollDown | events.MouseScrollUp):
+            self._is_untouched = False
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._type_ahead.add(event)
         else:
@@ -179,6 +186,12 @@ class InspectApp(App[None]):
         is_idle = self._type_ahead.is_empty and not self.packets.is_waiting
         return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if worker.group != TYPING)
 
+    def _choose_first(self) -> None:
+        """The overview, where a capture is large or sick, and nobody has asked for anything else."""
+        if self._is_untouched and is_first(self.inspection):
+            self._is_untouched = False
+            self.navigation.begin_with("overview")
+
     def beat(self) -> None:
         """Takes up what reading has brought since the last look."""
         rows = self.inspection.store.rows
@@ -189,6 +202,7 @@ class InspectApp(App[None]):
             self._shown_results = self.inspection.results
             for view in self.views:
                 view.take_up(self._shown_results)
+            self._choose_first()
         elif self.inspection.state != "reading" and not self._has_given_back:
             self._has_given_back = True
             give_back()  # only now does nothing hold the results before the last

@@ -17,6 +17,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
 from dcpinspect.render.findings import effects_in_words, report_lines, told_of
+from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.inspection import Results
@@ -50,7 +51,9 @@ class FindingsView(View):
 
     def take_up(self, results: Results) -> None:
         """What was found by now."""
-        self.list.show(results.findings, is_final=self.host.inspection.state != "reading")
+        self.list.show(
+            results.findings, {one.number: one.words for one in talks(results)}, is_final=self.host.inspection.state != "reading"
+        )
 
     @on(FindingList.Moved)
     def arrive(self) -> None:
@@ -90,6 +93,10 @@ class FindingsView(View):
             last = max(0, len(self.list.shown.places) - 1)
             self.list.evidence = min(max(self.list.evidence + steps, 0), last)
             self.arrive()
+
+    def action_display(self) -> None:
+        """By cause, or by connection."""
+        self.list.next_order()
 
     def action_vbucket(self) -> None:
         """The timeline of the vbucket, at the seqno that shows it."""

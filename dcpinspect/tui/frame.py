@@ -20,8 +20,15 @@ from dcpinspect.tui.theme import Glyphs
 
 WIDE = 100
 """Columns from which views have their full names."""
-_TITLES = {"packets": "Packets", "vbuckets": "vBuckets", "timeline": "Timeline", "findings": "Findings", "stats": "Stats"}
-_SHORT = {"packets": "Pkt", "vbuckets": "vB", "timeline": "Time", "findings": "Find", "stats": "Stat"}
+_TITLES = {
+    "overview": "Overview",
+    "packets": "Packets",
+    "vbuckets": "vBuckets",
+    "timeline": "Timeline",
+    "findings": "Findings",
+    "stats": "Stats",
+}
+_SHORT = {"overview": "All", "packets": "Pkt", "vbuckets": "vB", "timeline": "Time", "findings": "Find", "stats": "Stat"}
 
 
 class Line(Static):
@@ -53,7 +60,7 @@ def piece(text: str, style: str = "", action: str = "") -> Content:
 def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Content:
     """The first line: views on the left; capture, messages and findings on the right."""
     left, names = [Content(" ")], _TITLES if width >= WIDE else _SHORT
-    for number, name in enumerate(VIEWS, 1):
+    for number, name in enumerate(VIEWS):
         left.append(piece(f"{number} {names[name]}", "bold reverse" if name == view else "", f"view('{name}')"))
         left.append(Content("  " if width >= WIDE else " "))
     counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)

@@ -19,6 +19,7 @@ from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading import Packets, Reading
 from dcpinspect.render.coverage import nothing_found
+from dcpinspect.render.verdict import LookedAt
 from dcpinspect.statistics import Charts, Statistics
 from dcpinspect.store.store import KEEP, Store
 from dcpinspect.streams.tracker import Tables
@@ -47,6 +48,8 @@ class Results:
     charts: Charts = field(default_factory=Charts)
     heat: Heat = field(default_factory=Heat)
     coverage: Coverage | None = None
+    looked: LookedAt | None = None
+    """How much was checked."""
     rows_with: Sequence[int] = ()
     """Rows that show a finding of error or warning, rising."""
     of_row: Mapping[int, Sequence[int]] = field(default_factory=dict)
@@ -206,6 +209,7 @@ class Inspection:
             self._statistics.charts(tables),
             self._heat.now,
             self.reading.coverage,
+            LookedAt.of(self.reading),
             bad,
             of_row,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-VIEWS = ("packets", "vbuckets", "timeline", "findings", "stats")
-"""In the order of their numbers."""
+VIEWS = ("overview", "packets", "vbuckets", "timeline", "findings", "stats")
+"""In the order of their numbers, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ KEYS = (
     Key("right_square_bracket", "near(1)", "the next row, vbucket, event or evidence", "]", views=_THINGS),
     Key("left_curly_bracket", "gap(-1)", "the gap before", "{", views=("timeline",)),
     Key("right_curly_bracket", "gap(1)", "the next gap", "}", "Gap", ("timeline",)),
-    Key("e", "finding", "the finding about this; press again for the next one", "e", "Finding", _THINGS),
+    Key("e", "finding", "the finding about this; press again for the next one", "e", "Finding", ("overview", *_THINGS)),
     Key("v", "vbucket", "the timeline of this row's vbucket", "v", "vBucket", _LISTS),
     Key(
         "equals_sign",
@@ -65,7 +65,7 @@ KEYS = (
         "!",
         views=("packets", "vbuckets"),
     ),
-    Key("d", "display", "change the display (hex, measure, order, axis)", "d", "Display", ("packets", "vbuckets", "timeline", "stats")),
+    Key("d", "display", "change the display (hex, measure, order, axis, findings by connection)", "d", "Display"),
     Key("o", "hot", "the vbucket that has most of the measure; press again for the next one", "o", "Most", ("vbuckets",)),
     Key("c", "column", "add the field under the cursor as a column, or remove it", "c", views=("packets",)),
     Key("number_sign", "numbers", "commands and statuses as numbers or as names", "#", views=("packets",)),
@@ -93,6 +93,7 @@ KEYS = (
     Key("a", "zoom(0)", "show all", "a", views=("vbuckets", "timeline")),
     Key("comma", "neighbour(-1)", "the vbucket before", ",", views=("timeline",)),
     Key("full_stop", "neighbour(1)", "the next vbucket", ".", "vBucket", ("timeline",)),
+    Key("0", "view('overview')", "the capture at a glance", "0"),
     Key("1", "view('packets')", "the messages", "1"),
     Key("2", "view('vbuckets')", "all vbuckets at a glance", "2"),
     Key("3", "view('timeline')", "one vbucket's streams along their seqnos", "3"),

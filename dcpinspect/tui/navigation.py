@@ -1,4 +1,4 @@
-"""The five views, of which one is shown, and the ways between them: jumps, the way back, places that are typed."""
+"""The views, of which one is shown, and the ways between them: jumps, the way back, places that are typed."""
 
 from __future__ import annotations
 
@@ -98,6 +98,11 @@ class Navigation(ContentSwitcher):
         self.view.arrive()
         self._switched()
 
+    def begin_with(self, view: str) -> None:
+        """The view that the user sees first: there is no way back from it."""
+        if view != self.current:
+            self._switch(view)
+
     # -- ways ---------------------------------------------------------------------------------------------
 
     def show(self, view: str) -> None:
@@ -126,6 +131,25 @@ class Navigation(ContentSwitcher):
         if self.current != "packets":
             self._switch("packets")
         self.packets.go(row, *fields)
+
+    def to_time(self, time_ns: int) -> None:
+        """To the first message at or after a time."""
+        self._to_first(f"time_ns >= {time_ns}")
+
+    def to_map(self, vbucket: int) -> None:
+        """To a vbucket on the map of all."""
+        self.show("vbuckets")
+        view = self.get_child_by_id("vbuckets", VbucketsView)
+        if view.is_table:
+            view.action_layout()
+        view.grid.move_to(vbucket)
+
+    def _to_first(self, condition: str) -> None:
+        rows = self.inspection.store.matching(FilterRows(parse_filter(condition)))
+        if len(rows):
+            self.to_row(int(rows[0]))
+        else:
+            self.say("no message at or after it")
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning that the filter does not hide."""
@@ -192,8 +216,4 @@ class Navigation(ContentSwitcher):
                 self.say(f"no finding of the rule {place.rule}")
         else:
             what, number = ("last_frame", place.frame) if place.frame is not None else ("time_ns", place.time_ns)
-            rows = self.inspection.store.matching(FilterRows(parse_filter(f"{what} >= {number}")))
-            if len(rows):
-                self.to_row(int(rows[0]))
-            else:
-                self.say("no message at or after it")
+            self._to_first(f"{what} >= {number}")

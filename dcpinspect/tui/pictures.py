@@ -35,6 +35,16 @@ class Scene:
 
 TOUR = (
     Scene(
+        "overview",
+        "0 Overview",
+        "The capture at a glance, and the first screen of one that is large, or that has an error or a warning. The first line is the"
+        " verdict. Below it are the findings by cause, all vbuckets in a small map, the messages over time (bytes after `d`), and who"
+        " talks to whom.\n\n"
+        "`↑` `↓` and `Tab` go from part to part, `←` and `→` move in the map and in time. `Enter` goes in: to the finding, to the vbucket"
+        " on the map, to the messages at that time, or to the messages of the connection.",
+        ("0",),
+    ),
+    Scene(
         "packets",
         "1 Packets",
         "Each line is a message. Below the list are the fields of the message under the cursor, as the specification draws them, and its"
@@ -76,9 +86,9 @@ TOUR = (
     Scene(
         "findings",
         "4 Findings",
-        "All that is wrong, with the worst first and the effects below their cause. Each finding has its evidence, what to do, and when it"
-        " is no error. `Enter` goes to the message that shows the finding, with the cursor on the right field. `Backspace` comes back, and"
-        " `]` chooses the next evidence.",
+        "All that is wrong, with the worst first and the effects below their cause, or by connection after `d`. Each finding has its"
+        " evidence, what to do, and when it is no error. `Enter` goes to the message that shows the finding, with the cursor on the right"
+        " field. `Backspace` comes back, and `]` chooses the next evidence.",
         ("colon", *"rollback", "enter"),
     ),
     Scene(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable
 
+from rich.cells import chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpinspect.escape import one_line
+from dcpinspect.escape import cells, one_line
 
 Piece = tuple[str, Style]
 
@@ -36,3 +38,17 @@ def one_line_keeping(text: str) -> str:
     before = len(text) - len(text.lstrip())
     after = len(text) - len(text.rstrip())
     return " " * before + one_line(inner) + " " * after
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Escaped text on lines of at most ``width`` columns, broken at blanks where that is possible."""
+    width = max(width, 2)
+    if text.isascii():
+        return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and cells(lines[-1]) + 1 + cells(word) > width:
+            lines.append("")
+        *whole, rest = chop_cells(f"{lines[-1]} {word}" if lines[-1] else word, width)
+        lines[-1:] = [*whole, rest]
+    return lines

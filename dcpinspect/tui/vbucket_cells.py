@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.style import Style
+from rich.text import Text
 
+from dcpinspect.findings.finding import ranges
 from dcpinspect.protocol.columns import Numbers
 from dcpinspect.protocol.message import Severity
 from dcpinspect.streams.words import VBUCKET_VERDICTS
@@ -73,6 +76,22 @@ class Cells:
     def verdicts(self) -> Counter[str]:
         """How many vbuckets have each verdict."""
         return Counter(self.verdict(number) for number in self.by_number)
+
+    def legend(self, signs: Mapping[str, str], style: Callable[[str], Style], *, is_long: bool = False) -> Text:
+        """How many vbuckets have each verdict, with its sign and its ``style``; ``signs``: of those that are no letters.
+
+        ``is_long``: a line each, with the numbers of the vbuckets.
+        """
+        counts, out = self.verdicts(), Text()
+        for verdict in VBUCKET_VERDICTS if is_long else reversed(VBUCKET_VERDICTS):
+            if counts[verdict]:
+                letter = LETTERS.get(verdict)
+                out.append(letter or signs[verdict], style(verdict) + Style(reverse=letter is not None))
+                out.append(f" {counts[verdict]:,} {verdict.replace('-', ' ')}")
+                own = ranges(number for number in sorted(self.by_number) if self.verdict(number) == verdict) if is_long else ""
+                out.append(f": vb {own}\n" if is_long else "   ", "dim")
+        out.rstrip()
+        return out or Text("no vbucket was requested")
 
     def values(self, measure: str) -> Values:
         """By vbucket; of verdicts more is worse."""

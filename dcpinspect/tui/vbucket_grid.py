@@ -15,7 +15,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dcpinspect.escape import clip, escape
-from dcpinspect.streams.words import VBUCKET_VERDICTS
 from dcpinspect.tables.records import Records
 from dcpinspect.tui import theme
 from dcpinspect.tui.strips import Piece, strip
@@ -346,25 +345,19 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def legend(self) -> Text:
         """What colours, heights and letters mean, with how many vbuckets each has."""
-        out = Text()
         if self.measure == "verdict":
-            counts = self.cells.verdicts()
-            for verdict in reversed(VBUCKET_VERDICTS):
-                if counts[verdict]:
-                    style = self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
-                    glyph = LETTERS.get(verdict)
-                    out.append(glyph or self._glyphs.verdicts[verdict], style + Style(reverse=glyph is not None))
-                    out.append(f" {counts[verdict]:,} {verdict.replace('-', ' ')}   ")
-        else:
-            unit = MEASURES[self.measure]
-            out.append(f"{self.measure}{'' if unit == self.measure else f', {unit}'}: ")
-            sizes = np.bincount(self._levels[list(self.cells.by_number)], minlength=LEVELS + 1).tolist()
-            for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
-                out.append(self._glyphs.blocks[place], self.get_component_rich_style(f"paint--scale-{place + 1}", partial=True))
-                out.append(f" {_short(edge)}+ ({sizes[place + 1]:,})   ")
-            out.append(f"{self._glyphs.silent} {sizes[0]:,} with none" if sizes[0] else "")
+            return self.cells.legend(
+                self._glyphs.verdicts, lambda name: self.get_component_rich_style(f"paint--verdict-{name}", partial=True)
+            )
+        out, unit = Text(), MEASURES[self.measure]
+        out.append(f"{self.measure}{'' if unit == self.measure else f', {unit}'}: ")
+        sizes = np.bincount(self._levels[list(self.cells.by_number)], minlength=LEVELS + 1).tolist()
+        for place, edge in enumerate(self._edges, LEVELS - len(self._edges)):
+            out.append(self._glyphs.blocks[place], self.get_component_rich_style(f"paint--scale-{place + 1}", partial=True))
+            out.append(f" {_short(edge)}+ ({sizes[place + 1]:,})   ")
+        out.append(f"{self._glyphs.silent} {sizes[0]:,} with none" if sizes[0] else "")
         out.rstrip()
-        return out or Text("no vbucket was requested")
+        return out
 
     def hot_text(self) -> Text:
         """Who has most of the measure, a line each."""

@@ -1,4 +1,4 @@
-"""What the five views have in common, and what they ask of what is around them."""
+"""What the views have in common, and what they ask of what is around them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ class Host(Protocol):
 
     def to_row(self, row: int, *fields: str) -> None:
         """To a message, and to the first of these fields that it has, whatever view is shown."""
+
+    def to_time(self, time_ns: int) -> None:
+        """To the first message at or after a time, nanoseconds since 1970."""
+
+    def to_map(self, vbucket: int) -> None:
+        """To a vbucket on the map of all."""
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning."""

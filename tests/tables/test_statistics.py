@@ -79,3 +79,12 @@ def test_what_can_be_drawn_is_what_was_counted() -> None:
 
 def test_a_distribution() -> None:
     assert distribution(np.array([3, 1, 2])) == {"least": 1, "p50": 2, "p95": 3, "p99": 3, "greatest": 3}
+
+
+def test_each_connection_has_its_messages_and_bytes() -> None:
+    stats, messages = counted("tour.pcapng")
+    with Reading([str(SAMPLES / "tour.pcapng")]) as reading:
+        numbers = [int(number) for batch in reading for number in batch.connection]
+    found = {number: (int(count), int(size)) for number, (count, size) in enumerate(stats.by_connection) if count}
+    assert {number: count for number, (count, _) in found.items()} == Counter(numbers)
+    assert sum(size for _, size in found.values()) == sum(message[2] for message in messages)

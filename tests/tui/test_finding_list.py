@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+from rich.style import Style
+
+from dcpinspect.escape import cells, one_line
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.strips import wrapped
 from tests.tui.screens import Keys, play, press, screen
 
 
@@ -16,8 +21,51 @@ def test_severities_fold() -> None:
 
 def test_nothing_wrong_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        app.finding_list.show([], is_final=True)
+        app.finding_list.show([], {}, is_final=True)
         await press(app, pilot, "4")
         assert "no findings" in screen(app)
 
     play("rollback.pcap", scene)
+
+
+def test_sentences_are_whole_at_any_width() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4")
+        words = " ".join(screen(app).replace("│", " ").split())
+        for one in app.finding_list.findings:
+            assert one_line(one.what or one.message) in " ".join(_text(app.finding_list).split()), words
+
+    for size in ((80, 24), (120, 36)):
+        play("loop.pcap", scene, size)
+
+
+def _text(shown: FindingList) -> str:
+    """All lines, also those that are scrolled away."""
+    return "\n".join("".join(text for text, _ in shown._pieces(line, Style())) for line in shown._lines)
+
+
+def test_findings_stand_under_their_connections() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "4", "n", "d")
+        found = app.finding_list
+        assert found.shown is not None
+        assert found.shown.rule == "rollback-loop", "the cursor stays"
+        assert found.connection == 5
+        text = _text(found)
+        headings = [line for line in text.splitlines() if "→" in line]
+        assert [line.split()[2] for line in headings] == ["1", "2", "3", "4", "5"]
+        assert "10.11.0.1:50004 → 10.11.0.2:11210  connector:1" in headings[-1]
+        await press(app, pilot, "left")
+        assert "rollback-loop" not in _text(found)
+        await press(app, pilot, "d")
+        assert "2 errors" not in screen(app)
+        assert "1 error" in screen(app)
+
+    play("loop.pcap", scene)
+
+
+def test_lines_break_at_blanks_and_never_beyond_the_width() -> None:
+    for text in ("a sentence of words", "a" * 30, "鍵" * 12 + " and 鍵鍵", ""):
+        lines = wrapped(text, 10)
+        assert all(cells(line) <= 10 for line in lines)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")

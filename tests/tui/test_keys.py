@@ -7,6 +7,7 @@ import pytest
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.keys import KEYS, VIEWS, Key, footer
+from dcpinspect.tui.overview import OverviewView
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.stats import StatsView
 from dcpinspect.tui.timeline_view import TimelineView
@@ -30,7 +31,14 @@ def test_alt_and_function_keys_are_never_the_only_way() -> None:
     assert only == ["forward", "find_next", "find_next(True)"], "all are in the palette, too"
 
 
-OF_VIEWS = {"packets": PacketsView, "vbuckets": VbucketsView, "timeline": TimelineView, "findings": FindingsView, "stats": StatsView}
+OF_VIEWS = {
+    "overview": OverviewView,
+    "packets": PacketsView,
+    "vbuckets": VbucketsView,
+    "timeline": TimelineView,
+    "findings": FindingsView,
+    "stats": StatsView,
+}
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.keys)

@@ -13,14 +13,17 @@ def state(app: InspectApp) -> tuple[object, ...]:
 
 JUMPS = {
     "from a finding to its message": (("4", "n"), ("enter",), "packets"),
-    "from a message to its finding": (("n",), ("e",), "findings"),
-    "to the next bad message": ((), ("n",), "packets"),
-    "from a message to its timeline": (("n",), ("v",), "timeline"),
+    "from a message to its finding": (("1", "n"), ("e",), "findings"),
+    "to the next bad message": (("1",), ("n",), "packets"),
+    "from a message to its timeline": (("1", "n"), ("v",), "timeline"),
     "from a finding to its timeline": (("4", "n"), ("v",), "timeline"),
     "from a vbucket to its timeline": (("2", "n"), ("enter",), "timeline"),
     "from a timeline to a message": (("2", "n", "enter", "right_curly_bracket"), ("enter",), "packets"),
-    "along a link": (("n", "enter", *["down"] * 7), ("enter",), "packets"),
-    "to another view": (("n",), ("5",), "stats"),
+    "along a link": (("1", "n", "enter", *["down"] * 7), ("enter",), "packets"),
+    "from the overview to a finding": (("0",), ("enter",), "findings"),
+    "from the overview to the map": (("0", "tab"), ("enter",), "vbuckets"),
+    "from the overview to a time": (("0", "tab", "tab"), ("enter",), "packets"),
+    "to another view": (("1", "n"), ("5",), "stats"),
 }
 
 

@@ -20,6 +20,7 @@ def test_hostile_keys_are_shown_and_steer_nothing(tmp_path: Path) -> None:
     path.write_bytes(pcap(recorded(one.segments)))
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "1")
         for _ in HOSTILE:
             await press(app, pilot, "down")
             for widget in (app.packets.list, app.packets.fields, app.packets.bytes):

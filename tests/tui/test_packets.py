@@ -163,7 +163,7 @@ def test_leaving_the_filter_forgets_what_was_typed_and_not_taken() -> None:
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 def test_a_marked_row_says_why_in_its_line_and_above_its_fields(size: tuple[int, int]) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, "n")
+        await press(app, pilot, "1", "n")
         found = app.inspection.results.finding(app.packets.list.row)
         assert found is not None
         lines = screen(app).splitlines()

@@ -32,5 +32,5 @@ def test_every_view_has_its_picture() -> None:
 
 def test_pictures_are_drawn_by_the_program() -> None:
     pictures = asyncio.run(draw(str(SAMPLES / "rollback.pcap"), TOUR[:1]))
-    texts = texts_of(pictures["packets"])
+    texts = texts_of(pictures["overview"])
     assert "161 messages" in texts

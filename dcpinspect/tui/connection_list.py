@@ -1,0 +1,231 @@
+"""Who talks to whom: connections with what was said on them and what was found, as a list to choose from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dcpinspect.escape import cells, clip, escape
+from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.protocol.message import Severity
+from dcpinspect.tui.charts import short
+from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.theme import Glyphs
+
+
+class Talk(NamedTuple):
+    """One connection, safe for a terminal."""
+
+    number: int
+    client: str
+    server: str
+    name: str
+    agent: str
+    bucket: str
+    messages: int
+    bytes: int
+    streams: int
+    tls: str
+    """Empty: plain."""
+    found: Counter[Severity]
+    """Findings that are no effects."""
+
+    @property
+    def words(self) -> str:
+        """Who it is between: ``10.0.0.1:5000 → 10.0.0.2:11210  replica``."""
+        return f"{self.client} → {self.server}{f'  {self.name}' if self.name else ''}"
+
+
+def talks(results: Results) -> list[Talk]:
+    """All connections: those with most errors first, then with most warnings, then those that said most."""
+    table = results.records.get("connections")
+    if table is None:
+        return []
+    found: dict[int, Counter[Severity]] = {}
+    for one in results.findings:
+        for connection in one.connections if one.effect_of is None else ():
+            found.setdefault(connection, Counter())[one.severity] += 1
+    counts = results.charts.by_connection
+    secret = {} if results.coverage is None else results.coverage.tls
+    told = []
+    names = ("connection", "client", "server", "name", "agent", "bucket", "streams", "tls")
+    for number, client, server, name, agent, bucket, streams, tls in zip(*(table.values(one) for one in names), strict=True):
+        messages, size = counts[number].tolist() if number < len(counts) else (0, 0)
+        state = escape(tls or "") or ("TLS, not decrypted" if number in secret else "")
+        client, server, name, agent, bucket = (escape(text or "") for text in (client, server, name, agent, bucket))
+        counted = found.get(number, Counter())
+        told.append(Talk(number, client, server, name, agent, bucket, messages, size, streams or 0, state, counted))
+    return sorted(told, key=lambda one: (-one.found["error"], -one.found["warning"], -one.messages, one.number))
+
+
+class ConnectionList(ScrollView, can_focus=True, inherit_bindings=False):
+    """A line for each connection, below a heading; as many columns as fit."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"talks--cursor", "talks--heading", "talks--error", "talks--warning", "talks--note"}
+
+    class Opened(Message):
+        """Enter on a connection, or on "all", which is 0."""
+
+        def __init__(self, connection: int) -> None:
+            super().__init__()
+            self.connection = connection
+
+    def __init__(self, glyphs: Glyphs, *, has_all: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        """``has_all``: the first line stands for all connections together."""
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._has_all = has_all
+        self.talks: Sequence[Talk] = ()
+        self._at = 0
+        self._columns: list[tuple[str, list[str], bool]] = []
+
+    def show(self, told: Sequence[Talk], here: int | None = None) -> None:
+        """These connections, the cursor at one of them."""
+        here = self.connection if here is None else here
+        self.talks = told
+        self._at = next((place for place, one in enumerate(told, self._has_all) if one.number == here), 0)
+        self._arrange()
+
+    @property
+    def connection(self) -> int:
+        """Number of the connection under the cursor; 0: all of them, or none."""
+        place = self._at - self._has_all
+        return self.talks[place].number if 0 <= place < len(self.talks) else 0
+
+    def _arrange(self) -> None:
+        """Columns that fit, those that matter most; a line that stands for all has its sums."""
+        told, both = self.talks, [("con", [str(one.number) for one in self.talks], True)]
+        between = [f"{one.client} → {one.server}" for one in told]
+        columns = [
+            *both,
+            ("client → node", between, False),
+            ("messages", [f"{one.messages:,}" for one in told], True),
+            ("name", [clip(one.name, 30) for one in told], False),
+            ("bucket", [clip(one.bucket, 20) for one in told], False),
+            ("bytes", [short(one.bytes) for one in told], True),
+            ("streams", [f"{one.streams:,}" for one in told], True),
+            ("agent", [clip(one.agent, 30) for one in told], False),
+            ("TLS", [one.tls or "plain" for one in told], False),
+        ]
+        room = self.size.width - 2 - max((cells(_found_text(one, self._glyphs)) for one in told), default=0) - 2
+        self._columns = []
+        for column in columns:
+            wide = _width(column) + 2
+            if wide <= room or not self._columns:
+                self._columns.append(column)
+                room -= wide
+        self.virtual_size = Size(self.size.width, len(told) + self._has_all + 1)
+        self._bring()
+
+    def _bring(self) -> None:
+        top, height = int(self.scroll_offset.y), max(self.size.height - 1, 1)
+        if not top <= self._at < top + height:
+            self.scroll_to(y=self._at if self._at < top else self._at - height + 1, animate=False, immediate=True)
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Columns that fit now."""
+        self._arrange()
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def _last(self) -> int:
+        return max(0, len(self.talks) + self._has_all - 1)
+
+    @property
+    def is_at_edge(self) -> tuple[bool, bool]:
+        """Whether the cursor is on the first line, and on the last."""
+        return self._at == 0, self._at == self._last
+
+    def action_step(self, lines: int) -> None:
+        """Up or down."""
+        self._at = min(max(self._at + lines, 0), self._last)
+        self._bring()
+
+    def action_page(self, pages: int) -> None:
+        """A screen on, or back."""
+        self.action_step(pages * max(1, self.size.height - 2))
+
+    def action_first(self) -> None:
+        """To the first."""
+        self.action_step(-self._at)
+
+    def action_last(self) -> None:
+        """To the last."""
+        self.action_step(self._last)
+
+    def action_open(self) -> None:
+        """Chooses the connection."""
+        if self.talks:
+            self.post_message(self.Opened(self.connection))
+
+    def on_click(self, event: events.Click) -> None:
+        """The first click selects, the second opens."""
+        place = int(self.scroll_offset.y) + event.y - 1
+        if event.y > 0 and place <= self._last:
+            is_same = place == self._at
+            self.action_step(place - self._at)
+            if is_same:
+                self.action_open()
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """The heading stays; below it what is in view."""
+        base = self.rich_style
+        dim = base + self.get_component_rich_style("talks--heading", partial=True)
+        if y == 0:
+            return strip([("  ", dim), *self._cells(None, dim), ("found", dim)], self.size.width, base)
+        place = int(self.scroll_offset.y) + y - 1
+        if not self.talks and y == 1:
+            return strip([("  no connections so far", base)], self.size.width, base)
+        if place > self._last or not self.talks:
+            return Strip.blank(self.size.width, base)
+        is_here = place == self._at
+        style = base + self.get_component_rich_style("talks--cursor", partial=True) if is_here else base
+        cursor = (f"{self._glyphs.cursor if is_here else ' '} ", style)
+        if place < self._has_all:
+            count = len(self.talks)
+            return strip([cursor, (f"all {count:,} connections", style + Style(bold=True))], self.size.width, style)
+        own = place - self._has_all
+        return strip([cursor, *self._cells(own, style), *self._found(self.talks[own], style)], self.size.width, style)
+
+    def _cells(self, place: int | None, style: Style) -> Iterator[Piece]:
+        """A line of the table; None for the heading."""
+        for column in self._columns:
+            heading, values, is_number = column
+            text = heading if place is None else values[place]
+            blanks = " " * (_width(column) - cells(text))
+            yield f"{blanks}{text}  " if is_number else f"{text}{blanks}  ", style
+
+    def _found(self, one: Talk, style: Style) -> Iterator[Piece]:
+        for severity in SEVERITIES:
+            if one.found[severity]:
+                own = style + Style(bold=severity != "note")
+                if not (self.has_focus and one.number == self.connection):
+                    own += self.get_component_rich_style(f"talks--{severity}", partial=True)
+                yield self._glyphs.of(severity), own
+                yield f" {one.found[severity]}  ", style
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.refresh()
+
+
+def _width(column: tuple[str, list[str], bool]) -> int:
+    return max(map(cells, (column[0], *column[1])), default=0)
+
+
+def _found_text(one: Talk, glyphs: Glyphs) -> str:
+    return "  ".join(f"{glyphs.of(severity)} {one.found[severity]}" for severity in SEVERITIES if one.found[severity])

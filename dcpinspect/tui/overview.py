@@ -1,0 +1,230 @@
+"""The capture at a glance: the verdict, what is wrong, all vbuckets, how much came when, who talks to whom. Enter goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.style import Style
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.widgets import Static
+
+from dcpinspect.escape import one_line
+from dcpinspect.render.findings import with_their_effects
+from dcpinspect.render.verdict import NOTHING, counted, verdict
+from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
+from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.rate import Rate
+from dcpinspect.tui.small_map import SmallMap
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.view import Host, View
+
+WIDE, TALL = 100, 28
+"""Columns and lines from which there is room for more."""
+MOST_TALKS = 8
+"""Connections that are shown without scrolling where the screen is high."""
+
+Part = FindingList | SmallMap | Rate | ConnectionList
+
+
+class OverviewView(View):
+    """Parts that each lead to a view."""
+
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+        super().__init__(id="overview")
+        self.host = host
+        self._glyphs = glyphs
+        self._said, self._legend = Static(id="overview-verdict"), Static(id="overview-legend")
+        self.findings = FindingList(glyphs, is_brief=True, id="overview-findings")
+        self.map = SmallMap(glyphs, id="overview-map")
+        self._middle, self._map_side = Horizontal(id="overview-middle"), Vertical(id="overview-map-side")
+        self.rate = Rate(glyphs, id="overview-rate")
+        self.connections = ConnectionList(glyphs, id="overview-connections")
+        self._parts: Sequence[Part] = (self.findings, self.map, self.rate, self.connections)
+        self._here: Part = self.findings
+        self._shown = Results()
+        self._talks: Sequence[Talk] = ()
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        yield self._said
+        with self._middle:
+            yield self.findings
+            with self._map_side:
+                yield self.map
+                yield self._legend
+        yield self.rate
+        yield self.connections
+
+    @property
+    def keyboard(self) -> Part:
+        """The part that the keyboard was in last."""
+        return self._here
+
+    def on_descendant_focus(self) -> None:
+        """The keyboard goes to another part."""
+        self._here = next((part for part in self._parts if part.has_focus), self._here)
+
+    def take_up(self, results: Results) -> None:
+        """What is known by now, once the view is shown."""
+        del results
+        if self.display:
+            self.arrive()
+
+    def arrive(self) -> None:
+        """What is known by now."""
+        results, inspection = self.host.inspection.results, self.host.inspection
+        if self._shown is results:
+            return
+        self._shown = results
+        self._talks = talks(results)
+        causes, _ = with_their_effects(results.findings)
+        self._said.update(self._verdict(results))
+        self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
+        self.findings.border_title = counted(len(causes), "finding") + " by cause" if causes else "findings"
+        self.map.show(results.records.get("vbuckets"))
+        self.rate.show(results, inspection.reading.first_time_ns or 0)
+        self.connections.show(self._talks)
+        self.connections.border_title = f"{counted(len(self._talks), 'connection')}: who talks to whom"
+        self._fit()
+
+    def _verdict(self, results: Results) -> Text:
+        """In plain words: what is wrong, or that nothing is; below it in how much."""
+        causes, _ = with_their_effects(results.findings)
+        worst = next((severity for severity in ("error", "warning") if any(one.severity == severity for one in causes)), "well")
+        self._said.set_classes(worst)
+        out = Text()
+        out.append(f"{self._glyphs.error} " if worst == "error" else f"{self._glyphs.warning} " if worst == "warning" else "", "bold")
+        if results.looked is None or not results.looked.messages:
+            return out.append("no message was read" + (" so far" if self.host.inspection.state == "reading" else ""), "bold")
+        out.append(one_line(verdict(causes, results.looked)), "bold")
+        is_said = NOTHING in out.plain  # with how much was looked at
+        return out.append(
+            "\n" + " · ".join(filter(None, ["" if is_said else str(results.looked), _when(results)])), Style(bold=False, color="default")
+        )
+
+    def on_resize(self) -> None:
+        """Parts have other sizes."""
+        self._fit()
+
+    def _fit(self) -> None:
+        """As high as each part needs to be, where there is room for it."""
+        is_tall, is_wide = self.size.height >= TALL, self.size.width >= WIDE
+        talking = 2 + min(max(1, len(self._talks)), MOST_TALKS if is_tall else 3)
+        self.connections.styles.height = talking
+        room = self.size.height - talking - self._said.size.height
+        least = 9 if is_tall else 5
+        legend = self.map.legend(is_long=is_wide)
+        self._legend.update(legend)
+        words = len(legend.wrap(self.app.console, max(10, self._map_side.size.width - 2))) if is_wide else 1
+        self._legend.styles.height = words
+        cells = self.map.fitting(max(2, room - least - words - 1) if is_wide else 4)
+        self.map.styles.height = cells
+        if is_wide:
+            middle = max(1 + self.findings.lines, 1 + cells + words)
+            self.rate.styles.height = max(least, min(room - middle, room // 2))
+        else:
+            self._map_side.styles.height = cells + 2
+            self.rate.styles.height = least
+
+    @on(SmallMap.Moved)
+    def _name_map(self) -> None:
+        here = f": vb {self.map.vbucket} {self.map.cells.verdict(self.map.vbucket).replace('-', ' ') or 'not requested'}"
+        self._map_side.border_title = f"vbuckets{here if self.map.has_focus else ''}"
+
+    @on(Rate.Moved)
+    def _name_rate(self) -> None:
+        self.rate.border_title = self.rate.words
+
+    # -- from part to part, and in ------------------------------------------------------------------------
+
+    def action_pane(self, what: str, *arguments: int) -> None:
+        """As the part with the keyboard does it; beyond its first or last line is the next part."""
+        here = self._here
+        if what == "step" and here.is_at_edge[arguments[0] > 0]:
+            place = self._parts.index(here) + (1 if arguments[0] > 0 else -1)
+            if 0 <= place < len(self._parts):
+                self._parts[place].focus()
+            return
+        action = getattr(here, f"action_{what}", None)
+        if action is not None:
+            action(*arguments)
+
+    @on(FindingList.Opened)
+    def _finding_opened(self, event: FindingList.Opened) -> None:
+        self.host.to_finding(event.finding)
+
+    @on(SmallMap.Opened)
+    def _vbucket_opened(self, event: SmallMap.Opened) -> None:
+        self.host.to_map(event.vbucket)
+
+    @on(Rate.Opened)
+    def _time_opened(self, event: Rate.Opened) -> None:
+        self.host.to_time(event.time_ns)
+
+    @on(ConnectionList.Opened)
+    def _connection_opened(self, event: ConnectionList.Opened) -> None:
+        self.host.to_filter(f"connection = {event.connection}")
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """Of the map."""
+        return self.map.vbucket if self._here is self.map else None
+
+    def action_finding(self) -> None:
+        """The finding under the cursor, or the worst of the vbucket under it."""
+        if self._here is self.findings and self.findings.finding is not None:
+            self.host.to_finding(self.findings.finding)
+        else:
+            super().action_finding()
+
+    def action_bad(self, back: bool = False) -> None:
+        """To the next error or warning."""
+        part = self.map if self._here is self.map else self.findings
+        if not part.bad(back=back):
+            self.host.say("no other error or warning here")
+
+    def action_display(self) -> None:
+        """Messages, or bytes, over time."""
+        self.rate.next_measure()
+
+    def spot(self) -> Spot:
+        """Which part."""
+        return Spot("overview", top=self._parts.index(self._here))
+
+    def restore(self, spot: Spot) -> None:
+        """As it was."""
+        self._parts[spot.top].focus()
+
+    def legend(self) -> Sequence[str]:
+        """Of the map."""
+        return (self.map.legend().plain,)
+
+
+def _when(results: Results) -> str:
+    """When the capture began, and how long it is."""
+    table = results.records.get("connections")
+    times = [] if table is None else [time for name in ("first_time", "last_time") for time in table.values(name) if time is not None]
+    if not times:
+        return ""
+    first, last = min(times), max(times)
+    return f"{(last - first) / 1e9:,.3f} s from {datetime.fromtimestamp(first // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+MANY = 1_000_000
+"""Messages from which a capture is looked at as a whole first."""
+LARGE = 100 * MANY
+"""Bytes of a file that has about so many."""
+
+
+def is_first(inspection: Inspection) -> bool:
+    """Whether the overview is what a capture is looked at by first: it is large, or something is wrong with it."""
+    if inspection.is_live:
+        return False
+    is_large = (inspection.reading.capture.size or 0) >= LARGE or inspection.store.rows >= MANY
+    return is_large or any(one.severity != "note" for one in inspection.results.findings)

@@ -1,0 +1,207 @@
+"""How much came when, as columns over the whole width, with what was found below its time."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+from rich.style import Style
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dcpinspect.statistics import Charts
+from dcpinspect.tables.series import SPANS
+from dcpinspect.tui import theme
+from dcpinspect.tui.charts import LABEL, Whole, columns, short
+from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.strips import strip
+from dcpinspect.tui.theme import Glyphs
+
+Measure = Literal["messages", "bytes"]
+
+
+class Rate(Widget, can_focus=True, inherit_bindings=False):
+    """A chart over time with a cursor."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        *("rate--cursor", "rate--label", "rate--error", "rate--warning"),
+        *theme.paints("verdict"),
+    }
+
+    class Moved(Message):
+        """The cursor came to another time, or the chart shows something else."""
+
+    class Opened(Message):
+        """Enter: the messages at a time, in nanoseconds since 1970."""
+
+        def __init__(self, time_ns: int) -> None:
+            super().__init__()
+            self.time_ns = time_ns
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self.measure: Measure = "messages"
+        self._charts = Charts()
+        self._first_ns = 0
+        self._found: dict[str, Whole] = {}
+        """Times of what was found, by severity."""
+        self._values: Whole = np.zeros(0, np.int64)
+        self._at = 0
+        """The span of time under the cursor."""
+
+    def show(self, results: Results, first_ns: int) -> None:
+        """What is known by now; ``first_ns``: when the capture began."""
+        self._charts, self._first_ns = results.charts, first_ns
+        self._found = {
+            severity: np.array(
+                [place.time_ns for one in results.findings if one.severity == severity for case in one.each for place in case.places[:1]],
+                np.int64,
+            )
+            for severity in ("warning", "error")
+        }
+        self._measure()
+
+    def _measure(self) -> None:
+        rows = [getattr(command, self.measure) for command in self._charts.commands]
+        self._values = sum(rows, start=np.zeros(SPANS, np.int64))[: self._charts.used]
+        self._at = min(self._at, max(0, len(self._values) - 1))
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def next_measure(self) -> None:
+        """Messages, or bytes."""
+        self.measure = "bytes" if self.measure == "messages" else "messages"
+        self._measure()
+
+    @property
+    def words(self) -> str:
+        """What is drawn, and how much of it is at the cursor."""
+        if not len(self._values):
+            return f"{self.measure} a second"
+        each = self._charts.span_ns / 1e9
+        most = short(int(self._values.max()) / each)
+        here = short(int(self._values[self._at]) / each)
+        at = (self._charts.start_ns - self._first_ns + self._at * self._charts.span_ns) / 1e9
+        return f"{self.measure} a second, at most {most}" + (f", {here} at {at:.3f} s" if self.has_focus else "")
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def is_at_edge(self) -> tuple[bool, bool]:
+        """There is one line only."""
+        return True, True
+
+    def _go(self, place: int) -> None:
+        self._at = min(max(place, 0), max(0, len(self._values) - 1))
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_step(self, lines: int) -> None:
+        """There is one line only."""
+
+    def action_fold(self) -> None:
+        """Earlier."""
+        self._go(self._at - 1)
+
+    def action_unfold(self) -> None:
+        """Later."""
+        self._go(self._at + 1)
+
+    def action_first(self) -> None:
+        """To the beginning."""
+        self._go(0)
+
+    def action_last(self) -> None:
+        """To the end."""
+        self._go(len(self._values))
+
+    def action_open(self) -> None:
+        """The messages at the cursor."""
+        if len(self._values):
+            self.post_message(self.Opened(self._charts.start_ns + self._at * self._charts.span_ns))
+
+    def on_focus(self) -> None:
+        """The cursor is told of."""
+        self.post_message(self.Moved())
+
+    def on_blur(self) -> None:
+        """The cursor is not told of."""
+        self.post_message(self.Moved())
+
+    def on_click(self, event: events.Click) -> None:
+        """The first click selects, the second opens."""
+        if event.x >= LABEL and len(self._values):
+            span = int(self._span_of_column[min(event.x - LABEL, self._room - 1)])
+            if span == self._at:
+                self.action_open()
+            else:
+                self._go(span)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    @property
+    def _room(self) -> int:
+        return max(1, self.size.width - LABEL)
+
+    @property
+    def _span_of_column(self) -> Whole:
+        """The first span of each column."""
+        found: Whole = np.arange(self._room) * len(self._values) // self._room
+        return found
+
+    def _drawn(self) -> Whole:
+        """The value of each column: of several spans the greatest, so that no peak is lost."""
+        found: Whole = np.maximum.reduceat(self._values, self._span_of_column)
+        return found
+
+    def render_line(self, y: int) -> Strip:
+        """Columns; below them what was found, and the time."""
+        base = self.rich_style
+        label = base + self.get_component_rich_style("rate--label", partial=True)
+        if not len(self._values):
+            return strip([(" nothing was read so far" if y == 0 else "", label)], self.size.width, base)
+        high = max(1, self.size.height - 2)
+        if y < high:
+            values = self._drawn()
+            top = int(values.max())
+            text = columns(values / max(top, 1), high, most=1)[y]
+            mark = short(top / (self._charts.span_ns / 1e9)) if y == 0 else "0" if y == high - 1 else ""
+            paint = base + self.get_component_rich_style("paint--verdict-advancing", partial=True)
+            return self._with_cursor(strip([(f"{mark:>{LABEL - 1}} ", label), (text, paint)], self.size.width, base))
+        if y == high:
+            return self._with_cursor(self._marks(base, label))
+        begin, end = ((self._charts.start_ns - self._first_ns + at * self._charts.span_ns) / 1e9 for at in (0, len(self._values)))
+        first, last = f"{begin:.3f} s", f"{end:.3f} s"
+        return strip([(f"{'':>{LABEL}}{first}{last:>{max(1, self._room - len(first))}}", label)], self.size.width, base)
+
+    def _marks(self, base: Style, label: Style) -> Strip:
+        """Where something was found."""
+        worst: dict[int, str] = {}
+        for severity, times in self._found.items():
+            spans = (times - self._charts.start_ns) // self._charts.span_ns
+            for column in np.unique(np.clip(spans, 0, len(self._values) - 1) * self._room // len(self._values)).tolist():
+                worst[column] = severity
+        pieces = [("found".rjust(LABEL - 1) + " " if worst else " " * LABEL, label)]
+        before = 0
+        for column in sorted(worst):
+            pieces.append((" " * (column - before), base))
+            style = base + self.get_component_rich_style(f"rate--{worst[column]}", partial=True) + Style(bold=True)
+            pieces.append((self._glyphs.error if worst[column] == "error" else self._glyphs.warning, style))
+            before = column + 1
+        return strip(pieces, self.size.width, base)
+
+    def _with_cursor(self, line: Strip) -> Strip:
+        if not self.has_focus:
+            return line
+        low, high = (int(np.searchsorted(self._span_of_column, self._at, side)) + LABEL for side in ("left", "right"))
+        low = min(low, self.size.width - 1)
+        cursor = self.get_component_rich_style("rate--cursor", partial=True)
+        return Strip.join([line.crop(0, low), line.crop(low, max(high, low + 1)).apply_style(cursor), line.crop(max(high, low + 1))])
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.refresh()

@@ -1,0 +1,210 @@
+"""All vbuckets in little room: a cell for one, or for several of which it shows the worst."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dcpinspect.streams.words import VBUCKET_VERDICTS
+from dcpinspect.tables.records import Records
+from dcpinspect.tui import theme
+from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.vbucket_cells import LETTERS, Cells
+
+_LABEL = 5
+"""Columns of the number before a line of cells."""
+_WIDEST = 9
+"""Columns of a cell at most; from six on it has room for its number."""
+
+_ACROSS = (256, 128, 64, 32, 16)
+"""Cells of a line."""
+_EACH = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Vbuckets of a cell."""
+
+
+class SmallMap(Widget, can_focus=True, inherit_bindings=False):
+    """Cells by verdict; the cursor walks over them."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"small--cursor", "small--label", *theme.paints("verdict")}
+
+    class Opened(Message):
+        """Enter on a cell: its worst vbucket."""
+
+        def __init__(self, vbucket: int) -> None:
+            super().__init__()
+            self.vbucket = vbucket
+
+    class Moved(Message):
+        """The cursor came to another cell, or the map shows something else."""
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self.cells = Cells(None)
+        self._at = 0
+        self._each = self._across = self._wide = 1
+        self._worst: list[tuple[str, int]] = []
+        """Of each cell: the worst verdict, empty for none, and a vbucket that has it."""
+
+    def show(self, vbuckets: Records | None) -> None:
+        """What is known by now."""
+        self.cells = Cells(vbuckets)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """As few vbuckets a cell as fit."""
+        count, width, height = len(self.cells.numbers), self.size.width - _LABEL, max(1, self.size.height)
+        if self.cells.has_few:
+            self._each, self._across = 1, max(1, min(count, max(width // _WIDEST, -(-count // height))))
+            self._across = -(-count // -(-count // self._across))  # lines of the same length
+        else:
+            self._across = next((across for across in _ACROSS if across <= width), _ACROSS[-1])
+            self._each = next((each for each in _EACH if -(-count // (each * self._across)) <= height), _EACH[-1])
+        self._wide = max(1, min(width // self._across, _WIDEST if self.cells.has_few else 3))
+        numbers = self.cells.numbers
+        self._worst = [self._worst_of(numbers[start : start + self._each]) for start in range(0, count, self._each)]
+        if not self.cells.by_number:
+            self._worst = []
+        self._at = min(self._at, max(0, len(self._worst) - 1))
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def _worst_of(self, numbers: list[int]) -> tuple[str, int]:
+        known = [number for number in numbers if number in self.cells.by_number]
+        if not known:
+            return "", numbers[0]
+        worst = min(known, key=lambda number: VBUCKET_VERDICTS.index(self.cells.verdict(number)))
+        return self.cells.verdict(worst), worst
+
+    def on_resize(self) -> None:
+        """Other cells fit."""
+        self._arrange()
+
+    def fitting(self, most: int) -> int:
+        """Lines that it takes of so many."""
+        count, width = len(self.cells.numbers), max(1, self.size.width - _LABEL)
+        if not self.cells.by_number:
+            return 1
+        if self.cells.has_few:
+            return min(most, -(-count // max(1, width // _WIDEST)))
+        across = next((across for across in _ACROSS if across <= width), _ACROSS[-1])
+        return max(1, next((lines for each in _EACH if (lines := -(-count // (each * across))) <= most), most))
+
+    # -- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def vbucket(self) -> int:
+        """The worst of the cell under the cursor."""
+        return self._worst[self._at][1] if self._at < len(self._worst) else 0
+
+    @property
+    def is_at_edge(self) -> tuple[bool, bool]:
+        """Whether the cursor is in the first line, and in the last."""
+        return self._at < self._across, self._at // self._across == (len(self._worst) - 1) // self._across
+
+    def _go(self, place: int) -> None:
+        self._at = min(max(place, 0), max(0, len(self._worst) - 1))
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def action_step(self, lines: int) -> None:
+        """A line up or down."""
+        if 0 <= self._at + lines * self._across < len(self._worst):
+            self._go(self._at + lines * self._across)
+
+    def action_fold(self) -> None:
+        """A cell to the left."""
+        self._go(self._at - 1)
+
+    def action_unfold(self) -> None:
+        """A cell to the right."""
+        self._go(self._at + 1)
+
+    def action_first(self) -> None:
+        """To the first."""
+        self._go(0)
+
+    def action_last(self) -> None:
+        """To the last."""
+        self._go(len(self._worst))
+
+    def action_open(self) -> None:
+        """To the map of all, at this one."""
+        if self.cells.by_number:
+            self.post_message(self.Opened(self.vbucket))
+
+    def bad(self, *, back: bool = False) -> bool:
+        """To the next cell that is not well; whether there is one."""
+        places = [place for place, (verdict, _) in enumerate(self._worst) if verdict in LETTERS]
+        others = [place for place in places if (place < self._at if back else place > self._at)]
+        if others:
+            self._go(others[-1] if back else others[0])
+        return bool(others)
+
+    def on_click(self, event: events.Click) -> None:
+        """The first click selects, the second opens."""
+        column = (event.x - _LABEL) // self._wide
+        place = event.y * self._across + column
+        if 0 <= column < self._across and place < len(self._worst):
+            if place == self._at:
+                self.action_open()
+            else:
+                self._go(place)
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def render_line(self, y: int) -> Strip:
+        """One line of cells."""
+        base = self.rich_style
+        places = range(y * self._across, min((y + 1) * self._across, len(self._worst)))
+        if not places:
+            return Strip.blank(self.size.width, base)
+        label = base + self.get_component_rich_style("small--label", partial=True)
+        first = self.cells.numbers[places[0] * self._each]
+        pieces: list[Piece] = [(" " * _LABEL if self._has_numbers else f"{first:>{_LABEL - 1}} ", label)]
+        pieces += [self._cell(place, base) for place in places]
+        return strip(pieces, self.size.width, base)
+
+    @property
+    def _has_numbers(self) -> bool:
+        """Whether cells have room for the number of their vbucket."""
+        return self._wide >= 6
+
+    def _cell(self, place: int, base: Style) -> Piece:
+        verdict, vbucket = self._worst[place]
+        wide, style, text = self._wide, base, " " * self._wide
+        if verdict:
+            style += self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
+            glyph = LETTERS.get(verdict)
+            severity = self.cells.severity(vbucket)
+            sign = glyph or (self._glyphs.of(severity) if severity is not None else self._glyphs.verdicts[verdict])
+            if self._has_numbers:
+                text = f"{sign * 2} {vbucket}".ljust(wide)
+            elif glyph or severity is not None:
+                text = sign.center(wide)
+                style += Style(reverse=True, bold=True)
+            else:
+                text = sign * wide
+        if place == self._at and self.has_focus:
+            style += self.get_component_rich_style("small--cursor", partial=True)
+        return text, style
+
+    def legend(self, *, is_long: bool = False) -> Text:
+        """How many vbuckets have each verdict, with its sign; ``is_long``: a line each, with their numbers."""
+
+        def style(verdict: str) -> Style:
+            return self.get_component_rich_style(f"paint--verdict-{verdict}", partial=True)
+
+        return self.cells.legend(self._glyphs.verdicts, style, is_long=is_long)
+
+    def notify_style_update(self) -> None:
+        """Another theme."""
+        super().notify_style_update()
+        self.refresh()
