@@ -14,7 +14,7 @@ from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -39,9 +39,6 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import COLUMNS, column_name
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
-
-if TYPE_CHECKING:
-    from dcpinspect.report.contents import Contents
 
 _NESTED = 2048
 """Levels of a document that is JSON, twice over: it may have 1024."""
@@ -190,7 +187,7 @@ class Recording:
         """
         from dcpinspect.export.atomic import AtomicFile
         from dcpinspect.protocol.redact import Redactor
-        from dcpinspect.report.contents import Limits, contents
+        from dcpinspect.report.contents import of_reading
         from dcpinspect.report.written import format_of, written
         from dcpinspect.statistics import Statistics
 
@@ -211,12 +208,9 @@ class Recording:
                     for batch in store.fill(reading):
                         statistics.feed(batch)
 
-            def gathered(limits: Limits) -> Contents:
-                return contents(reading, store, statistics, redactor=redactor, limits=limits)
-
             file = AtomicFile(os.fspath(path))
             try:
-                file.write(written(format_, gathered).encode())
+                file.write(written(format_, of_reading(reading, store, statistics, redactor=redactor)).encode())
                 file.commit()
             finally:
                 file.discard()

@@ -50,6 +50,21 @@ class Charts:
     """Messages and bytes, by number of the connection; those without messages may be missing at the end."""
 
 
+def charts_of(counted: MessageStats, windows: Sequence[tuple[int, int, int, int, Whole]] = ()) -> Charts:
+    """What can be drawn of messages that were counted."""
+    messages, sizes = counted.messages_by_time, counted.bytes_by_time
+    return Charts(
+        start_ns=messages.start_ns or 0,
+        span_ns=messages.span_ns,
+        used=messages.used,
+        commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in counted.commands()],
+        windows=windows,
+        answers=list(counted.answer_octaves()),
+        sizes=counted.size_octaves(),
+        by_connection=counted.by_connection.copy(),
+    )
+
+
 class Statistics:
     """Feed it with every batch of a reading."""
 
@@ -77,17 +92,7 @@ class Statistics:
 
     def charts(self, tables: Tables) -> Charts:
         """What can be drawn by now; ``tables``: those of the reading."""
-        messages, sizes = self._counted.messages_by_time, self._counted.bytes_by_time
-        return Charts(
-            start_ns=messages.start_ns or 0,
-            span_ns=messages.span_ns,
-            used=messages.used,
-            commands=[Counted(name, side, messages.rows[number], sizes.rows[number]) for number, name, side in self._counted.commands()],
-            windows=list(_windows(tables, self._balance)) if self._of_all else [],
-            answers=list(self._counted.answer_octaves()),
-            sizes=self._counted.size_octaves(),
-            by_connection=self._counted.by_connection.copy(),
-        )
+        return charts_of(self._counted, list(_windows(tables, self._balance)) if self._of_all else [])
 
 
 def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:

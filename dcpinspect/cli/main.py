@@ -60,6 +60,7 @@ GROUPS = {
     "pipeline": {
         "run": "Read new captures, and write the tables again.",
         "check": "Print what is wrong in all captures of a pipeline.",
+        "report": "Write what was found in a pipeline as one file to hand over.",
         "sql": "Run a SQL query over the tables of a pipeline.",
         "info": "Print what a pipeline has read, and which tables it has.",
     },

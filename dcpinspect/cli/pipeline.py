@@ -12,6 +12,7 @@ import typer
 
 from dcpinspect.cli import check as checking
 from dcpinspect.cli import options
+from dcpinspect.cli import report as reporting
 from dcpinspect.cli.choosing import choosing
 from dcpinspect.cli.output import opened
 from dcpinspect.cli.pipeline_sql import sql
@@ -20,6 +21,7 @@ from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain
 from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
 from dcpinspect.escape import escape
+from dcpinspect.export.formats import TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from dcpinspect.spark.analysis import Secrets
     from dcpinspect.spark.run import Summary
 
-__all__ = ["check", "info", "run", "sql"]
+__all__ = ["check", "info", "report", "run", "sql"]
 
 MAX_LINES = 10
 """Damaged captures told one by one."""
@@ -169,6 +171,22 @@ def check(context: typer.Context, out: Out, output: options.OutputFile = None, *
     if checking.fails(found, choices["fail_on"]):
         return checking.FOUND
     return DamagedCapture.exit_status if states & {"bad", "damaged"} else 0
+
+
+def report(out: Out, output: reporting.ReportFile = None, format_name: reporting.FormatName = None) -> int:
+    """Write what was found in all captures of a pipeline as one file: a page for any browser, or Markdown for a ticket."""
+    from dcpinspect.report.written import written
+    from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.spark.report import of_pipeline
+    from dcpinspect.spark.whole import compared
+
+    chosen = reporting.chosen_format(format_name, output)
+    manifest = Manifest.newest(out)
+    source = of_pipeline(compared(manifest, _secrets()))
+    with opened(output, TEXT, [one.unit.path for one in manifest.units]) as file:
+        file.put(written(chosen.value, source))
+        file.is_complete = True
+    return 0
 
 
 def info(out: Out, json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> int:

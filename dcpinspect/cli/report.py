@@ -22,16 +22,18 @@ class ReportFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
+ReportFile = Annotated[
+    str | None, typer.Option("-o", "--output", metavar="FILE", help="Write to this file: .html or .md. Markdown may go to the terminal.")
+]
+FormatName = Annotated[
+    ReportFormat | None, typer.Option("--format", "-f", show_default=False, help="By default, the name of the file chooses it.")
+]
+
+
 def report(
     captures: options.Captures,
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write to this file: .html or .md. Markdown may go to the terminal."),
-    ] = None,
-    format_name: Annotated[
-        ReportFormat | None,
-        typer.Option("--format", "-f", show_default=False, help="By default, the name of the file chooses it."),
-    ] = None,
+    output: ReportFile = None,
+    format_name: FormatName = None,
     redact: options.Redact = False,
     redact_salt: options.RedactSalt = None,
     port: options.Port = None,
@@ -40,12 +42,12 @@ def report(
     """Write what was found as one file that needs nothing else: a page for any browser, or Markdown for a ticket."""
     # Deferred: NumPy and the decoder; --help and completion do without.
     from dcpinspect.reading import Reading
-    from dcpinspect.report.contents import contents
+    from dcpinspect.report.contents import of_reading
     from dcpinspect.report.written import written
     from dcpinspect.statistics import Statistics
     from dcpinspect.store.store import Store
 
-    chosen = _format(format_name, output)
+    chosen = chosen_format(format_name, output)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     with Store() as store, Reading(captures, extra_ports=extra_ports, find_ports=find_ports, keeper=store) as reading:
@@ -60,16 +62,13 @@ def report(
             finally:  # Ctrl-C: what was found until then
                 if interrupts.settled():
                     complain(INTERRUPTED)
-                text = written(
-                    chosen.value,
-                    lambda limits: contents(reading, store, statistics, redactor=redactor, limits=limits, is_whole=is_whole),
-                )
-                out.put(text)
+                source = of_reading(reading, store, statistics, redactor=redactor, is_whole=is_whole)
+                out.put(written(chosen.value, source))
                 out.is_complete = True
         return remarks(reading, stats=stats, checks=True)
 
 
-def _format(asked: ReportFormat | None, output: str | None) -> ReportFormat:
+def chosen_format(asked: ReportFormat | None, output: str | None) -> ReportFormat:
     """The format that is asked for, or that the name of the file says. Raises UsageError."""
     from dcpinspect.report.written import format_of
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-
-from dcpinspect.coverage import OTHER, DirectionCoverage
+from dcpinspect.coverage import OTHER, Coverage, DirectionCoverage
 from dcpinspect.escape import escape, one_line
 from dcpinspect.findings.finding import Finding, Place
 from dcpinspect.overview import overview
@@ -19,19 +16,18 @@ from dcpinspect.reading import Reading
 from dcpinspect.render.byte_grid import byte_cells
 from dcpinspect.render.field_table import field_table
 from dcpinspect.render.findings import with_their_effects
+from dcpinspect.render.info import info_facts
 from dcpinspect.render.lines import Lines
 from dcpinspect.render.timeline import name, words
 from dcpinspect.render.verdict import LookedAt, verdict
 from dcpinspect.statistics import Charts, Statistics
 from dcpinspect.store.store import Store
-from dcpinspect.streams.items import VbucketItems
+from dcpinspect.streams.items import Own, VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
 from dcpinspect.streams.tracker import Tables
-from dcpinspect.tables.filter import parse_filter
-from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tables.records import Records
 
-_BATCH = 1 << 14
+_BATCH = 1 << 16
 _SEVERE = ("error", "warning")
 _WELL = 4
 """Vbuckets whose timeline is drawn where nothing is wrong."""
@@ -91,18 +87,38 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """Where contents are gathered from: a reading that came to its end, or the tables of a pipeline."""
+
+    title: str
+    facts: Sequence[tuple[str, Sequence[str]]]
+    """What is in the captures: labels with texts."""
+    looked: LookedAt
+    findings: Sequence[Finding]
+    tables: Tables
+    by_name: Mapping[str, Records]
+    charts: Charts
+    coverage: Coverage
+    events_of: Callable[[int], VbucketItems]
+    """The events of a vbucket."""
+    messages: Callable[[Mapping[int, Sequence[str]], Limits], Iterable[Shown]]
+    """Messages by row, with the ids of the findings that they show."""
+    is_redacted: bool
+    lacks: Sequence[str] = ()
+    """What it has not, a sentence each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Contents:
     """All that a report tells. Texts are safe for a terminal, and nothing in them is markup."""
 
-    overview: Mapping[str, Any]
-    """A record of ``streams.contracts.INFO``."""
+    title: str
+    facts: Sequence[tuple[str, Sequence[str]]]
     verdict: str
     causes: Sequence[Finding]
     """Findings that are no effects, worst first."""
     effects: Mapping[str, Sequence[Finding]]
     """By the id of their cause."""
-    counts: Mapping[str, int]
-    """Findings by severity, all of them."""
     shown: Mapping[int, Shown]
     """Messages that show a finding, by row."""
     vbuckets: Records
@@ -114,49 +130,71 @@ class Contents:
     """Of directions with payload that are no other protocol."""
     is_redacted: bool
     limits: Limits
-    left_out: Sequence[str] = field(default=())
+    left_out: Sequence[str]
     """What the report has not, a sentence each."""
 
 
-def contents(
-    reading: Reading,
-    store: Store,
-    statistics: Statistics,
-    *,
-    redactor: Redactor | None = None,
-    limits: Limits | None = None,
-    is_whole: bool = True,
-) -> Contents:
-    """Gather it. The reading checked, and ``store`` and ``statistics`` took all of it. Raises as ``Store.messages``."""
-    most = limits or Limits()
+def of_reading(
+    reading: Reading, store: Store, statistics: Statistics, *, redactor: Redactor | None = None, is_whole: bool = True
+) -> Source:
+    """A reading that checked, all of which ``store`` and ``statistics`` took. ``is_whole``: it came to the end of the captures."""
     tables, found, by_name = reading.worked_out(is_whole=is_whole)
-    causes, effects = with_their_effects(found)
-    left_out = [] if is_whole else ["Reading was stopped before the end of the captures."]
+
+    def events_of(vbucket: int) -> VbucketItems:
+        items, rows = VbucketItems(vbucket), store.of_vbucket(vbucket)
+        for start in range(0, len(rows), _BATCH):
+            read = rows[start : start + _BATCH]
+            kind, connection, sid, seqno, time_ns = store.numbers(read, ("_kind", "connection", "sid", "by_seqno", "time_ns"))
+            items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
+        return items
+
+    about = overview(reading)
+    return Source(
+        title=title_of([file["name"] for file in about["files"]]),
+        facts=[(label, list(texts)) for label, texts in info_facts(about) if label != "next"],
+        looked=LookedAt.of(reading),
+        findings=found,
+        tables=tables,
+        by_name=by_name,
+        charts=statistics.charts(tables),
+        coverage=reading.coverage,
+        events_of=events_of,
+        messages=lambda rows, most: _messages(store, rows, reading, redactor, most),
+        is_redacted=redactor is not None,
+        lacks=() if is_whole else ("Reading was stopped before the end of the captures.",),
+    )
+
+
+def contents(source: Source, limits: Limits | None = None) -> Contents:
+    """Gather them. Raises as ``Store.messages``."""
+    most = limits or Limits()
+    causes, effects = with_their_effects(source.findings)
+    left_out = list(source.lacks)
     if len(causes) > most.findings:
         left_out.append(f"{len(causes) - most.findings:,} findings, the least severe ones.")
     rows = _evidence_rows([*causes, *(one for several in effects.values() for one in several)], most)
-    numbers, more = _vbuckets_that_matter(by_name["vbuckets"], found, tables, most.timelines)
+    numbers, more = _vbuckets_that_matter(source, most.timelines)
     if more:
         left_out.append(f"The timelines of {more:,} more vbuckets. 'dcpinspect timeline --vbucket N' draws them.")
     left_out += [
-        f"{len(by_name[title]) - most.rows:,} rows of the table of {title}. 'dcpinspect {title}' prints them."
+        f"{len(source.by_name[title]) - most.rows:,} rows of the table of {title}. 'dcpinspect {title}' prints them."
         for title in ("vbuckets", "connections", "rollbacks")
-        if len(by_name[title]) > most.rows
+        if len(source.by_name[title]) > most.rows
     ]
     return Contents(
-        overview=overview(reading),
-        verdict=verdict(causes, LookedAt.of(reading)) if reading.messages else "nothing was checked: no messages were found",
+        title=source.title,
+        facts=source.facts,
+        verdict=verdict(causes, source.looked) if source.looked.messages else "nothing was checked: no messages were found",
         causes=causes[: most.findings],
         effects=effects,
-        counts=Counter(one.severity for one in found),
-        shown={one.row: one for one in _messages(store, rows, reading, redactor, most)},
-        vbuckets=by_name["vbuckets"],
-        connections=by_name["connections"],
-        rollbacks=by_name["rollbacks"],
-        timelines=[_timeline(store, tables, number, most) for number in numbers],
-        charts=statistics.charts(tables),
-        coverage=[one for one in reading.coverage.everything if (one.captured or one.missing) and one.protocol != OTHER],
-        is_redacted=redactor is not None,
+        shown={one.row: one for one in source.messages(rows, most)},
+        vbuckets=source.by_name["vbuckets"],
+        connections=source.by_name["connections"],
+        rollbacks=source.by_name["rollbacks"],
+        timelines=[_timeline(source, number, most) for number in numbers],
+        charts=source.charts,
+        coverage=[one for one in source.coverage.everything if (one.captured or one.missing) and one.protocol != OTHER],
+        is_redacted=source.is_redacted,
         limits=most,
         left_out=left_out,
     )
@@ -207,27 +245,24 @@ def _byte_lines(message: Message, limit: int) -> Iterator[str]:
         yield f"        {message.size - len(cells):,} more bytes"
 
 
-def _vbuckets_that_matter(vbuckets: Records, found: Sequence[Finding], tables: Tables, most: int) -> tuple[list[int], int]:
+def _vbuckets_that_matter(source: Source, most: int) -> tuple[list[int], int]:
     """Vbuckets whose timeline is drawn, rising, and how many more there are of them: those with errors, warnings and rollbacks.
 
     Where nothing is wrong these are the first ones.
     """
     weights: Counter[int] = Counter()
-    for one in found:
+    for one in source.findings:
         for number in one.vbuckets if one.severity in _SEVERE else ():
             weights[number] += 10_000 if one.severity == "error" else 100
-    for number in tables.rollbacks.values("vbucket"):
+    for number in source.tables.rollbacks.values("vbucket"):
         weights[number] += 10
-    ordered = sorted(weights, key=lambda number: (-weights[number], number)) or sorted(set(vbuckets.values("vbucket")))[:_WELL]
+    well = sorted(set(source.by_name["vbuckets"].values("vbucket")))[:_WELL]
+    ordered = sorted(weights, key=lambda number: (-weights[number], number)) or well
     return sorted(ordered[:most]), max(0, len(ordered) - most)
 
 
-def _timeline(store: Store, tables: Tables, vbucket: int, most: Limits) -> Timeline:
-    items = VbucketItems(vbucket)
-    rows = store.matching(FilterRows(parse_filter(f"vbucket = {vbucket}"))).astype(np.int64)
-    for start in range(0, len(rows), _BATCH):
-        items.feed(store.messages(rows[start : start + _BATCH]))
-    found = stories(tables, vbucket, (), items)
+def _timeline(source: Source, vbucket: int, most: Limits) -> Timeline:
+    found = stories(source.tables, vbucket, (), source.events_of(vbucket))
     shown = found[-most.streams :]
     several = any(story.stream["sid"] is not None for story in shown)
     return Timeline(
@@ -239,7 +274,7 @@ def _timeline(store: Store, tables: Tables, vbucket: int, most: Limits) -> Timel
     )
 
 
-def title_of(overview: Mapping[str, Any]) -> str:
+def title_of(files: Sequence[str]) -> str:
     """The captures by their names."""
-    names = [escape(file["name"]).rpartition("/")[2] or escape(file["name"]) for file in overview["files"]]
+    names = [escape(name).rpartition("/")[2] or escape(name) for name in files]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more" if names else "no capture"

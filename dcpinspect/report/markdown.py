@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from dcpinspect import __version__
 from dcpinspect.escape import clip, escape_rest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.render.findings import GLYPHS, effects_in_words, place_of, told_of
-from dcpinspect.render.info import info_facts
 from dcpinspect.render.table import cell_texts
-from dcpinspect.report.contents import Contents, title_of
+from dcpinspect.report.contents import Contents
 from dcpinspect.tables.records import Records
 
 MOST_LINES = 60
@@ -24,17 +23,19 @@ _TABLES = {
     "connections": ("connection", "client", "server", "name", "agent", "verdict", "closed_by", "tls"),
     "rollbacks": ("vbucket", "connection", "cause", "requested_start", "rollback_seqno", "resume_start"),
 }
+_SHORTER = ("clients", "servers", "buckets", "vbuckets")
+"""Facts that the tables have."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]#|~@])")
 
 
 def markdown(told: Contents) -> str:
     """The report."""
     head = [
-        f"# {plain(title_of(told.overview))}",
+        f"# {plain(told.title)}",
         "",
         f"**{plain(told.verdict)}**",
         "",
-        *(f"- {label}: {plain('; '.join(texts))}" for label, texts in ((label, list(texts)) for label, texts in _facts(told)) if texts),
+        *(f"- {label}: {plain('; '.join(texts))}" for label, texts in told.facts if texts and label not in _SHORTER),
         "",
     ]
     tail = [*_verdicts(told), *_table("rollbacks", told.rollbacks), *_table("connections", told.connections)]
@@ -47,11 +48,6 @@ def markdown(told: Contents) -> str:
 def plain(text: str) -> str:
     """A text that Markdown shows as it is."""
     return _MARKUP.sub(r"\\\1", clip(text, _WIDE)).replace("<", "&lt;")
-
-
-def _facts(told: Contents) -> Iterator[tuple[str, Sequence[str]]]:
-    wanted = ("files", "time", "traffic", "complete", "TLS")
-    return ((label, list(texts)) for label, texts in info_facts(dict(told.overview)) if label in wanted)
 
 
 def _findings(told: Contents, room: int) -> Iterator[str]:

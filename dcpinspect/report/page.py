@@ -17,11 +17,10 @@ from dcpinspect.escape import escape, escape_rest
 from dcpinspect.findings.finding import Finding
 from dcpinspect.render.coverage import direction_cells
 from dcpinspect.render.findings import GLYPHS, effects_in_words, place_of, told_of
-from dcpinspect.render.info import info_facts
 from dcpinspect.render.palette import PAINTS
 from dcpinspect.render.table import cell_texts
 from dcpinspect.report import pictures
-from dcpinspect.report.contents import Contents, places_of, title_of
+from dcpinspect.report.contents import Contents, places_of
 from dcpinspect.tables.records import Records
 
 
@@ -49,12 +48,12 @@ def page(told: Contents) -> str:
     clients = list(dict.fromkeys(told.vbuckets.values("client")))
     return template.render(
         told=told,
-        title=title_of(told.overview),
+        title=told.title,
         version=__version__,
         policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; img-src data:; base-uri 'none'",
         style=Markup(style),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
-        facts=[(label, list(texts)) for label, texts in info_facts(dict(told.overview)) if label != "next"],
+        facts=told.facts,
         glyphs=GLYPHS,
         findings=[_finding(told, one) for one in told.causes],
         maps=[(escape(client), _picture(pictures.vbucket_map(told.vbuckets, client, linked))) for client in clients[:8]],

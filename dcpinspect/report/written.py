@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
-from dcpinspect.report.contents import Contents, Limits
+from dcpinspect.report.contents import Limits, Source, contents
 
 ReportFormat = Literal["html", "markdown"]
 _SUFFIXES: dict[str, ReportFormat] = {".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown"}
@@ -25,17 +24,17 @@ def format_of(path: str) -> ReportFormat:
     raise UsageError(f"{escape(path)}: the name of a report ends in .html or .md")
 
 
-def written(format_: ReportFormat, gather: Callable[[Limits], Contents]) -> str:
-    """The report. ``gather`` makes its contents within limits; where a page comes out too large, it is asked for half of everything."""
+def written(format_: ReportFormat, source: Source) -> str:
+    """The report; where a page comes out too large, it has half of everything."""
     if format_ == "markdown":
         from dcpinspect.report.markdown import markdown
 
-        return markdown(gather(Limits(evidence=1, timelines=0)))
+        return markdown(contents(source, Limits(evidence=0, timelines=0)))
     from dcpinspect.report.page import page  # deferred: Jinja2
 
     limits = Limits()
     while True:
-        told = gather(limits)
+        told = contents(source, limits)
         if limits != Limits():
             less = f"Half of what is not above, so that this page is smaller than {MOST_BYTES // 1_000_000} MB."
             told = replace(told, left_out=[*told.left_out, less])

@@ -224,6 +224,11 @@ class Chosen:
         return chosen, self.rows[chosen]
 
 
+def request_kinds(opcode: Array) -> Rows:
+    """The kinds of requests whose bytes are not at hand, by their opcodes."""
+    return _REQUESTS[opcode]
+
+
 def kinds(batch: MessageBatch) -> tuple[Rows, Rows]:
     """(kind of every message, messages of which the capture lacks so much that nobody knows which stream they are of)."""
     decoded = batch.decoded

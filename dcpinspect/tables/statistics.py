@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpinspect.growing import grown
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Array, Mask, Rows
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.protocol.statuses import status_name
 from dcpinspect.tables.histogram import Histograms, Whole
@@ -54,6 +54,12 @@ _OTHERS = (0, -1)
 """Collections of connections that are counted each, and what stands for all further ones."""
 
 
+def command_of(opcode: Array, is_response: Mask, is_server: Mask) -> Rows:
+    """A number for each command and side."""
+    found: Rows = opcode.astype(np.int64) + _RESPONSE * is_response + _SERVER * is_server
+    return found
+
+
 class MessageStats:
     """Feed it with the messages that count."""
 
@@ -78,22 +84,28 @@ class MessageStats:
         if not len(rows):
             return
         decoded = batch.decoded
-        self.messages += len(rows)
         is_response = decoded.is_response[rows]
-        command = decoded.opcode[rows].astype(np.int64) + _RESPONSE * is_response + _SERVER * decoded.is_server[rows]
-        length = batch.length[rows]
-        self._counts += np.bincount(command, minlength=len(self._counts))
-        np.add.at(self._bytes, command, length)
+        command = command_of(decoded.opcode[rows], is_response, decoded.is_server[rows])
         self._statuses += np.bincount(decoded.specific[rows][is_response].astype(np.int64), minlength=len(self._statuses))
-        self._sizes.add(command, length)
-        self.messages_by_time.add(command, batch.time_ns[rows], np.ones(len(rows), dtype=np.int64))
-        self.bytes_by_time.add(command, batch.time_ns[rows], length)
-        self._count_connections(batch.connection[rows], length)
+        self._count_connections(batch.connection[rows], batch.length[rows])
         self._count_collections(batch, rows)
         rtt = batch.rtt_ns
         answered = is_response if rtt.valid is None else is_response & rtt.valid[rows]
-        if answered.any():
-            self._answers.add(command[answered], rtt.values[rows[answered]].astype(np.int64))
+        self.count(command, batch.time_ns[rows], batch.length[rows], answered, rtt.values[rows[answered]].astype(np.int64))
+
+    def count(self, command: Rows, time_ns: Rows, length: Rows, answered: Mask, rtt_ns: Rows) -> None:
+        """Counts messages by what is known of them, statuses and collections left out.
+
+        ``command``: what ``command_of`` says. ``length`` is in bytes. ``rtt_ns``: how long those that are ``answered`` took.
+        """
+        self.messages += len(command)
+        self._counts += np.bincount(command, minlength=len(self._counts))
+        np.add.at(self._bytes, command, length)
+        self._sizes.add(command, length)
+        self.messages_by_time.add(command, time_ns, np.ones(len(command), dtype=np.int64))
+        self.bytes_by_time.add(command, time_ns, length)
+        if len(rtt_ns):
+            self._answers.add(command[answered], rtt_ns)
 
     def rows(self) -> Iterator[Row]:
         """What was counted, most first, as rows of ``STATS``; keys that do not apply are left out."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
-from dcpinspect.report.contents import Contents, Limits, contents
+from dcpinspect.report.contents import Contents, Limits, Source, contents, of_reading
 from dcpinspect.statistics import Statistics
 from dcpinspect.store.store import Store
 from tests.builders import capture, message, mutation
@@ -18,14 +20,21 @@ MARKUP = (
 """Ends whatever it stands in, and then runs a script, if anything takes it for markup."""
 
 
-def gathered(path: Path | str, *, limits: Limits | None = None, redactor: Redactor | None = None) -> Contents:
-    """Those of one capture."""
+@contextmanager
+def source(path: Path | str, *, redactor: Redactor | None = None) -> Iterator[Source]:
+    """Of one capture."""
     with Store() as store, Reading([str(path)], keeper=store) as reading:
         reading.check(redactor=redactor)
         statistics = Statistics()
         for batch in store.fill(reading):
             statistics.feed(batch)
-        return contents(reading, store, statistics, limits=limits, redactor=redactor)
+        yield of_reading(reading, store, statistics, redactor=redactor)
+
+
+def gathered(path: Path | str, *, limits: Limits | None = None) -> Contents:
+    """Those of one capture."""
+    with source(path) as found:
+        return contents(found, limits)
 
 
 def hostile(path: Path) -> Path:

@@ -41,5 +41,5 @@ def test_what_is_beyond_the_limits_is_said() -> None:
 
 
 def test_a_report_is_named_after_its_captures() -> None:
-    assert title_of({"files": [{"name": "a/b/c.pcap"}, {"name": "d.pcap"}]}) == "c.pcap and 1 more"
-    assert title_of({"files": []}) == "no capture"
+    assert title_of(["a/b/c.pcap", "d.pcap"]) == "c.pcap and 1 more"
+    assert title_of([]) == "no capture"

@@ -6,24 +6,17 @@ import pytest
 
 from dcpinspect.errors import UsageError
 from dcpinspect.report import written as module
-from dcpinspect.report.contents import Contents, Limits
 from dcpinspect.report.written import format_of, written
 from tests.peers.truth import SAMPLES
-from tests.report.gathered import gathered
+from tests.report.gathered import source
 
 
 def test_a_page_that_is_too_large_has_less_of_everything_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = written("html", lambda limits: gathered(SAMPLES / "orphans.pcap", limits=limits))
-    monkeypatch.setattr(module, "MOST_BYTES", len(whole.encode()) * 4 // 5)
-    asked: list[Limits] = []
-
-    def gather(limits: Limits) -> Contents:
-        asked.append(limits)
-        return gathered(SAMPLES / "orphans.pcap", limits=limits)
-
-    text = written("html", gather)
+    with source(SAMPLES / "orphans.pcap") as found:
+        whole = written("html", found)
+        monkeypatch.setattr(module, "MOST_BYTES", len(whole.encode()) * 4 // 5)
+        text = written("html", found)
     assert len(text.encode()) <= module.MOST_BYTES
-    assert len(asked) > 1
     assert "so that this page is smaller than" in text
 
 

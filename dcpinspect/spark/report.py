@@ -1,0 +1,139 @@
+"""A report of an output: what a reading of all its captures would tell, from the tables and the messages that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from dcpinspect.escape import one_line
+from dcpinspect.findings.record import with_findings
+from dcpinspect.findings.registry import ORDINARY, RULES
+from dcpinspect.protocol.columns import Numbers
+from dcpinspect.protocol.header import Magic
+from dcpinspect.render.pipeline import info_lines
+from dcpinspect.render.table import cell_texts
+from dcpinspect.render.verdict import LookedAt
+from dcpinspect.report.contents import Limits, Shown, Source, title_of
+from dcpinspect.spark.info import pipeline_info
+from dcpinspect.spark.manifest import Manifest
+from dcpinspect.spark.message_files import SCHEMA
+from dcpinspect.spark.schema import columns_of
+from dcpinspect.spark.whole import Whole
+from dcpinspect.statistics import Charts, charts_of
+from dcpinspect.streams.columns import request_kinds
+from dcpinspect.streams.items import Own, VbucketItems
+from dcpinspect.tables.schema import BY_NAME
+from dcpinspect.tables.statistics import MessageStats, command_of
+
+LACKS = "The bytes of messages, and flow control: 'dcpinspect report' of the captures themselves has them."
+_LINE = ("time", "direction", "name", "vbucket", "opaque", "by_seqno", "start_seqno", "end_seqno", "status_name", "key")
+"""Columns that the line of a message has."""
+_WIDE = frozenset(name for name, kind in columns_of("messages").items() if BY_NAME[name].kind == "hex64" or kind == pa.uint64())
+_HIDDEN = ("connection_id", "time_ns", "key_bytes", "row")
+
+
+def of_pipeline(found_in: Whole) -> Source:
+    """An output, all parts of which were put together, and their streams compared."""
+    manifest, everything = found_in.manifest, found_in.merged
+    assert everything.checker is not None
+    checker = everything.checker.only(ORDINARY)
+    found, tables = checker.findings(everything.links, everything.coverage), everything.tables
+    by_name = with_findings(tables.by_name, found, RULES, checker.clients(everything.links), everything.files)
+    messages = ds.dataset(manifest.files("messages"), schema=SCHEMA, format="parquet")
+    return Source(
+        title=title_of(everything.files),
+        facts=_facts(manifest),
+        looked=LookedAt.of(everything, ORDINARY),
+        findings=found,
+        tables=tables,
+        by_name=by_name,
+        charts=_charts(messages),
+        coverage=everything.coverage,
+        events_of=partial(_events_of, messages, _numbers(manifest)),
+        messages=partial(_shown, messages),
+        is_redacted=False,
+        lacks=(LACKS,),
+    )
+
+
+def _facts(manifest: Manifest) -> list[tuple[str, list[str]]]:
+    """What ``pipeline info`` prints, without findings: a label for each line and for what is indented below it."""
+    facts: list[tuple[str, list[str]]] = []
+    for number, line in enumerate(info_lines(pipeline_info(manifest))):
+        if line.startswith("  "):
+            facts[-1][1].append(line.strip())
+        elif number == 0:
+            facts.append(("pipeline", [line]))
+        else:
+            label, _, text = line.partition(":")
+            facts.append((label.partition(",")[0].partition(" ")[0], [text.strip()] if text.strip() else []))
+    return [one for one in facts if one[0] != "findings"]
+
+
+def _charts(messages: Any) -> Charts:
+    counted = MessageStats()
+    for batch in messages.to_batches(columns=["opcode", "side", "magic", "time_ns", "length", "rtt_ns"]):
+        if not batch.num_rows:
+            continue
+        opcode, magic, time_ns, length, rtt = (
+            batch.column(name).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            for name in ("opcode", "magic", "time_ns", "length", "rtt_ns")
+        )
+        is_response = _is(batch.column("side"), "response")
+        is_server = np.isin(magic, (Magic.SERVER_REQUEST, Magic.SERVER_RESPONSE))
+        answered = is_response & batch.column("rtt_ns").is_valid().to_numpy(zero_copy_only=False)
+        counted.count(command_of(opcode, is_response, is_server), time_ns, length, answered, rtt[answered])
+    return charts_of(counted)
+
+
+def _is(words: Any, word: str) -> Any:
+    return np.array(pa.compute.equal(words, word).fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _numbers(manifest: Manifest) -> Mapping[int, int]:
+    """The number of each connection by its id."""
+    tables = (pq.read_table(path, columns=["connection_id", "connection"]) for path in manifest.files("connections"))
+    return {row["connection_id"]: row["connection"] for table in tables for row in table.to_pylist() if row["connection"] is not None}
+
+
+def _events_of(messages: Any, numbers: Mapping[int, int], vbucket: int) -> VbucketItems:
+    items = VbucketItems(vbucket)
+    columns = ["connection_id", "row", "opcode", "sid", "by_seqno", "time_ns"]
+    own = messages.to_table(columns=columns, filter=(ds.field("vbucket") == vbucket) & (ds.field("side") == "request")).sort_by("row")
+    if len(own):
+        ids, opcode, row, time_ns = (own[name].to_numpy().astype(np.int64) for name in ("connection_id", "opcode", "row", "time_ns"))
+        connection = np.array([numbers.get(one, 0) for one in ids.tolist()], np.int64)
+        items.take(Own(request_kinds(opcode), connection, row, _nullable(own["sid"]), _nullable(own["by_seqno"]), time_ns))
+    return items
+
+
+def _nullable(column: Any) -> Numbers:
+    values = column.fill_null(0).to_numpy().astype(np.int64).view(np.uint64)
+    return Numbers(values, column.is_valid().to_numpy())
+
+
+def _shown(messages: Any, rows: Mapping[int, Sequence[str]], most: Limits) -> Iterator[Shown]:
+    """What the table of messages has of them."""
+    if not rows:
+        return
+    found = messages.to_table(filter=ds.field("row").isin(list(rows))).sort_by("row")
+    texts = {name: _texts(found[name].combine_chunks(), name) for name in found.column_names if name not in _HIDDEN}
+    for place, row in enumerate(found["row"].to_pylist()):
+        own = {name: one_line(column[place])[: 8 * most.value] for name, column in texts.items() if column[place]}
+        line = " ".join(f"vb {own[name]}" if name == "vbucket" else own[name] for name in _LINE if name in own)
+        yield Shown(row, line, [f"{name:<24} {text}" for name, text in own.items()], (), rows[row])
+
+
+def _texts(column: Any, name: str) -> list[str]:
+    """A column for people; of unsigned numbers of 64 bits the table has the bits."""
+    if name in _WIDE and pa.types.is_int64(column.type):
+        bits = column.fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64).tolist()
+        texts = [f"0x{value:016x}" if BY_NAME[name].kind == "hex64" else str(value) for value in bits]
+        return [text if is_there else "" for text, is_there in zip(texts, column.is_valid().to_pylist(), strict=True)]
+    return cell_texts(column, name, has_escapes=True)
