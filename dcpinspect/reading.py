@@ -150,18 +150,18 @@ class Reading:
 
         self.tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
 
-    def check(self, rules: Iterable[str] | None = None, *, redactor: Redactor | None = None) -> None:
+    def check(self, rules: Iterable[str] | None = None, *, redactor: Redactor | None = None, with_rows: bool = False) -> None:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted; else all but
         those of the family lint.
 
-        ``redactor``: replaces what findings say of documents.
+        ``redactor``: replaces what findings say of documents. ``with_rows``: findings have the rows of all messages that show them.
         """
         from dcpinspect.findings.checker import Checker  # deferred, as above
         from dcpinspect.findings.registry import ORDINARY
 
         self.track()
         assert self.tracker is not None
-        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None)
+        self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None, with_rows=with_rows)
         self._redactor = redactor
 
     def forget_what_is_over(self) -> None:

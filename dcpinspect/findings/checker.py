@@ -34,15 +34,18 @@ _NEEDED: Mapping[Need, type] = {"contents": Contents, "flow": FlowControl, "noop
 class Checker:
     """Finds what is wrong in the batches that a tracker is fed with."""
 
-    def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY, *, with_keys: bool = True) -> None:
-        """``rules``: ids of those that are wanted. ``with_keys``: findings may name documents that batches do not show."""
+    def __init__(self, tracker: Tracker, rules: Iterable[str] = ORDINARY, *, with_keys: bool = True, with_rows: bool = False) -> None:
+        """``rules``: ids of those that are wanted. ``with_keys``: findings may name documents that batches do not show.
+
+        ``with_rows``: findings have the rows of all messages that show them.
+        """
         wanted = set(rules)
         self._with_keys = with_keys
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._sets = [one for one in RULE_SETS if one.finds(self._rules)]
         self._follow(tracker)
         self._facts = Facts()
-        self._collector = Collector(self._rules, OWNS)
+        self._collector = Collector(self._rules, OWNS, keeps_rows=with_rows)
         self._watchers: dict[str, Watcher] = {one.name: one.watcher() for one in self._sets if one.watcher is not None}
         self._places = SessionPlaces()
         self._past: dict[int, tuple[Link, Session]] = {}  # connections that have left, of which something was found

@@ -1,23 +1,26 @@
 """Occurrences put together: one finding for one thing, however often, on however many vbuckets and connections it happened.
 
 Memory grows with (rule, severity, cause, connection, vbucket, stream-id), not with occurrences: of each the first three and the last are
-kept. Of one connection there are up to ``MOST_APART`` vbuckets and stream-ids: peers may name any.
+kept. Of one connection there are up to ``MOST_APART`` vbuckets and stream-ids: peers may name any. Who wants to mark each message gets
+the rows of all, up to ``MOST_ROWS``, of which the rule with the most forgets the earliest.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from dcpinspect.findings.candidates import Candidates
-from dcpinspect.findings.finding import Finding, Key, Occurrence, Place, ranges
+from dcpinspect.findings.finding import NO_ROWS, Finding, Key, Occurrence, Place, ranges
 from dcpinspect.findings.rule import SEVERITIES, Rule
-from dcpinspect.protocol.columns import Rows
+from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.protocol.opcodes import Trait
 from dcpinspect.protocol.roles import opcodes_with
@@ -33,6 +36,8 @@ MANY_VBUCKETS = 4
 """So many vbuckets at once are no accident of a few."""
 MOST_APART = 1 << 12
 """Vbuckets and stream-ids of a connection that are told apart in one thing; those that come later are told together."""
+MOST_ROWS = 1 << 21
+"""Rows that are kept for who wants all: 16 MiB."""
 _VALUE = re.compile(r"""\d[\d.,]* (?:us|ms|s|min|h)\b|0x[0-9a-f]+|"[^"]*"|[^\s,;:()]*\d[^\s;()]*[^\s,;:()]|\d""")
 """What differs between two cases of the same thing: times, numbers, addresses, names in quotes."""
 _SEVERAL = re.compile(r"# (\w+?)s\b")
@@ -67,6 +72,8 @@ class _Heap:
     """What they are effects of."""
     advice: dict[str | None, Place | None] = field(default_factory=dict)
     """What to do, and the message that first led to it; one more than are named tells that there are too many."""
+    rows: array[int] | None = None
+    """Of the messages that show it; None where nobody wants them."""
 
     def add(self, occurrence: Occurrence) -> None:
         if len(self.shown) < SHOWN:
@@ -75,12 +82,22 @@ class _Heap:
             self.last = occurrence.places
         if len(self.advice) <= MOST_ADVICE:
             self.advice.setdefault(occurrence.next, next(iter(occurrence.places), None))
+        if self.rows is not None:
+            shown = occurrence.rows if len(occurrence.rows) else [place.row for place in occurrence.places[:1]]
+            self.rows.frombytes(np.asarray(shown, np.int64).tobytes())
         self.count += occurrence.count
         times = [place.time_ns for place in occurrence.places]
         self.last_time_ns = max(self.last_time_ns, occurrence.last_time_ns, *times, 0)
 
+    def only_rows(self, kept: Callable[[Rows], Mask]) -> _Heap:
+        """The same with some of the rows."""
+        if self.rows is None:
+            return self
+        rows = _rows(self.rows)
+        return replace(self, rows=array("q", rows[kept(rows)].tobytes()))
+
     def without(self, is_out: Callable[[Place], bool]) -> _Heap | None:
-        """The same without the occurrences that a message shows which is out; None when none is left."""
+        """The same without the occurrences that a message shows which is out; None when none is left. Rows stay."""
         shown = [places for places in self.shown if not places or not is_out(places[0])]
         is_last_out = bool(self.last) and is_out(self.last[0])
         if len(shown) == len(self.shown) and not is_last_out:
@@ -115,9 +132,13 @@ def renumbered_places(places: tuple[Place, ...], connections: Rows) -> tuple[Pla
 class Collector:
     """Gathers what rules find while a capture is read; ``findings`` puts it in order."""
 
-    def __init__(self, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]] | None = None) -> None:
-        """``rules``: those that are wanted; occurrences of others are dropped. ``owns``: by rule, those whose findings are its effects."""
+    def __init__(self, rules: Mapping[str, Rule], owns: Mapping[str, Collection[str]] | None = None, *, keeps_rows: bool = False) -> None:
+        """``rules``: those that are wanted; occurrences of others are dropped. ``owns``: by rule, those whose findings are its effects.
+
+        ``keeps_rows``: findings have the rows of all messages that show them.
+        """
         self._rules = rules
+        self._keeps_rows = keeps_rows
         self._owns = owns or {}
         self._heaps: dict[tuple[*Key, Key | None], _Heap] = {}
         """By what occurrences share, and what they are effects of."""
@@ -146,7 +167,8 @@ class Collector:
                 return
             self._apart[kind] += 1
         if heap is None:
-            heap = self._heaps[(*occurrence.key, cause)] = _Heap(occurrence, cause=cause)
+            rows = array("q") if self._keeps_rows else None
+            heap = self._heaps[(*occurrence.key, cause)] = _Heap(replace(occurrence, rows=()), cause=cause, rows=rows)
         heap.add(occurrence)
         if occurrence.closes is not None:
             self.explained.add(occurrence.closes)
@@ -171,6 +193,21 @@ class Collector:
             for severity in {candidates.severity or rule.severity: None for candidates in several}:
                 same = [candidates for candidates in several if (candidates.severity or rule.severity) == severity]
                 self._add_rows(batch, rule, severity, same)
+        if self._keeps_rows:
+            self._forget_rows()
+
+    def _forget_rows(self) -> None:
+        """Where too many rows are kept, the rule that has the most forgets the earlier half, until they are few enough."""
+        counts = Counter[str]()
+        for key, heap in self._heaps.items():
+            counts[key[0]] += len(heap.rows or ())
+        while counts.total() > MOST_ROWS:
+            rule = counts.most_common(1)[0][0]
+            counts[rule] = 0
+            for key, heap in self._heaps.items():
+                if key[0] == rule and heap.rows:
+                    del heap.rows[: (len(heap.rows) + 1) // 2]
+                    counts[rule] += len(heap.rows)
 
     def _add_rows(self, batch: MessageBatch, rule: Rule, severity: Severity, several: Sequence[Candidates]) -> None:
         """What one rule found of one severity, in order of rows wherever it was found, so that nothing depends on batches."""
@@ -211,6 +248,7 @@ class Collector:
                 sid if sid >= 0 else None,
                 seqnos=found.seqnos(row) if found.seqnos is not None else (),
                 shared=found.shared,
+                rows=batch.row[rows[len(chosen) - 1 :]] if is_last and self._keeps_rows else (),
                 count=len(rows) - len(chosen) + 1 if is_last else 1,
                 last_time_ns=int(batch.time_ns[rows].max()) if is_last else 0,
             )
@@ -270,9 +308,11 @@ class Collector:
 
     def only(self, rules: Mapping[str, Rule]) -> Collector:
         """A collector of these rules that goes on by itself."""
-        other = Collector(rules, self._owns)
+        other = Collector(rules, self._owns, keeps_rows=self._keeps_rows)
         other._heaps = {
-            key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice)) for key, heap in self._heaps.items() if key[0] in rules
+            key: replace(heap, shown=list(heap.shown), advice=dict(heap.advice), rows=heap.rows and heap.rows[:])
+            for key, heap in self._heaps.items()
+            if key[0] in rules
         }
         other._apart = Counter({kind: count for kind, count in self._apart.items() if kind[0] in rules})
         other._past = {key: told for key, told in self._past.items() if key[0] in rules}
@@ -292,7 +332,8 @@ class Collector:
             if is_of or any(place.connection in connections for place in heap.places):
                 key = (*heap.first.key, heap.cause)
                 self._past.pop(key, None)  # to be the latest
-                self._past[key] = replace(heap, first=replace(heap.first, stream=None, explains=())), case
+                without = replace(heap, first=replace(heap.first, stream=None, explains=()), rows=heap.rows and heap.rows[-MOST_PAST:])
+                self._past[key] = without, replace(case, rows=case.rows[-MOST_PAST:])
         kinds: dict[tuple[object, ...], list[tuple[*Key, Key | None]]] = {}
         for key in self._past:
             kinds.setdefault((*key[:3], key[4] is None, key[6] is None), []).append(key)
@@ -313,8 +354,12 @@ class Collector:
             return any(low < place.row < high for low, high in spans.get(place.connection, ()))
 
         if spans:
-            kept = ((key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items())
-            self._heaps = {key: heap for key, heap in kept if heap is not None}
+            kept = [(key, heap.without(is_doubtful) if key[0] in rules else heap) for key, heap in self._heaps.items()]
+            self._heaps = {
+                key: heap.only_rows(partial(_outside, spans=spans.get(key[3], ()))) if key[0] in rules else heap
+                for key, heap in kept
+                if heap is not None
+            }
 
     def soften(self, rule: str, places: Collection[tuple[int, int | None]]) -> None:
         """Makes notes of a rule's warnings on these connections and vbuckets."""
@@ -387,6 +432,7 @@ class Collector:
                     first=replace(old.first, is_over=heap.first.is_over),
                     last=heap.last or next(reversed(heap.shown), ()),
                     count=case.count + heap.count,
+                    rows=old.rows and old.rows + (heap.rows or old.rows[:0]),
                     last_time_ns=max(old.last_time_ns, heap.last_time_ns),
                 )
             now.append((one, self._one(one)))
@@ -406,9 +452,12 @@ class Collector:
     def _heard(self, silences: Mapping[str, Collection[str]], of_connection: Mapping[str, Collection[str]]) -> list[_Heap]:
         """The heaps without the occurrences that a more specific rule silences."""
         spoken: dict[str, set[int]] = {}
+        speakers: dict[str, list[_Heap]] = {}
         for heap in self._heaps.values():
             for silent in silences.get(heap.first.rule, ()):
                 spoken.setdefault(silent, set()).update(places[0].row for places in heap.shown if places)
+                speakers.setdefault(silent, []).append(heap)
+        rows_of = {silent: np.concatenate([_rows(heap.rows) for heap in heaps]) for silent, heaps in speakers.items()}
         quiet: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for heap in self._heaps.values():
             for silent in of_connection.get(heap.first.rule, ()):
@@ -419,8 +468,14 @@ class Collector:
             if any(start <= last and first <= end for first, last in quiet.get((heap.first.rule, heap.first.connection), ())):
                 continue
             rows = spoken.get(heap.first.rule)
-            heard.append(heap if rows is None else heap.without(lambda place, rows=rows: place.row in rows))  # type: ignore[misc]
-        return [heap for heap in heard if heap is not None]
+            if rows is None:
+                heard.append(heap)
+                continue
+            left = heap.without(lambda place, rows=rows: place.row in rows)  # type: ignore[misc]
+            if left is not None:
+                others = rows_of[heap.first.rule]
+                heard.append(left.only_rows(lambda own, others=others: ~np.isin(own, others)))  # type: ignore[misc]
+        return heard
 
     def _one(self, heap: _Heap) -> Finding:
         first = heap.first
@@ -442,6 +497,7 @@ class Collector:
             count=heap.count,
             facts=first.facts,
             latest=latest[0] if latest else None,
+            rows=_rows(heap.rows) if heap.rows is None else np.unique(_rows(heap.rows)),
             over="unknown" if first.is_over is None else "recovered" if first.is_over else "open",
         )
 
@@ -496,8 +552,22 @@ class Collector:
             over=overs.pop() if len(overs) == 1 else "open" if "open" in overs else "unknown",
             over_row=max((case.over_row or 0 for case in cases), default=0) or None,
             facts={},
+            rows=np.unique(np.concatenate([case.rows for case in cases])) if self._keeps_rows else NO_ROWS,
             cases=cases,
         )
+
+
+def _rows(rows: array[int] | None) -> Rows:
+    """As they can be counted with; a copy, since nothing can be added to what is looked at."""
+    return NO_ROWS if rows is None else np.array(rows, np.int64)
+
+
+def _outside(rows: Rows, spans: Sequence[tuple[int, int]]) -> Mask:
+    """Which rows are in none of the spans, which exclude both ends."""
+    found = np.ones(len(rows), np.bool_)
+    for low, high in spans:
+        found &= (rows <= low) | (rows >= high)
+    return found
 
 
 def shape(message: str) -> str:

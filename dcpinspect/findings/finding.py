@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
+import numpy as np
+
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 
 Whose = Literal["client", "server", "capture", "normal", "unknown"]
 Over = Literal["recovered", "open", "unknown"]
 WHOSE: tuple[Whose, ...] = ("client", "server", "capture", "normal", "unknown")
 OVER: tuple[Over, ...] = ("recovered", "open", "unknown")
+NO_ROWS: Rows = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -72,6 +76,8 @@ class Occurrence:
     """What differs from one occurrence to the next, by the heading of its column."""
     is_over: bool | None = None
     """Whether it has ended, where the rule knows."""
+    rows: Collection[int] | Rows = field(default=(), compare=False)
+    """Of all messages that show it, where they are more than the first of ``places``."""
 
     @property
     def key(self) -> Key:
@@ -117,6 +123,8 @@ class Finding:
     """Numbers that the message speaks of, by the heading of their column."""
     latest: Place | None = None
     """The latest offender."""
+    rows: Rows = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
+    """Of all messages that show it, rising, where somebody asked for them (``Collector``); none where nobody did."""
     cases: tuple[Finding, ...] = ()
     """Where it happened on several vbuckets or connections: what happened on each. Empty: it is one case."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,16 +82,17 @@ def _bulk(context: Context, gaps: Gaps, rule: str, severity: Severity, words: Ca
             gap = gaps[number]
             after, before = plain(gap.after), plain(gap.before)
             places = (context.at(gap.stream, At.of(place)) for place in (gap.ends, gap.begins))
-            count = len(numbers) - SHOWN if place == SHOWN else 1
-            yield _occurrence(context, rule, severity, words(after, before), gap, *places, seqnos=(after, before), count=count)
+            others = gaps.ends.row[numbers[SHOWN:]] if place == SHOWN else ()
+            told = _occurrence(context, rule, severity, words(after, before), gap, *places, seqnos=(after, before))
+            yield replace(told, count=len(others), rows=others) if len(others) else told
 
 
 def _occurrence(
-    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *places: Place, seqnos: tuple[int, ...], count: int = 1
+    context: Context, rule: str, severity: Severity, message: str, gap: Gap, *places: Place, seqnos: tuple[int, ...]
 ) -> Occurrence:
     stream = context.streams[gap.stream]
     sid = stream.sid if stream.sid >= 0 else None
-    return Occurrence(rule, severity, message, stream.connection, places, stream.vbucket, sid, seqnos=seqnos, count=count)
+    return Occurrence(rule, severity, message, stream.connection, places, stream.vbucket, sid, seqnos=seqnos)
 
 
 def _seqnos(after: int, before: int) -> str:

@@ -225,9 +225,18 @@ def _no_common_history(context: Context) -> Iterator[tuple[Occurrence, list[int]
         shown = [place for number in rolled[:SHOWN] for place in (context.request(number), context.answer(number))]
         shown.append(context.log_place(later[known[0]][0]))
         places = tuple(place for place in shown if place is not None)
+        rows = [int(row) for number in rolled for row in (streams.opened.row[number], streams.answered.row[number]) if row > 0]
         yield (
             Occurrence(
-                "no-common-history", "warning", message, connection, places, vbuckets=tuple(vbuckets), seqnos=(0,), last_time_ns=max(times)
+                "no-common-history",
+                "warning",
+                message,
+                connection,
+                places,
+                vbuckets=tuple(vbuckets),
+                seqnos=(0,),
+                last_time_ns=max(times),
+                rows=rows,
             ),
             rolled,
         )

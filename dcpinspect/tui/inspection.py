@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -26,6 +25,7 @@ from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.statistics import Row
 from dcpinspect.tui.heat import Heat, HeatCounter
+from dcpinspect.tui.marked import Marked
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -50,10 +50,8 @@ class Results:
     coverage: Coverage | None = None
     looked: LookedAt | None = None
     """How much was checked."""
-    rows_with: Sequence[int] = ()
-    """Rows that show a finding of error or warning, rising."""
-    of_row: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """Numbers of the findings that a row shows, worst first."""
+    marked: Marked = field(default_factory=Marked)
+    """The rows that show findings."""
 
     @property
     def vbuckets(self) -> Sequence[int]:
@@ -68,16 +66,8 @@ class Results:
 
     def finding(self, row: int) -> Finding | None:
         """The worst that a row shows."""
-        numbers = self.of_row.get(row)
+        numbers = self.marked.of(row)
         return self.findings[numbers[0]] if numbers else None
-
-    def next_bad(self, row: int, *, back: bool = False) -> int | None:
-        """The next row after (or before) ``row`` that shows an error or a warning."""
-        if back:
-            place = bisect_left(self.rows_with, row) - 1
-            return self.rows_with[place] if place >= 0 else None
-        place = bisect_right(self.rows_with, row)
-        return self.rows_with[place] if place < len(self.rows_with) else None
 
 
 class Inspection:
@@ -105,7 +95,7 @@ class Inspection:
         except BaseException:
             self.store.close()
             raise
-        self.reading.check()
+        self.reading.check(with_rows=True)
         self.reading.forget_what_is_over()
         self.is_live = self.reading.capture.size is None
         self.state: State = "reading"
@@ -193,13 +183,6 @@ class Inspection:
 
     def _work_out(self, *, is_whole: bool) -> None:
         tables, findings, records = self.reading.worked_out(is_whole=is_whole)
-        of_row: dict[int, list[int]] = {}
-        for number, one in enumerate(findings):
-            for place in dict.fromkeys(place for case in one.each for place in case.places):
-                numbers = of_row.setdefault(place.row, [])
-                if not numbers or numbers[-1] != number:
-                    numbers.append(number)
-        bad = sorted(row for row, numbers in of_row.items() if findings[numbers[0]].severity != "note")
         self.results = Results(
             self.store.rows,
             tables,
@@ -210,6 +193,5 @@ class Inspection:
             self._heat.now,
             self.reading.coverage,
             LookedAt.of(self.reading),
-            bad,
-            of_row,
+            Marked(findings),
         )

@@ -154,9 +154,7 @@ class Navigation(ContentSwitcher):
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning that the filter does not hide."""
         rows = self.packets.list
-        row = self.inspection.results.next_bad(rows.row, back=back)
-        while row is not None and rows.index.is_filtered and not rows.index.has(row):
-            row = self.inspection.results.next_bad(row, back=back)
+        row = self.inspection.results.marked.next_bad(rows.row, rows.index, back=back)
         if row is None:
             self.say("no error or warning before here" if back else "no error or warning after this row")
         else:

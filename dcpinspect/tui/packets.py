@@ -162,7 +162,7 @@ class PacketsView(View):
         found = self._inspection.results.finding(row)
         for severity in ("error", "warning", "note"):
             self._why.set_class(found is not None and found.severity == severity, severity)
-        more = len(self._inspection.results.of_row.get(row, ())) - 1
+        more = len(self._inspection.results.marked.of(row)) - 1
         text = "" if found is None else f"{self._glyphs.of(found.severity)} {found.rule}: {one_line(found.message)}"
         self._why.update(Text(f"   {text}{f' (and {more} more; e shows them)' if more > 0 else ''}"))
 
@@ -335,7 +335,7 @@ class PacketsView(View):
 
     def action_finding(self) -> None:
         """What is found of the message."""
-        numbers = self._inspection.results.of_row.get(self.list.row, ())
+        numbers = self._inspection.results.marked.of(self.list.row)
         if numbers:
             self.host.to_finding(numbers[0], numbers)
         else:

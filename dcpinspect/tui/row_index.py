@@ -74,6 +74,15 @@ class RowIndex:
             return int(np.searchsorted(self._rows, row))
         return min(max(row - self._first, 0), len(self))
 
+    def have(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these rows the list shows."""
+        if not self.is_filtered:
+            return (rows >= self._first) & (rows <= self._last)
+        own = self._rows
+        if not len(own):
+            return np.zeros(len(rows), np.bool_)
+        return np.asarray(own[np.minimum(np.searchsorted(own, rows), len(own) - 1)] == rows)
+
     def has(self, row: int) -> bool:
         """Whether the list shows a row."""
         place = self.place(row)

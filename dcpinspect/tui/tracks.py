@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dcpinspect.escape import escape, one_line
+from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.events import Noted, by_stream, noted
@@ -22,7 +23,7 @@ from dcpinspect.tui.inspection import Inspection
 Axis = Literal["seqno", "time"]
 
 _BATCH = 1 << 16
-_MOST_NOTED = 10_000
+_MOST_NOTED = MOST_FOUND = 10_000
 _READ = ("_kind", "connection", "sid", "by_seqno", "time_ns")
 
 
@@ -37,6 +38,13 @@ class FindingMark(NamedTuple):
     """Its number."""
     severity: Severity
     text: str
+
+
+class _Found(NamedTuple):
+    """On which connection."""
+
+    connection: int
+    mark: FindingMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], b
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
     found = stories(results.tables, vbucket, (), items)
     notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
-    first_ns = inspection.reading.first_time_ns or 0
+    first_ns, marks = inspection.reading.first_time_ns or 0, _found(inspection, vbucket, rows)
     several = any(story.stream["sid"] is not None for story in found)
     tracks = []
     for place, story in enumerate(found):
@@ -104,7 +112,7 @@ def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], b
                 {"seqno": by_seqno(story, on_seqnos), "time": by_time(story, first_ns, in_time)},
                 name(story, is_with_sid=several),
                 words(story, [one.letter for one in own_notes]),
-                _found(inspection, vbucket, story, rows, _end(found, place)),
+                _of_stream(marks, story, _end(found, place)),
             )
         )
     return Tracks(vbucket, tracks, dict(_connections(inspection, {track.connection for track in tracks})))
@@ -126,36 +134,38 @@ def _end(streams: Sequence[StreamStory], place: int) -> int:
     return min((int(one.stream["open_row"]) for one in streams[place + 1 :] if one.key[:2] == story.key[:2]), default=1 << 62)
 
 
-def _found(inspection: Inspection, vbucket: int, story: StreamStory, rows: Rows, end: int) -> list[FindingMark]:
-    """What the findings show in messages of this stream, which ends before row ``end``; ``rows``: all of the vbucket."""
+def _found(inspection: Inspection, vbucket: int, rows: Rows) -> list[_Found]:
+    """What the findings show in messages of the vbucket, of which ``rows`` are all; of very many some, errors and warnings before notes."""
     results, first_ns = inspection.results, inspection.reading.first_time_ns or 0
+    marked = results.marked
+    own = np.flatnonzero(np.isin(marked.rows, rows))
+    if len(own) > MOST_FOUND:
+        own = own[[results.findings[number].severity != "note" for number in marked.numbers[own].tolist()]]
+        own = own[np.unique(np.linspace(0, len(own) - 1, MOST_FOUND, dtype=np.int64))] if len(own) else own
+    connection, time_ns = inspection.store.numbers(marked.rows[own], ("connection", "time_ns"))
+    columns = (marked.rows[own], marked.numbers[own], connection.values, np.maximum(0, time_ns.values - first_ns))
+    cases: dict[tuple[int, int], Finding | None] = {}
+    found = []
+    for row, number, of, time in zip(*(column.tolist() for column in columns), strict=True):
+        if (number, of) not in cases:
+            cases[number, of] = _case(results.findings[number], vbucket, of)
+        case = cases[number, of]
+        if case is not None:
+            found.append(_Found(of, FindingMark(0, time, row, number, case.severity, f"{case.rule}: {one_line(case.message)}")))
+    return found
+
+
+def _case(one: Finding, vbucket: int, connection: int) -> Finding | None:
+    """What a finding says of a vbucket on a connection; None where it is not about that."""
+    return next((case for case in one.each if vbucket in case.vbuckets and connection in case.connections), None)
+
+
+def _of_stream(found: Sequence[_Found], story: StreamStory, end: int) -> list[FindingMark]:
+    """What was found in messages of a stream, which ends before row ``end``."""
     connection, begin = story.key[0], story.stream["open_row"]
-    places = [
-        (place, number, case)
-        for number, one in enumerate(results.findings)
-        if vbucket in one.vbuckets and connection in one.connections
-        for case in one.each
-        if vbucket in case.vbuckets
-        for place in case.places
-        if place.connection == connection and begin <= place.row < end
-    ]
-    if not places:
-        return []
-    own = np.array([place.row for place, _, _ in places], dtype=np.int64)
-    at = np.minimum(np.searchsorted(rows, own), len(rows) - 1)
-    seqnos = story.seqnos_of(own).tolist()
-    return [
-        FindingMark(
-            seqno,
-            max(0, place.time_ns - first_ns),
-            place.row,
-            number,
-            case.severity,
-            f"{case.rule}: {one_line(case.message)}",
-        )
-        for (place, number, case), seqno, is_own in zip(places, seqnos, (rows[at] == own).tolist(), strict=True)
-        if is_own
-    ]
+    own = [one.mark for one in found if one.connection == connection and begin <= one.mark.row < end]
+    seqnos = story.seqnos_of(np.array([one.row for one in own], np.int64)).tolist() if own else []
+    return [one._replace(seqno=seqno) for one, seqno in zip(own, seqnos, strict=True)]
 
 
 def _connections(inspection: Inspection, numbers: set[int]) -> Iterator[tuple[int, str]]:

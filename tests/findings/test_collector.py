@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dcpinspect.engine import Engine
+from dcpinspect.findings import collector as module
 from dcpinspect.findings.candidates import Candidates
 from dcpinspect.findings.collector import Collector, duration
 from dcpinspect.findings.finding import Finding, Occurrence, Place, ranges
@@ -195,6 +196,74 @@ def test_what_one_rule_found_in_several_ways_is_in_order_of_rows() -> None:
     collector.add_batch(batch, found)
     (one,) = collector.findings({})
     assert (one.message, one.count, [place.row for place in one.places]) == ("early 0", 4, [1, 2, 3, 4])
+
+
+# -- rows of all ------------------------------------------------------------------------------------------------------
+
+
+def keeping(*occurrences: Occurrence) -> Collector:
+    collector = Collector(RULES, keeps_rows=True)
+    for one in occurrences:
+        collector.add(one)
+    return collector
+
+
+def test_the_rows_of_all_are_kept_for_who_wants_them() -> None:
+    occurrences = [once("broad", row, vbucket) for vbucket in (8, 7) for row in range(vbucket, 1000, 10)]
+    (found,), (without,) = keeping(*occurrences).findings({}), collected(*occurrences).findings({})
+    assert found == without
+    assert found.rows.tolist() == sorted([*range(7, 1000, 10), *range(8, 1000, 10)])
+    assert [case.rows[0] for case in found.cases] == [7, 8]
+    assert len(without.rows) == 0
+
+
+def test_the_rows_of_all_are_kept_of_what_is_found_in_bulk() -> None:
+    batch = Engine(["told.pcap"], ports=(PORT,)).feed(next(batches(packets(opened(), opened(port=50_001)))))
+    assert batch is not None
+    every = np.arange(len(batch))
+    both = []
+    for collector in (Collector(RULES, keeps_rows=True), Collector(RULES)):
+        for _ in range(3):
+            collector.add_batch(batch, [Candidates("broad", every, lambda _: "bad")])
+        both += collector.copy().findings({})
+    with_rows, without = both
+    assert with_rows == without
+    assert with_rows.rows.tolist() == batch.row.tolist()
+
+
+def test_an_occurrence_may_name_more_rows_than_it_has_places() -> None:
+    one = replace(once("broad", 3, None), vbuckets=(1, 2, 3), rows=[3, 5, 9])
+    (found,) = keeping(one).findings({})
+    assert found.rows.tolist() == [3, 5, 9]
+
+
+def test_rows_of_which_another_rule_speaks_are_not_told_again() -> None:
+    rows = range(1, 20)
+    (narrow, broad) = keeping(*(once("narrow", row) for row in rows if row % 2), *(once("broad", row) for row in rows)).findings(
+        {"narrow": ("broad",)}
+    )
+    assert (narrow.rule, narrow.rows.tolist()) == ("narrow", list(range(1, 20, 2)))
+    assert broad.rows.tolist() == list(range(2, 20, 2))
+
+
+def test_doubtful_rows_are_dropped() -> None:
+    collector = keeping(*(once("broad", row) for row in range(1, 20)))
+    collector.doubt({"broad"}, {1: [(4, 8), (10, 18)]})
+    (found,) = collector.findings({})
+    assert found.rows.tolist() == [1, 2, 3, 4, 8, 9, 10, 18, 19]
+
+
+def test_of_too_many_rows_the_rule_with_the_most_forgets_the_earliest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ROWS", 100)
+    batch = Engine(["told.pcap"], ports=(PORT,)).feed(next(batches(packets(opened()))))
+    assert batch is not None
+    collector = keeping(*(once("broad", row, row % 3) for row in range(1, 301)), *(once("narrow", row) for row in range(1, 41)))
+    collector.add_batch(batch, [])
+    broad, narrow = sorted(collector.findings({}), key=lambda one: one.rule)
+    assert narrow.rows.tolist() == list(range(1, 41))
+    assert len(broad.rows) <= 60
+    assert broad.rows.min() > 200
+    assert broad.count == 300
 
 
 OWNS = {"broad": ("narrow",)}

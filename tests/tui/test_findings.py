@@ -104,7 +104,8 @@ def test_a_rule_is_hidden_and_shown_again() -> None:
 
 def test_the_same_key_goes_on_to_what_else_was_found_of_the_message() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        row, numbers = next((row, list(numbers)) for row, numbers in app.inspection.results.of_row.items() if len(numbers) > 1)
+        marked = app.inspection.results.marked
+        row, numbers = next((row, numbers) for row in marked.rows.tolist() if len(numbers := marked.of(row)) > 1)
         app.navigation.to_row(row)
         await settled(app, pilot)
         seen = []

@@ -31,22 +31,9 @@ def test_it_ends_with_what_check_and_streams_say() -> None:
     inspection.close()
 
 
-def test_bad_rows_are_walked_in_both_directions() -> None:
-    inspection = loaded(SAMPLES / "loop.pcap")
-    results = inspection.results
-    rows, row = [], 0
-    while (found := results.next_bad(row)) is not None:
-        rows.append(row := found)
-    assert rows == list(results.rows_with) != []
-    assert all(results.severity(row) in ("error", "warning") for row in rows)
-    assert results.next_bad(rows[1], back=True) == rows[0]
-    assert results.next_bad(rows[0], back=True) is None
-    inspection.close()
-
-
 def test_nothing_is_known_before_reading() -> None:
     assert Results().severity(1) is None
-    assert Results().next_bad(0) is None
+    assert Results().marked.of(1) == []
 
 
 def test_what_is_stopped_keeps_what_was_read() -> None:

@@ -9,7 +9,7 @@ from tests.tui.screens import Keys, play, press, screen
 def test_the_next_error_or_warning_is_a_message_where_the_view_has_none_of_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "5", "n")
-        assert (app.view, app.packets.list.row) == ("packets", app.inspection.results.rows_with[0])
+        assert (app.view, app.packets.list.row) == ("packets", app.inspection.results.marked.bad[0])
 
     play("loop.pcap", scene)
 
