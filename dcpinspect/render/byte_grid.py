@@ -49,20 +49,34 @@ def byte_grid(message: Message, *, limit: int | None = DEFAULT_LIMIT) -> list[st
 
 def byte_cells(message: Message, *, limit: int | None) -> list[str]:
     """Each byte of a message, up to ``limit`` bytes into the first longer field, as two characters: hex, or what stands for it."""
-    shown = min(message.size, len(message.data) + _MISSING_SHOWN)
+    cells = Cells(message)
+    shown = cells.count
     if limit is not None:
         shown = min([shown, *(field.offset + limit for field in message.fields if field.size > limit and field.offset >= HEADER_SIZE)])
-    cells = [f"{byte:02x}" for byte in message.data[:shown]]
-    cells += ["··"] * (shown - len(cells))
-    for start, end in message.missing:
-        _cover(cells, start, end, "··")
-    for field in message.fields:
-        for part in field.walk():
-            if part.redacted and not part.inflated:
-                _cover(cells, part.offset, part.offset + part.size, "##")
-            elif part.hidden:
-                _cover(cells, part.offset, part.offset + part.size, "**")
-    return cells
+    return cells.between(0, shown)
+
+
+class Cells:
+    """The bytes of a message as ``byte_cells`` has them, those that somebody looks at."""
+
+    def __init__(self, message: Message) -> None:
+        self._data = message.data
+        self.count = min(message.size, len(message.data) + _MISSING_SHOWN)
+        """Bytes that there are cells of."""
+        self._covers = [(start, end, "··") for start, end in message.missing]
+        for field in message.fields:
+            for part in field.walk():
+                if (part.redacted and not part.inflated) or part.hidden:
+                    self._covers.append((part.offset, part.offset + part.size, "##" if part.redacted else "**"))
+
+    def between(self, start: int, end: int) -> list[str]:
+        """The cells of bytes [start, end)."""
+        end = min(end, self.count)
+        cells = [f"{byte:02x}" for byte in self._data[start:end]]
+        cells += ["··"] * (end - start - len(cells))
+        for first, behind, cover in self._covers:
+            _cover(cells, max(first - start, 0), behind - start, cover)
+        return cells
 
 
 def _cover(cells: list[str], start: int, end: int, cover: str) -> None:

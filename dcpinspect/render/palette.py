@@ -89,6 +89,23 @@ SEVERITIES = {"error": _RED, "warning": _YELLOW, "note": _GREY}
 SNAPSHOTS = {"memory": _GREEN, "disk": _BLUE, "oso": _PURPLE, "unknown": _GREY}
 """Of snapshots, by type."""
 
+PARTS = {
+    "header": _GREY,
+    "header-next": _PALE,
+    "framing": _PURPLE,
+    "framing-next": _ORANGE,
+    "extras": _BLUE,
+    "extras-next": _CYAN,
+    "key": _GREEN,
+    "key-next": _GREEN,
+    "value": _PLAIN,
+    "value-next": _YELLOW,
+}
+"""Of bytes, and of names of fields, by the part of the message that they are in; fields behind each other take turns."""
+
+JSON = {"name": _CYAN, "string": _GREEN, "number": _BLUE, "literal": _PURPLE, "object": _PLAIN, "array": _PLAIN}
+"""Of what is in a JSON value."""
+
 _DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
 _PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
 SCALE = {str(level): Paint(*colours, "") for level, colours in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, strict=True), 1)}
@@ -102,6 +119,8 @@ PAINTS = {
         ("cause", CAUSES),
         ("severity", SEVERITIES),
         ("snapshot", SNAPSHOTS),
+        ("part", PARTS),
+        ("json", JSON),
         ("scale", SCALE),
     )
     for name, paint in paints.items()

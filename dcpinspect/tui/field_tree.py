@@ -1,8 +1,8 @@
-"""The fields of one message as the specification's table, of which nested ones fold."""
+"""The fields of one message as the specification's table; what is inside of fields, and of JSON values, folds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from rich.style import Style
@@ -12,38 +12,41 @@ from textual.message import Message as Event
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from dcpinspect.escape import clip, escape
+from dcpinspect.escape import cells, clip
 from dcpinspect.protocol.message import FieldValue, Message
-from dcpinspect.render.field_table import message_title, offsets_text, problem_lines, value_text
+from dcpinspect.tui import theme
+from dcpinspect.tui.field_entries import MOST, Entries, Entry
 from dcpinspect.tui.links import Link
-from dcpinspect.tui.strips import room, strip
+from dcpinspect.tui.parts import Parts
+from dcpinspect.tui.strips import Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 LABEL = 22
 OFFSETS = 9
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the table; ``field`` is None where it says what is wrong with the message."""
-
-    path: str
-    field: FieldValue | None
-    depth: int
-    text: str = ""
+CROWDED = 56
+"""Columns below which offsets are left out, so that values have room."""
+_DEEPEST = 100
+"""Levels that are looked through for a byte."""
 
 
 class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
     """The field table of a message."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"fields--cursor", "fields--problem", "fields--link", "fields--dim"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "fields--cursor",
+        "fields--problem",
+        "fields--link",
+        "fields--dim",
+        *theme.paints("json"),
+        *theme.paints("part"),
+    }
 
     class Selected(Event):
-        """The cursor came to a field; None: to a line that is none."""
+        """The cursor came to a line, of these bytes of the message; None: of none."""
 
-        def __init__(self, field: FieldValue | None) -> None:
+        def __init__(self, span: tuple[int, int] | None) -> None:
             super().__init__()
-            self.field = field
+            self.span = span
 
     class Followed(Event):
         """Enter on a field that leads somewhere."""
@@ -57,74 +60,106 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
         self._glyphs = glyphs
         self.message: Message | None = None
         self.path = ""
-        """Of the field under the cursor; stays when another message is shown."""
+        """Of the line under the cursor; stays when another message is shown."""
         self.links: dict[str, Link] = {}
         """What the fields lead to, by path."""
-        self._opened: set[str] = set()
+        self.as_bytes = False
+        """Whether values are shown as bytes, also those that are text."""
+        self._turned: set[str] = set()
+        """Lines that somebody folded or unfolded, in place of how they are at first."""
+        self._most: dict[str, int] = {}
+        """Lines that are shown inside of those where somebody asked for more."""
+        self._parts = Parts(None)
+        self._maker: Entries | None = None
+        self._inside: dict[str, Sequence[Entry]] = {}
         self._entries: list[Entry] = []
         self._places: dict[str, int] = {}
 
     @property
-    def title(self) -> str:
-        """Of the message."""
-        return message_title(self.message) if self.message is not None else ""
-
-    @property
-    def field(self) -> FieldValue | None:
-        """The one under the cursor."""
-        entry = self._entry
-        return entry.field if entry is not None else None
-
-    @property
-    def _entry(self) -> Entry | None:
+    def entry(self) -> Entry | None:
+        """The line under the cursor."""
         place = self._places.get(self.path)
         return self._entries[place] if place is not None else None
 
+    @property
+    def field(self) -> FieldValue | None:
+        """The field under the cursor, or that the line under it is part of."""
+        return self.entry.field if self.entry is not None else None
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The bytes of the line under the cursor."""
+        return self.entry.span if self.entry is not None else None
+
     def show(self, message: Message | None, links: dict[str, Link]) -> None:
-        """Another message; the same field stays selected if it has one."""
+        """Another message; the same line stays selected if it has one."""
         self.message = message
         self.links = links
-        self._flatten()
+        self._parts = Parts(message)
+        self._most.clear()
+        self._remake()
         if self.path not in self._places:
             parent = self.path
             while parent and parent not in self._places:
                 parent = parent.rpartition("/")[0]
             self.path = parent or (self._entries[0].path if self._entries else "")
         self._reveal()
-        self.post_message(self.Selected(self.field))
+        self.post_message(self.Selected(self.span))
+
+    def show_as(self, *, as_bytes: bool) -> None:
+        """Values as bytes, or as what they are."""
+        self.as_bytes = as_bytes
+        self._turned.clear()
+        self._remake()
+        while self.path not in self._places and "/" in self.path:
+            self.path = self.path.rpartition("/")[0]
+        self._reveal()
+        self.post_message(self.Selected(self.span))
 
     def select(self, field: FieldValue) -> None:
         """The cursor goes to a field, whatever is folded around it."""
-        for entry in self._all():
-            if entry.field is field:
-                parts = entry.path.split("/")
-                self._opened.update("/".join(parts[:number]) for number in range(1, len(parts)))
-                self._flatten()
-                self.move_to(entry.path)
+        for path, one in self._fields():
+            if one is field:
+                self._open_around(path)
+                self.move_to(path)
                 return
 
     def select_named(self, name: str) -> bool:
         """The cursor goes to the first field of that name; whether there is one."""
-        for entry in self._all():
-            if entry.field is not None and entry.field.name == name:
-                self.select(entry.field)
+        for _, field in self._fields():
+            if field.name == name:
+                self.select(field)
                 return True
         return False
 
     def field_at(self, offset: int) -> FieldValue | None:
         """The innermost field that holds a byte of the message."""
         best: FieldValue | None = None
-        for entry in self._all():
-            field = entry.field
-            if field is not None and not field.inflated and field.offset <= offset < field.offset + field.size:
+        for _, field in self._fields():
+            if not field.inflated and field.offset <= offset < field.offset + field.size:
                 best = field
         return best
+
+    def select_at(self, offset: int) -> None:
+        """The cursor goes to the innermost line that holds a byte of the message, in JSON, too."""
+        level, found = self._top(), ""
+        for _ in range(_DEEPEST):
+            here = next((one for one in level if one.span is not None and one.span[0] <= offset < one.span[1]), None)
+            if here is None:
+                break
+            found = here.path
+            if here.inner is None or (here.kind != "json" and here.field is not None and not (here.is_open or here.field.fields)):
+                break
+            level = self._inner(here)
+        if found:
+            self._open_around(found)
+            self.move_to(found)
 
     def move_to(self, path: str) -> None:
         """The cursor goes to a line."""
         self.path = path
         self._reveal()
-        self.post_message(self.Selected(self.field))
+        self.post_message(self.Selected(self.span))
 
     def step(self, lines: int) -> None:
         """The cursor moves by so many lines."""
@@ -150,61 +185,108 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
 
     def action_unfold(self) -> None:
         """Shows what is inside the field."""
-        if self.field is not None and self.field.fields:
-            self._opened.add(self.path)
-            self._flatten()
-            self._reveal()
+        entry = self.entry
+        if entry is not None and entry.inner is not None and not self._is_open(entry):
+            self._turn(entry)
 
     def action_fold(self) -> None:
         """Hides what is inside, or goes to what the field is inside of."""
-        if self.path in self._opened:
-            self._opened.discard(self.path)
-            self._flatten()
-            self._reveal()
+        entry = self.entry
+        if entry is not None and entry.inner is not None and self._is_open(entry):
+            self._turn(entry)
         elif "/" in self.path:
             self.move_to(self.path.rpartition("/")[0])
 
     def action_toggle_fold(self) -> None:
         """Folds, or unfolds."""
-        if self.path in self._opened:
-            self.action_fold()
-        else:
-            self.action_unfold()
+        if self.entry is not None and self.entry.inner is not None:
+            self._turn(self.entry)
 
     def action_open(self) -> None:
-        """Follows the link of the field, or unfolds it."""
+        """Follows the link of the field, shows more, or unfolds it."""
+        entry = self.entry
         if self.path in self.links:
             self.post_message(self.Followed(self.links[self.path]))
+        elif entry is not None and entry.kind == "more":
+            above = self.path.rpartition("/")[0]
+            self._most[above] = self._most.get(above, MOST) + MOST
+            self._inside.pop(above, None)
+            place = self._places[self.path]
+            self._flatten()
+            self.move_to(self._entries[min(place, len(self._entries) - 1)].path)
         else:
             self.action_toggle_fold()
 
     def on_click(self, event: events.Click) -> None:
-        """The first click selects, the second follows."""
+        """The first click selects, the second follows; one on the sign of a fold folds."""
         place = int(self.scroll_offset.y) + event.y
         if place < len(self._entries):
-            path = self._entries[place].path
-            if path == self.path:
-                self.action_open()
+            entry = self._entries[place]
+            is_sign = event.x == self._indent(entry) and entry.inner is not None
+            if entry.path != self.path:
+                self.move_to(entry.path)
+                if is_sign:
+                    self.action_toggle_fold()
+            elif is_sign:
+                self.action_toggle_fold()
             else:
-                self.move_to(path)
+                self.action_open()
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    # -- what is shown ------------------------------------------------------------------------------------
 
-    def _all(self) -> list[Entry]:
-        found: list[Entry] = []
-        if self.message is not None:
-            for number, field in enumerate(self.message.fields):
-                _walk(field, _step(field, number, self.message.fields), found)
-        return found
+    def _fields(self) -> Iterator[tuple[str, FieldValue]]:
+        """Every field with its path, whatever is folded."""
+        waiting = [entry for entry in reversed(self._top()) if entry.field is not None]
+        while waiting:
+            entry = waiting.pop()
+            assert entry.field is not None
+            yield entry.path, entry.field
+            if entry.field.fields:
+                waiting += [one for one in reversed(self._inner(entry)) if one.kind == "field"]
+
+    def _top(self) -> Sequence[Entry]:
+        if "" not in self._inside:
+            self._inside[""] = self._maker.top() if self._maker is not None else ()
+        return self._inside[""]
+
+    def _inner(self, entry: Entry) -> Sequence[Entry]:
+        assert entry.inner is not None
+        if entry.path not in self._inside:
+            self._inside[entry.path] = entry.inner(self._most.get(entry.path, MOST))
+        return self._inside[entry.path]
+
+    def _is_open(self, entry: Entry) -> bool:
+        return entry.is_open != (entry.path in self._turned)
+
+    def _turn(self, entry: Entry) -> None:
+        self._turned ^= {entry.path}
+        self._flatten()
+        self._reveal()
+
+    def _open_around(self, path: str) -> None:
+        """Unfolds what a line is inside of."""
+        parts = path.split("/")
+        for number in range(1, len(parts)):
+            place = self._places.get("/".join(parts[:number]))
+            if place is not None and not self._is_open(self._entries[place]):
+                self._turned ^= {self._entries[place].path}
+                self._flatten()
+
+    def _remake(self) -> None:
+        """Lines are made for the message, the width, and for what is to be shown of values."""
+        head = 4 + LABEL + (OFFSETS + 3 if room(self) >= CROWDED else 2)
+        self._maker = Entries(self.message, room(self), head, as_bytes=self.as_bytes) if self.message is not None else None
+        self._inside.clear()
+        self._flatten()
 
     def _flatten(self) -> None:
-        shown = [
-            entry
-            for entry in self._all()
-            if all("/".join(entry.path.split("/")[:number]) in self._opened for number in range(1, entry.path.count("/") + 1))
-        ]
-        if self.message is not None:
-            shown += [Entry(f"!{number}", None, 0, text) for number, text in enumerate(problem_lines(self.message))]
+        shown: list[Entry] = []
+        waiting = [*reversed(self._top())]
+        while waiting:
+            entry = waiting.pop()
+            shown.append(entry)
+            if entry.inner is not None and self._is_open(entry):
+                waiting += reversed(self._inner(entry))
         self._entries = shown
         self._places = {entry.path: place for place, entry in enumerate(shown)}
         self.virtual_size = Size(room(self), len(shown))
@@ -218,8 +300,17 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """Lines are made for the width."""
-        self.virtual_size = Size(room(self), len(self._entries))
+        self._remake()
         self._reveal()
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def _paint(self, name: str) -> Style:
+        return self.get_component_rich_style(name, partial=True)
+
+    def _indent(self, entry: Entry) -> int:
+        """The column of the sign that says whether a line is folded."""
+        return 1 if entry.kind == "field" else 1 + 2 * entry.depth
 
     def render_line(self, y: int) -> Strip:
         """One line of what is in view."""
@@ -229,42 +320,40 @@ class FieldTree(ScrollView, can_focus=True, inherit_bindings=False):
             return Strip.blank(room(self), base)
         entry = self._entries[place]
         is_cursor = entry.path == self.path
-        style = base + self.get_component_rich_style("fields--cursor", partial=True) if is_cursor else base
-        cursor = self._glyphs.cursor if is_cursor else " "
-        if entry.field is None:
-            problem = style + Style(color=self.get_component_rich_style("fields--problem", partial=True).color)
-            return strip([(cursor, style), (" " + entry.text, problem)], room(self), style)
-        field = entry.field
-        fold = (self._glyphs.open if entry.path in self._opened else self._glyphs.folded) if field.fields else " "
-        label = "  " * entry.depth + escape(field.label if field.label != "xattr" else field.name)
-        offsets = ("~" if field.inflated else "") + offsets_text(field.offset, field.size)
-        link = f" {self._glyphs.link}" if entry.path in self.links else ""
-        head = f"{fold} {clip(label, LABEL):<{LABEL}} {offsets:<{OFFSETS}}: "
-        dim = style + self.get_component_rich_style("fields--dim", partial=True) if not is_cursor else style
-        left = max(0, room(self) - len(head) - 1 - len(link))
-        pieces = [
-            (cursor, style),
-            (head[: 2 + LABEL + 1], style),
-            (head[2 + LABEL + 1 :], dim),
-            (clip(value_text(field, 4 * room(self)), left), style),
-            (link, style + self.get_component_rich_style("fields--link", partial=True)),
-        ]
+        style = base + self._paint("fields--cursor") if is_cursor else base
+        fold = " " if entry.inner is None else self._glyphs.open if self._is_open(entry) else self._glyphs.folded
+        pieces: list[Piece] = [(self._glyphs.cursor if is_cursor else " ", style)]
+        if entry.kind == "field":
+            pieces += self._field_pieces(entry, fold, style, is_cursor=is_cursor)
+        elif entry.kind == "json":
+            pieces += [
+                (f"{'  ' * entry.depth}{fold} ", style),
+                (entry.label, style if is_cursor else style + self._paint("paint--json-name")),
+                (": ", style),
+                (entry.text, style if is_cursor else style + self._paint(f"paint--json-{entry.part}")),
+            ]
+        else:
+            dim = "fields--problem" if entry.kind == "problem" else "fields--dim" if entry.kind == "more" else ""
+            pieces.append((f"{'  ' * entry.depth}{fold} {entry.text}", style + self._paint(dim) if dim else style))
         return strip(pieces, room(self), style)
+
+    def _field_pieces(self, entry: Entry, fold: str, style: Style, *, is_cursor: bool) -> list[Piece]:
+        assert entry.field is not None
+        label = clip("  " * entry.depth + entry.label, LABEL)
+        own = style if is_cursor else style + self._paint(f"paint--part-{self._parts.of(entry.field)}")
+        dim = style if is_cursor else style + self._paint("fields--dim")
+        offsets = f" {entry.offsets:<{OFFSETS}}: " if room(self) >= CROWDED else ": "
+        link = f" {self._glyphs.link}" if entry.path in self.links else ""
+        left = max(0, room(self) - 3 - LABEL - cells(offsets) - cells(link))
+        return [
+            (f"{fold} ", style),
+            (label + " " * (LABEL - cells(label)), own),
+            (offsets, dim),
+            (clip(entry.text, left), style),
+            (link, style + self._paint("fields--link")),
+        ]
 
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
         self.refresh()
-
-
-def _step(field: FieldValue, number: int, siblings: list[FieldValue] | tuple[FieldValue, ...]) -> str:
-    """A field's name in a path; with its number where siblings are called the same."""
-    name = field.name.replace("/", "\\")
-    same = sum(one.name == field.name for one in siblings[:number])
-    return f"{name}#{same}" if same else name
-
-
-def _walk(field: FieldValue, path: str, found: list[Entry]) -> None:
-    found.append(Entry(path, field, field.depth))
-    for number, inner in enumerate(field.fields):
-        _walk(inner, f"{path}/{_step(inner, number, field.fields)}", found)

@@ -14,6 +14,8 @@ from textual.timer import Timer
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip, escape, one_line
 from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.render.field_table import message_title
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.dialogs import Prompt
@@ -34,6 +36,10 @@ REST = 0.04
 """Seconds that the cursor rests on a row before it is taken apart."""
 ALONE = ("only-list", "only-fields", "only-bytes")
 """Classes of the view while one pane is as large as it."""
+LARGE = 1 << 18
+"""Bytes from which a message is taken apart behind what is shown."""
+ROOMY = 132
+"""Columns from which there is room for 16 bytes a line beside the fields."""
 STACKED = 100
 """Columns below which fields and bytes do not fit beside each other, where both stand beside the list."""
 FOLLOWED = 0.5
@@ -100,7 +106,8 @@ class PacketsView(View):
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """Bytes stand below the fields where both do not fit beside each other."""
+        """Bytes are 16 a line where there is room, and stand below the fields where both do not fit beside each other."""
+        self.details.set_class(self.details.size.width >= ROOMY, "roomy")
         self.details.set_class(self.split.has_class("beside") and self.details.size.width < STACKED, "stacked")
         self.head()
 
@@ -131,29 +138,40 @@ class PacketsView(View):
         return self._rest is not None
 
     def take_apart(self) -> None:
-        """Shows the fields and bytes of the row under the cursor."""
+        """Shows the fields and bytes of the row under the cursor; of a large message when they are known."""
         self._rest, self._taken_apart = None, time.monotonic()
         row = self.list.row
-        message: Message | None = None
-        links: dict[str, Link] = {}
-        title = ""
         try:
             batch = self._inspection.store.messages([row])
-            message, links = batch.annotate(0), links_of(batch)
-            frame = int(batch.last_frame[0])
+            if int(batch.length[0]) > LARGE:
+                self._show_message(row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}")
+                self._read_behind(row, batch)
+            else:
+                self._show_read(row, batch, batch.annotate(0))
         except (DcpInspectError, IndexError, OSError) as error:
-            title = str(error)
-        self.fields.show(message, links)
-        self.bytes.show(message)
-        if message is not None:
-            title = f"{self.fields.title} · {message.size:,} bytes · row {row:,} · frame {frame:,}"
-            if self.list.columns:
-                title += f" · {self._count}"
-            if self.list.guest == row:
-                title += " · outside the filter"
+            self._show_message(row, None, {}, str(error))
+
+    @work(thread=True, group="read", exclusive=True)
+    def _read_behind(self, row: int, batch: MessageBatch) -> None:
+        message = batch.annotate(0)
+        self.host.from_thread(self._show_read, row, batch, message)
+
+    def _show_read(self, row: int, batch: MessageBatch, message: Message) -> None:
+        if row != self.list.row:
+            return
+        title = f"{message_title(message)} · {message.size:,} bytes · row {row:,} · frame {int(batch.last_frame[0]):,}"
+        if self.list.columns:
+            title += f" · {self._count}"
+        if self.list.guest == row:
+            title += " · outside the filter"
+        self._show_message(row, message, links_of(batch), title)
         any(self.fields.select_named(name) for name in self.wanted_fields)
         self.wanted_fields = ()
-        self.bytes.light(self.fields.field)
+        self.bytes.light(self.fields.span)
+
+    def _show_message(self, row: int, message: Message | None, links: dict[str, Link], title: str) -> None:
+        self.fields.show(message, links)
+        self.bytes.show(message)
         self._title.update(Text(f"── {title} "))
         self._tell_why(row)
 
@@ -168,13 +186,11 @@ class PacketsView(View):
 
     @on(FieldTree.Selected)
     def _selected(self, event: FieldTree.Selected) -> None:
-        self.bytes.light(event.field)
+        self.bytes.light(event.span)
 
     @on(BytePane.Picked)
     def _picked(self, event: BytePane.Picked) -> None:
-        field = self.fields.field_at(event.offset)
-        if field is not None:
-            self.fields.select(field)
+        self.fields.select_at(event.offset)
 
     @on(PacketList.Opened)
     def _opened(self) -> None:
@@ -354,12 +370,19 @@ class PacketsView(View):
     # -- how it looks, and out of it ----------------------------------------------------------------------
 
     def action_display(self) -> None:
-        """Bytes as grid or hex; where there is room for one pane only, fields or bytes."""
-        if self.screen.has_class("-narrow"):
+        """Bytes as hex or as the specification's grid; where there is room for one pane only, first fields or bytes."""
+        is_alone = self.screen.has_class("-narrow") and not self.has_class(ALONE[-1])
+        shows_bytes = self.details.has_class("bytes") or not is_alone
+        if is_alone and (not shows_bytes or self.bytes.form == "grid"):
             self.details.toggle_class("bytes")
-        else:
+        if shows_bytes:
             self.bytes.form = "hex" if self.bytes.form == "grid" else "grid"
-            self.bytes.set_class(self.bytes.form == "hex", "hex")
+        self.details.set_class(self.bytes.form == "grid", "grid")
+
+    def action_value(self) -> None:
+        """Values as text, with JSON taken apart, or as bytes."""
+        self.fields.show_as(as_bytes=not self.fields.as_bytes)
+        self.host.say("values as bytes, unpacked" if self.fields.as_bytes else "values as text")
 
     def action_maximize(self) -> None:
         """The pane with the keyboard as large as the view, or all of them again."""
@@ -391,7 +414,10 @@ class PacketsView(View):
     def action_copy(self) -> None:
         """The value, its bytes, or the line, by the pane with the keyboard."""
         field = self.field
-        if self.fields.has_focus and field is not None:
+        entry = self.fields.entry
+        if self.fields.has_focus and entry is not None and entry.source is not None:
+            self.host.copy(entry.source())
+        elif self.fields.has_focus and field is not None:
             is_text = field.value is not None and not isinstance(field.value, bytes)
             self.host.copy(escape(str(field.value)) if is_text else field.raw.hex())
         elif self.bytes.has_focus and field is not None and not field.hidden:

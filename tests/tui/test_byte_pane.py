@@ -19,7 +19,7 @@ def test_both_forms_hold_every_byte() -> None:
                     "[", "|"
                 )
             await press(app, pilot, "d")
-        assert pane.form == "grid"
+        assert pane.form == "hex"
 
     play("rollback.pcap", scene, (160, 60))
 
@@ -35,3 +35,27 @@ def test_what_a_hole_took_is_dots() -> None:
         assert "··" in screen(app)
 
     play("capture-loss.pcap", scene)
+
+
+def test_bytes_are_sixteen_a_line_where_there_is_room() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        assert app.packets.bytes.columns == 16
+        await pilot.click("#byte-pane", offset=(8 + 3 * 12, 0))
+        await settled(app, pilot)
+        assert app.packets.field is not None
+        assert app.packets.field.name == "opaque"
+
+    play("rollback.pcap", scene, (140, 40))
+
+
+def test_keys_go_from_byte_to_byte_and_the_field_follows() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(109)
+        await settled(app, pilot)
+        app.packets.bytes.focus()
+        await press(app, pilot, "down", "right")
+        assert app.packets.field is not None
+        assert app.packets.field.offset <= app.packets.bytes.columns + 1 < app.packets.field.offset + app.packets.field.size
+        assert app.packets.bytes.has_focus
+
+    play("rollback.pcap", scene)

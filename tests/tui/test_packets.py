@@ -15,7 +15,11 @@ def test_below_a_hundred_columns_fields_and_bytes_take_turns() -> None:
         assert "Magic" in screen(app)
         await press(app, pilot, "d")
         assert "Magic" not in screen(app)
-        assert "0x80" in screen(app)
+        assert "80 1f" in screen(app)
+        await press(app, pilot, "d")
+        assert "0x1f |" in screen(app)
+        await press(app, pilot, "d")
+        assert "Magic" in screen(app)
 
     play("rollback.pcap", scene, NARROW)
 
@@ -92,7 +96,7 @@ def test_a_click_selects_and_a_second_one_opens() -> None:
         await pilot.click("#byte-pane", offset=(8, 1))
         await settled(app, pilot)
         assert app.packets.field is not None
-        assert app.packets.field.offset == 4
+        assert app.packets.field.offset == 8
 
     play("rollback.pcap", scene)
 
@@ -198,3 +202,34 @@ def test_panes_beside_the_list_show_names_with_values() -> None:
         assert app.packets.bytes.region.y > app.packets.fields.region.y
 
     play("rollback.pcap", scene)
+
+
+def test_values_are_read_as_text_and_as_bytes() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(173)
+        await press(app, pilot, "enter", "z", "end")
+        assert "xattrs (unpacked)" in screen(app)
+        assert '"customer": "customer::0259"' in screen(app)
+        assert '"sku": "apple-000"' not in screen(app)
+        await press(app, pilot, "up", "right", "right", "down", "right")
+        assert '"sku": "apple-000"' in screen(app)
+        await press(app, pilot, "down", "y")
+        assert app.clipboard == '"apple-000"'
+        await press(app, pilot, "b")
+        assert "7b 22 74 79 70 65" in screen(app)
+        await press(app, pilot, "b")
+        assert '"sku": "apple-000"' not in screen(app)
+
+    play("tour.pcapng", scene)
+
+
+def test_a_large_message_is_taken_apart_behind_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.tui.packets.LARGE", 4000)
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(174)
+        await settled(app, pilot)
+        assert "DCP_MUTATION command (v1) · 4,270 bytes" in screen(app)
+        assert app.packets.fields.message is not None
+
+    play("tour.pcapng", scene)

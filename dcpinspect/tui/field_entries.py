@@ -1,0 +1,227 @@
+"""The lines of the field tree: fields, what is inside of them, JSON a level at a time, long text in lines as wide as the tree.
+
+What is inside of a line is made when the line is opened. So a value costs what is shown of it, however long or deep it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from dcpinspect.escape import cells, escape
+from dcpinspect.protocol.message import FieldValue, Message
+from dcpinspect.render.field_table import offsets_text, problem_lines, value_text
+from dcpinspect.tui import json_parts
+from dcpinspect.tui.json_parts import Part
+
+MOST = 200
+"""Lines inside of one that are shown at once; the last of them shows as many more."""
+_PREVIEW = 400
+"""Bytes of an object that is folded that may be shown in its line."""
+
+Kind = Literal["field", "json", "text", "more", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the tree."""
+
+    path: str
+    """Names of the lines around it, and its own."""
+    kind: Kind
+    depth: int
+    field: FieldValue | None
+    """The field that it is, or is part of; None where it says what is wrong with the message."""
+    label: str = ""
+    offsets: str = ""
+    text: str = ""
+    part: str = ""
+    """What it is in JSON: ``string``, ``number`` …"""
+    span: tuple[int, int] | None = None
+    """Its bytes in the message, [start, end); None where they are not in it as they are shown."""
+    source: Callable[[], str] | None = None
+    """What is copied of it, where that is not the field."""
+    inner: Callable[[int], Sequence[Entry]] | None = None
+    """What is inside of it, up to so many lines; None: nothing."""
+    is_open: bool = False
+    """Whether it is open until somebody folds it."""
+
+
+class Entries:
+    """Makes the lines of one message."""
+
+    def __init__(self, message: Message, width: int, head: int, *, as_bytes: bool) -> None:
+        """``width``: columns of a line, ``head`` of them before the value of a field. ``as_bytes``: values are bytes, also text."""
+        self._message = message
+        self._width = max(width, 8)
+        self._head = head
+        self._as_bytes = as_bytes
+        self._encoded: dict[int, bytes] = {}
+
+    def top(self) -> list[Entry]:
+        """The outermost lines."""
+        found = self._fields(self._message.fields, "", MOST * MOST)
+        return found + [
+            Entry(f"!{number}", "problem", 0, None, text=text, inner=self._rest(f"!{number}", 0, None, text))
+            for number, text in enumerate(problem_lines(self._message))
+        ]
+
+    # -- fields -------------------------------------------------------------------------------------------
+
+    def _fields(self, fields: Sequence[FieldValue], above: str, most: int) -> list[Entry]:
+        seen: dict[str, int] = {}
+        found = [self._field(field, f"{above}{_step(field.name, seen)}") for field in fields[:most]]
+        return found if len(fields) <= most else [*found, _more(above, fields[most].depth, fields[most], f"{len(fields) - most:,} more")]
+
+    def _field(self, field: FieldValue, path: str) -> Entry:
+        label = escape(field.label if field.label != "xattr" else field.name) + (
+            " (unpacked)" if field.inflated and field.depth == 1 else ""
+        )
+        offsets = ("~" if field.inflated else "") + offsets_text(field.offset, field.size)
+        span = None if field.inflated else (field.offset, field.offset + field.size)
+        text = self._text(field)
+        inner: Callable[[int], Sequence[Entry]] | None = None
+        is_open = False
+        if field.fields:
+            inner, is_open = partial(self._fields, field.fields, f"{path}/"), field.label in ("Value", "xattrs")
+        elif isinstance(field.value, str | bytes) and not field.hidden and (field.spec is None or not field.spec.kind.size):
+            content = self._content(field)
+            whole = json_parts.root(content)
+            if self._as_bytes or isinstance(field.value, bytes):
+                inner = partial(self._dump, path, field) if len(content) > 8 or self._as_bytes else None
+                is_open = self._as_bytes and field.name in ("value", "body")
+            elif whole is not None:
+                inner, is_open = partial(self._parts, path, field, whole, field.depth + 1), field.name in ("value", "body")
+            else:
+                inner = self._rest(path, field.depth, field, field.value, text)
+        else:
+            inner = self._rest(path, field.depth, field, text)
+        return Entry(path, "field", field.depth, field, label, offsets, text, span=span, inner=inner, is_open=is_open)
+
+    def _text(self, field: FieldValue) -> str:
+        limit = 4 * self._width
+        if self._as_bytes and isinstance(field.value, str) and not field.hidden and (field.spec is None or not field.spec.kind.size):
+            content = self._content(field)
+            return f"{len(content):,} bytes" if len(content) > 8 else f"0x{content.hex()}"
+        if isinstance(field.value, str) and len(field.value) > limit and not field.missing and not field.hidden:
+            meaning = f"{field.meaning}, " if field.meaning else ""
+            return f"({meaning}{field.size:,} bytes) {escape(field.value[:limit])}…"
+        return value_text(field, limit)
+
+    def _content(self, field: FieldValue) -> bytes:
+        """The bytes of a value that is text or bytes, unpacked."""
+        if isinstance(field.value, str):
+            if id(field) not in self._encoded:
+                self._encoded[id(field)] = field.value.encode("utf-8", "surrogatepass")
+            return self._encoded[id(field)]
+        return field.value if isinstance(field.value, bytes) else field.raw
+
+    # -- values -------------------------------------------------------------------------------------------
+
+    def _parts(self, path: str, field: FieldValue, inside: Part, depth: int, most: int) -> list[Entry]:
+        text = self._content(field)
+        found: list[Entry] = []
+        seen: dict[str, int] = {}
+        base = None if field.inflated else _base(field, text)
+        level = json_parts.level(text, inside, most)
+        for part in level.parts:
+            own = f"{path}/{_step(part.name, seen)}"
+            label = f'"{part.name}"' if inside.kind == "object" else part.name
+            shown, inner = self._part(own, field, part, depth)
+            span = None if base is None else (base + part.start, base + part.end)
+            source = partial(_source, text, part)
+            found.append(Entry(own, "json", depth, field, label, "", shown, part.kind, span, source, inner))
+        if level.why:
+            found.append(_more(f"{path}/", depth, field, level.why))
+        return found
+
+    def _part(self, path: str, field: FieldValue, part: Part, depth: int) -> tuple[str, Callable[[int], Sequence[Entry]] | None]:
+        """(what is shown of a part, what is inside of it)."""
+        text = self._content(field)
+        if part.is_container:
+            preview = " ".join(text[part.start : part.end][:_PREVIEW].decode("utf-8", "replace").split())
+            if part.end - part.start > _PREVIEW:
+                preview = f"({part.end - part.start:,} bytes) {preview}"
+            return escape_plain(preview), partial(self._parts, path, field, part, depth + 1)
+        source = text[part.start : part.end]
+        if part.kind != "string":
+            return escape(source[:_PREVIEW]), None
+        if len(source) > 4 * self._width:
+            decoded = source[1:-1].decode("utf-8", "replace")
+            shown = f'({len(source) - 2:,} bytes) "{escape_plain(decoded[: 4 * self._width])}…'
+            return shown, self._rest(path, depth, field, decoded, shown)
+        shown = json_parts.string(source)
+        return shown, self._rest(path, depth, field, shown, room=self._width - 2 * depth - cells(part.name) - 8)
+
+    def _rest(
+        self, path: str, depth: int, field: FieldValue | None, text: str, shown: str = "", room: int | None = None
+    ) -> Callable[[int], Sequence[Entry]] | None:
+        """All of a text in lines, where one line has no ``room`` for it."""
+        if cells(shown or text[: 4 * self._width]) <= (self._width - self._head if room is None else room):
+            return None
+        return partial(self._lines, path, depth, field, text)
+
+    def _lines(self, path: str, depth: int, field: FieldValue | None, text: str, most: int) -> list[Entry]:
+        width = max(8, self._width - 2 * depth - 5)
+        lines = wrapped(text[: (most + 1) * width], width)
+        found = [Entry(f"{path}/~{number}", "text", depth + 1, field, text=line) for number, line in enumerate(lines[:most])]
+        return found if len(lines) <= most else [*found, _more(f"{path}/", depth + 1, field, "more")]
+
+    def _dump(self, path: str, field: FieldValue, most: int) -> list[Entry]:
+        content, columns = self._content(field), 16 if self._width >= 76 else 8
+        base = None if field.inflated else _base(field, content)
+        found: list[Entry] = []
+        for at in range(0, min(len(content), most * columns), columns):
+            row = content[at : at + columns]
+            letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+            span = None if base is None else (base + at, base + at + len(row))
+            line = f"{at:>6} {row.hex(' '):<{3 * columns}} {letters}"
+            found.append(Entry(f"{path}/~{at}", "text", field.depth + 1, field, text=line, span=span, source=row.hex))
+        return found if len(content) <= most * columns else [*found, _more(f"{path}/", field.depth + 1, field, "more")]
+
+
+def _step(name: str, seen: dict[str, int]) -> str:
+    """A name in a path; with its number where others before it are called the same."""
+    again = seen[name] = seen.get(name, -1) + 1
+    own = name.replace("/", "\\")
+    return f"{own}#{again}" if again else own
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Text in lines of at most so many columns, safe for a terminal; its own lines are kept."""
+    found: list[str] = []
+    for own in text.split("\n"):
+        if own.isascii() and own.isprintable():
+            found += [own[at : at + width] for at in range(0, len(own), width)] or [""]
+            continue
+        line, left = "", width
+        for piece in map(escape_plain, own):
+            size = cells(piece)
+            if size > left and line:
+                found.append(line)
+                line, left = "", width
+            line, left = line + piece, left - size
+        found.append(line)
+    return found
+
+
+def escape_plain(text: str) -> str:
+    """As ``escape``, but a backslash stays as it is: what is shown in lines is read, not compared."""
+    return escape(text).replace("\\\\", "\\") if "\\" in text else escape(text)
+
+
+def _source(text: bytes, part: Part) -> str:
+    return text[part.start : part.end].decode("utf-8", "replace")
+
+
+def _base(field: FieldValue, content: bytes) -> int | None:
+    """Where the content of a field stands in the message; None where it is not there as it is."""
+    at = field.raw.rfind(content)
+    return field.offset + at if at >= 0 else None
+
+
+def _more(above: str, depth: int, field: FieldValue | None, why: str) -> Entry:
+    text = f"… {why}: Enter shows them" if why.endswith("more") else f"… {why}"
+    return Entry(f"{above}…", "more", depth, field, text=text)

@@ -1,0 +1,128 @@
+"""JSON taken apart a level at a time, so that a value of 20 MB, or of a million brackets, costs no more than what is shown of it.
+
+Nothing here is a judge of JSON: what does not fit ends a level, and is told as such.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from dcpinspect.escape import escape
+
+Kind = Literal["object", "array", "string", "number", "literal"]
+
+STEPS = 500_000
+"""Runs of brackets that are looked at for one level: 0.2 seconds."""
+LONGEST = 1 << 16
+"""Bytes of a string that is decoded; of longer ones the text is shown as it stands there."""
+
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_NAME = re.compile(rb"\s*+(" + _STRING + rb")\s*+:", re.DOTALL)
+_VALUE = re.compile(rb"\s*+(?:(" + _STRING + rb")|([\[{])|([^\s,:\"\[\]{}]++))", re.DOTALL)
+_NEXT = re.compile(rb"\s*+([,\]}])")
+_EMPTY = re.compile(rb"\s*+[\]}]")
+_BRACKETS = re.compile(rb'[^"\[\]{}]*+(?:' + _STRING + rb'[^"\[\]{}]*+)*+([\[{]++|[\]}]++)', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value inside a JSON text, from ``start`` to ``end``."""
+
+    name: str
+    """What it is called in its object, or its number in its array; safe for a terminal."""
+    kind: Kind
+    start: int
+    end: int
+
+    @property
+    def is_container(self) -> bool:
+        """Whether there may be others inside."""
+        return self.kind in ("object", "array")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What is directly inside an object or array."""
+
+    parts: tuple[Part, ...]
+    why: str = ""
+    """Why there is no more although the text goes on; empty where it is whole."""
+
+
+def root(text: bytes) -> Part | None:
+    """The object or array that a text is; None for other texts. Looks at its ends only."""
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    opened = text[start : start + 1]
+    if end - start < 2 or (opened, text[end - 1 : end]) not in ((b"{", b"}"), (b"[", b"]")):
+        return None
+    return Part("", "object" if opened == b"{" else "array", start, end)
+
+
+def level(text: bytes, inside: Part, most: int) -> Level:
+    """The first ``most`` parts inside an object or array."""
+    found: list[Part] = []
+    at, left = inside.start + 1, STEPS
+    if _EMPTY.match(text, at):
+        return Level(())
+    while len(found) < most:
+        name = str(len(found))
+        if inside.kind == "object":
+            named = _NAME.match(text, at, inside.end)
+            if named is None:
+                return Level(tuple(found), f"no JSON from byte {at} on")
+            name, at = string(named[1])[1:-1], named.end()
+        value = _VALUE.match(text, at, inside.end)
+        if value is None:
+            return Level(tuple(found), f"no JSON from byte {at} on")
+        start = value.start(value.lastindex or 0)
+        end, left = (value.end(), left) if value[2] is None else _closed(text, start, inside.end, left)
+        if end < 0:
+            found.append(Part(name, _kind(value), start, inside.end))
+            return Level(tuple(found), f"no end of what begins at byte {start}" if left else "too much to look through behind this")
+        found.append(Part(name, _kind(value), start, end))
+        behind = _NEXT.match(text, end, inside.end)
+        if behind is None:
+            return Level(tuple(found), f"no JSON from byte {end} on")
+        if behind[1] != b",":
+            return Level(tuple(found))
+        at = behind.end()
+    return Level(tuple(found), "more")
+
+
+def string(source: bytes) -> str:
+    """A string as it reads, in its quotes; safe for a terminal."""
+    if len(source) <= LONGEST:
+        try:
+            return f'"{escape(json.loads(source))}"'
+        except ValueError:
+            pass
+    return escape(source)
+
+
+def _kind(value: re.Match[bytes]) -> Kind:
+    if value[1] is not None:
+        return "string"
+    if value[2] is not None:
+        return "object" if value[2] == b"{" else "array"
+    return "literal" if value[3][:1].isalpha() else "number"
+
+
+def _closed(text: bytes, start: int, end: int, steps: int) -> tuple[int, int]:
+    """(place behind what the bracket at ``start`` opens, steps left); -1: none was found."""
+    depth, at = 0, start
+    while steps:
+        steps -= 1
+        run = _BRACKETS.match(text, at, end)
+        if run is None:
+            return -1, steps + 1
+        at, size = run.end(), run.end() - run.start(1)
+        if run[1][:1] in (b"[", b"{"):
+            depth += size
+        elif size >= depth:
+            return at - (size - depth), steps
+        else:
+            depth -= size
+    return -1, 0
