@@ -8,7 +8,7 @@ the capture has them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -209,12 +209,19 @@ class Store:
             if rest.start < part.rows:
                 yield pa.RecordBatch.from_arrays([self._column(part, name, rest) for name in columns], schema=schema)
 
-    def matching(self, filter_: FilterRows, *, after: int = 0) -> npt.NDArray[np.uint32 | np.uint64]:
-        """The rows after row ``after`` for which a filter is true, of all that there are now."""
+    def matching(
+        self, filter_: FilterRows, *, after: int = 0, goes_on: Callable[[float], bool] = lambda _: True
+    ) -> npt.NDArray[np.uint32 | np.uint64]:
+        """The rows after row ``after`` for which a filter is true, of all that there are now.
+
+        ``goes_on`` is told how much was looked at, 0 to 1, and says whether to look on; if not, InterruptedError is raised.
+        """
         view = self._view
         found = [np.empty(0, np.int64)]
         parts = [part for part in view.parts if part.first_row + part.rows > after + 1]
         for start in range(0, len(parts), PARTS_AT_ONCE):
+            if not goes_on(start / len(parts)):
+                raise InterruptedError
             own = parts[start : start + PARTS_AT_ONCE]
             first = max(after + 1, own[0].first_row)
             rests = [slice(max(0, first - part.first_row), part.rows) for part in own]

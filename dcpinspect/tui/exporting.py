@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from functools import partial
 
 from textual.app import App
@@ -12,10 +11,8 @@ from textual.app import App
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.tui.export import Choice, refuse
+from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.view import Host
-
-TOLD = 0.1
-"""Seconds between two words about how far it is."""
 
 
 class Exporting:
@@ -40,15 +37,13 @@ class Exporting:
         return was_wanted
 
     def _write(self, path: str, choice: Choice) -> None:
-        host, due = self._host, 0.0
+        host, progress = self._host, Progress()
 
         def tell(share: float) -> None:
-            nonlocal due
             if not self._is_wanted.is_set():
                 raise UsageError("stopped: nothing was written")
-            if time.monotonic() > due:
-                due = time.monotonic() + TOLD
-                host.from_thread(host.say, f"exporting {share:.0%} to {escape(path)} · Esc stops")
+            if progress.is_due:
+                host.from_thread(host.say, f"exporting {progress.words(share)} · {escape(path)}")
 
         try:
             said = f"{choice.write(path, tell)} are in {escape(path)}"

@@ -12,6 +12,7 @@ from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.packet_list import PacketList
+from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.row_index import RowIndex, Rows
 from dcpinspect.tui.view import Host
 
@@ -31,9 +32,13 @@ class Filtering:
         self._scanning: FilterRows | None = None
         self.text = ""
         """As it was typed; empty for none."""
+        self._before: tuple[str, FilterRows | None, RowIndex] = "", None, rows.index
+        """What holds of what is shown, while other rows are looked for."""
 
     def set(self, text: str, filter_: Filter | None) -> None:
         """Another filter; None for none."""
+        if self._index is self._list.index:
+            self._before = self.text, self._filter, self._index
         self.text = text
         self._filter = None if filter_ is None else FilterRows(filter_)
         self._index = RowIndex(is_filtered=self._filter is not None)
@@ -44,6 +49,16 @@ class Filtering:
         else:
             self._bar.say("…")
             self._scan(self._filter)
+
+    def stop(self) -> bool:
+        """Back to the filter of the rows that are shown, if others are looked for; whether they were."""
+        if self._index is self._list.index:
+            return False
+        self.text, self._filter, self._index = self._before
+        self._scanning = None
+        self._bar.reset(self.text)
+        self._bar.say("stopped: the rows are as before")
+        return True
 
     def catch_up(self) -> None:
         """Takes up the messages that came since the last time, and lets go of those that were dropped."""
@@ -66,14 +81,26 @@ class Filtering:
 
     def _scan_behind(self, filter_: FilterRows, scanned: int) -> None:
         """In a thread. What comes meanwhile is left for the next time."""
-        store = self._host.inspection.store
+        store, progress = self._host.inspection.store, Progress()
         until = store.rows
+
+        def goes_on(share: float) -> bool:
+            if progress.is_due:
+                self._host.from_thread(self._goes_on, filter_, progress.words(share))
+            return filter_ is self._filter
+
         try:
-            rows = store.matching(filter_, after=scanned)
+            rows = store.matching(filter_, after=scanned, goes_on=goes_on)
+        except InterruptedError:
+            return
         except DcpInspectError as error:
             self._host.from_thread(self._failed, filter_, str(error))
         else:
             self._host.from_thread(self._scanned, filter_, rows[: int(np.searchsorted(rows, until, "right"))], until)
+
+    def _goes_on(self, filter_: FilterRows, words: str) -> None:
+        if filter_ is self._filter and self._index is not self._list.index:
+            self._bar.say(f"… {words}")
 
     def _failed(self, filter_: FilterRows, why: str) -> None:
         if filter_ is self._filter:

@@ -228,7 +228,9 @@ class PacketsView(View):
             self._to_list()
 
     def stop(self) -> bool:
-        """Ends a search."""
+        """Ends a search, or a filter that has not shown its rows yet."""
+        if self.filtering.stop():
+            return True
         is_stopped = self.search.stop()
         if is_stopped:
             self.host.say(f"the search was stopped; {len(self.search):,} found by then")

@@ -18,6 +18,7 @@ from dcpinspect.tui import theme
 from dcpinspect.tui.export import Choice, of_vbucket
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Host, View
@@ -116,11 +117,11 @@ class TimelineView(View):
 
     @work(thread=True, group="timeline", exclusive=True)
     def _read(self, asked: _Asked) -> None:
-        worker = get_current_worker()
+        worker, progress = get_current_worker(), Progress()
 
         def goes_on(share: float) -> bool:
-            if share:
-                self.host.from_thread(self._reads, asked, share)
+            if progress.is_due:
+                self.host.from_thread(self._reads, asked, progress.words(share))
             return not worker.is_cancelled
 
         try:
@@ -132,9 +133,9 @@ class TimelineView(View):
         else:
             self.host.from_thread(self._told, asked, told)
 
-    def _reads(self, asked: _Asked, share: float) -> None:
+    def _reads(self, asked: _Asked, words: str) -> None:
         if asked is self._asked and self.lanes.waiting:
-            self.lanes.wait(asked.vbucket, f"reading … {share:.0%} · Esc stops")
+            self.lanes.wait(asked.vbucket, f"reading … {words}")
 
     def _failed(self, asked: _Asked, why: str) -> None:
         if asked is self._asked:

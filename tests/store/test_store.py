@@ -275,6 +275,11 @@ def test_the_rows_of_a_filter_are_those_that_reading_with_it_gives(condition: st
             assert store.matching(filter_, after=after).tolist() == [row for row in expected_rows if row > after]
 
 
+def test_looking_for_the_rows_of_a_filter_can_be_stopped(large: tuple[Path, Store]) -> None:
+    with pytest.raises(InterruptedError):
+        large[1].matching(FilterRows(parse_filter("opcode = 1")), goes_on=lambda share: share > 0)
+
+
 def test_the_columns_of_a_vbucket_are_those_that_reading_gives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_ROWS", 50)
     path = link(SAMPLES / "tour.pcapng", folder)

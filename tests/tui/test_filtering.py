@@ -28,6 +28,23 @@ def test_a_filter_shows_its_rows_and_escape_all() -> None:
     play("rollback.pcap", scene)
 
 
+def test_escape_stops_a_filter_and_the_one_before_holds() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("vbucket = 7")
+        await settled(app, pilot)
+        before = app.packets.list.index
+        app.packets.filtering.set("opcode = 1", parse_filter("opcode = 1"))
+        app.action_leave()
+        await settled(app, pilot)
+        assert (app.packets.filtering.text, app.bar.input.value) == ("vbucket = 7",) * 2
+        assert app.packets.list.index is before
+        assert "stopped: the rows are as before" in screen(app)
+        await press(app, pilot, "escape")
+        assert (app.packets.filtering.text, len(app.packets.list.index)) == ("", 161)
+
+    play("rollback.pcap", scene)
+
+
 def test_a_row_that_the_filter_hides_is_shown_when_it_is_jumped_to() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         app.bar.apply("vbucket = 7 and name = 'dcp_mutation'")
