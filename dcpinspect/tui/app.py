@@ -96,7 +96,7 @@ class InspectApp(App[None]):
         self.packets.list.color_rules = colors
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
-        self.findings = FindingsView(self.navigation, self.glyphs)
+        self.findings = FindingsView(self.navigation, self.glyphs, ASCII_LANES if is_ascii else UNICODE_LANES)
         self.stats = StatsView(self.navigation)
         self.views: Sequence[View] = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
         self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
@@ -183,7 +183,7 @@ class InspectApp(App[None]):
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing runs behind that will change what is shown."""
-        is_idle = self._type_ahead.is_empty and not self.packets.is_waiting
+        is_idle = self._type_ahead.is_empty and not self.packets.is_waiting and not self.findings.is_waiting
         return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if worker.group != TYPING)
 
     def _choose_first(self) -> None:

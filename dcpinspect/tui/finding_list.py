@@ -120,6 +120,11 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         self._items = list(self._by_cause() if self.order == "cause" else self._by_connection())
         self._wrap()
 
+    @property
+    def _room(self) -> int:
+        """Columns beside the scrollbar."""
+        return self.scrollable_content_region.width
+
     def _wrap(self) -> None:
         """Lines as wide as the list."""
         self._lines, self._first = [], []
@@ -176,15 +181,15 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
         """Rule and place on one line, the sentence below; all on one where it fits."""
         assert item.finding is not None
         one = self.findings[item.finding]
-        text, place = one_line(one.what or one.message), where(one)
+        text, place, count = one_line(one.what or one.message), where(one), one.count
         if self.order == "connection":
             own = [case for case in one.each if item.heading in case.connections]
             text = one_line(own[0].message) if len(own) == 1 else text
             vbuckets = sorted({vbucket for case in own for vbucket in case.vbuckets})
-            place = f"vb {ranges(vbuckets)}" if vbuckets else "the connection"
-        if one.count > 1:
-            place += f", {one.count:,} times"
-        room = self.size.width - _INDENT - 2 * item.is_effect
+            place, count = f"vb {ranges(vbuckets)}" if vbuckets else "the connection", sum(case.count for case in own)
+        if count > 1:
+            place += f", {count:,} times"
+        room = self._room - _INDENT - 2 * item.is_effect
         if len(one.rule) + len(place) + len(text) + 4 <= room:
             yield _Line(number, one.rule, f"  {place}: ", text)
             return
@@ -361,7 +366,7 @@ class FindingList(ScrollView, can_focus=True, inherit_bindings=False):
             colour = strong if isinstance(item.heading, int) else self._colour(item.heading, line.item, style)
             yield f"{sign} ", colour
             yield line.head, colour
-            yield clip(line.dim, max(0, self.size.width - len(line.head) - 3)), dim
+            yield clip(line.dim, max(0, self._room - len(line.head) - 3)), dim
             return
         severity, indent = self.findings[item.finding].severity, "  " if item.is_effect else ""
         if not line.head:

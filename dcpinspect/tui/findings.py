@@ -4,45 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
+from textual.containers import Container, VerticalScroll
+from textual.timer import Timer
 from textual.widgets import Static
 
-from dcpinspect.escape import escape, one_line
-from dcpinspect.findings.finding import Finding
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
-from dcpinspect.render.findings import effects_in_words, report_lines, told_of
+from dcpinspect.render.findings import report_lines
+from dcpinspect.render.lanes import Glyphs as LaneGlyphs
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
+from dcpinspect.tui.finding_about import AROUND, about, in_words, rows_of
 from dcpinspect.tui.finding_list import FindingList
+from dcpinspect.tui.finding_picture import REST, FindingPicture
 from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.view import Host, View
+
+WIDE = 100
+"""Columns from which list and words stand beside each other, so that the words may repeat what the list says."""
 
 
 class FindingsView(View):
-    """List on the left, all there is to say of one on the right."""
+    """A list, all there is to say of one, and a picture of what happened."""
 
-    def __init__(self, host: Host, glyphs: Glyphs) -> None:
+    def __init__(self, host: Host, glyphs: Glyphs, lanes: LaneGlyphs) -> None:
         super().__init__(id="findings")
         self.host = host
         self._glyphs = glyphs
         self.list = FindingList(glyphs, id="finding-list")
         self.others: Sequence[int] = ()
         """Numbers of all that was found of the message that one came from."""
-        self._about = Static(id="finding-about-text")
+        self._scrolled, self._about = VerticalScroll(id="finding-about"), Static(id="finding-about-text")
+        self.picture = FindingPicture(host, glyphs, lanes, id="finding-picture")
+        self._told: dict[int, str] = {}
+        self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
         """The parts."""
-        yield self.list
-        with VerticalScroll(id="finding-about", can_focus=False):
-            yield self._about
+        with Container(id="finding-upper"):
+            yield self.list
+            with self._scrolled:
+                yield self._about
+        yield self.picture
 
     @property
     def keyboard(self) -> FindingList:
@@ -51,17 +64,53 @@ class FindingsView(View):
 
     def take_up(self, results: Results) -> None:
         """What was found by now."""
-        self.list.show(
-            results.findings, {one.number: one.words for one in talks(results)}, is_final=self.host.inspection.state != "reading"
-        )
+        names = {one.number: one.words for one in talks(results)}
+        self.list.show(results.findings, names, is_final=self.host.inspection.state != "reading")
 
     @on(FindingList.Moved)
     def arrive(self) -> None:
-        """All there is to say of the finding under the cursor."""
-        self._about.update(self._text())
+        """All there is to say of the finding under the cursor; the picture once the cursor rests."""
+        self._tell()
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(REST, self._draw)
 
-    def _text(self) -> Text:
-        return about(self.list.shown, self._glyphs, self.list.evidence, self.list.findings)
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the finding under the cursor is still to be drawn."""
+        return self._rest is not None
+
+    def _tell(self) -> None:
+        if not self.display:
+            return
+        one, store = self.list.shown, self.host.inspection.store
+        rows = [] if one is None else rows_of(one)
+        self._told = in_words(store, rows[max(0, self.list.evidence - 2 * AROUND) : self.list.evidence + 2 * AROUND + 1])
+        self._about.update(self._text(width=self._scrolled.scrollable_content_region.width, is_brief=self.size.width < WIDE))
+
+    def _text(self, **form: Any) -> Text:
+        records = self.host.inspection.results.records.get("rollbacks")
+        return about(self.list.shown, self._glyphs, self.list.evidence, self.list.findings, self._told, records, **form)
+
+    def on_resize(self) -> None:
+        """Lines are as wide as their part."""
+        self.call_after_refresh(self._tell)
+
+    def _draw(self) -> None:
+        """The picture of the finding under the cursor, at the message that is chosen."""
+        self._rest = None
+        one, number, row = self.list.shown, self.list.finding, self.row
+        self.picture.display = one is not None
+        if one is None or number is None or not self.display:
+            return
+        case = next((case for case in one.each if any(place.row == row for place in case.places)), one.each[0])
+        self.picture.show(number, one, row or 0, case.vbuckets[0] if case.vbuckets else None)
+
+    @property
+    def row(self) -> int | None:
+        """The message of the evidence that is chosen."""
+        rows = [] if self.list.shown is None else rows_of(self.list.shown)
+        return rows[min(self.list.evidence, len(rows) - 1)] if rows else None
 
     def spot(self) -> Spot:
         """Which finding, and which evidence."""
@@ -76,11 +125,25 @@ class FindingsView(View):
 
     @on(FindingList.Opened)
     def _opened(self, event: FindingList.Opened) -> None:
-        one = self.list.findings[event.finding]
-        if one.places:
-            self.host.to_row(one.places[min(self.list.evidence, len(one.places) - 1)].row, *FIELDS.get(one.rule, ()))
+        if self.row is not None:
+            self.host.to_row(self.row, *FIELDS.get(self.list.findings[event.finding].rule, ()))
         else:
             self.host.say("this finding has no single message")
+
+    @on(Timeline.Opened)
+    def _message_opened(self) -> None:
+        row, field = self.picture.lanes.row
+        if row:
+            self.host.to_row(row, field)
+
+    @on(Rate.Opened)
+    def _time_opened(self, event: Rate.Opened) -> None:
+        self.host.to_time(event.time_ns)
+
+    def action_open(self) -> None:
+        """What the part with the keyboard opens; beside the list that is the finding."""
+        part = self.app.focused
+        (self.list if part is None or not hasattr(part, "action_open") else part).action_open()
 
     def action_bad(self, back: bool = False) -> None:
         """To the next error or warning."""
@@ -90,7 +153,7 @@ class FindingsView(View):
     def action_near(self, steps: int) -> None:
         """The next evidence."""
         if self.list.shown is not None:
-            last = max(0, len(self.list.shown.places) - 1)
+            last = max(0, len(rows_of(self.list.shown)) - 1)
             self.list.evidence = min(max(self.list.evidence + steps, 0), last)
             self.arrive()
 
@@ -108,9 +171,8 @@ class FindingsView(View):
 
     def action_mark(self) -> None:
         """Marks the message of the evidence, or not any more."""
-        one = self.list.shown
-        if one is not None and one.places:
-            self.host.mark(one.places[min(self.list.evidence, len(one.places) - 1)].row)
+        if self.row is not None:
+            self.host.mark(self.row)
 
     def exports(self) -> Sequence[Choice]:
         """The findings, and the messages of the one under the cursor."""
@@ -122,7 +184,7 @@ class FindingsView(View):
             lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
             offered.append(table(f"the {len(found):,} findings", "findings", records, lines))
         if one is not None and one.places:
-            rows = np.array(sorted({place.row for place in one.places}), np.int64)
+            rows = np.array(sorted(rows_of(one)), np.int64)
             offered.append(messages(f"the {len(rows):,} messages that show this one", inspection, lambda: rows))
         return offered
 
@@ -146,52 +208,6 @@ class FindingsView(View):
     def action_copy(self) -> None:
         """All that is said of the finding."""
         self.host.copy(self._text().plain)
-
-
-MOST_CASES = 5
-"""Vbuckets and connections of a finding that are told by themselves."""
-
-
-def about(one: Finding | None, glyphs: Glyphs, evidence: int, others: Sequence[Finding] = ()) -> Text:
-    """What there is to say of a finding; ``others``: all findings, of which it may be the cause, or an effect."""
-    out = Text()
-    if one is None:
-        return out
-    rule = RULES[one.rule]
-    out.append(f"{glyphs.of(one.severity)} {one.rule}", "bold")
-    out.append(f"  {one.cause}\n" if one.cause else "\n", "dim")
-    out.append(f"{one.where}\n\n", "dim")
-    out.append(f"{one_line(one.message)}\n\n")
-    if one.who:
-        out.append(f"{escape(one.who)}, {escape(one.server)}\n", "dim")
-    out.append(f"{told_of(one)}\n", "dim")
-    for case in one.cases[:MOST_CASES]:
-        out.append(f"{case.where}: {one_line(case.message)}\n")
-    if len(one.cases) > MOST_CASES:
-        out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
-    out.append("\n")
-    out.append("Found when ", "dim")
-    out.append(f"{rule.fires}.\n")
-    if rule.unless:
-        out.append("Not when ", "dim")
-        out.append(f"{rule.unless}.\n")
-    if one.next:
-        out.append("\nNext: ", "bold")
-        out.append(f"{one_line(one.next)}\n")
-    effects, cause = [other for other in others if other.effect_of == one.id], [other for other in others if other.id == one.effect_of]
-    if effects:
-        out.append(f"\nExplains {effects_in_words(effects)}.\n")
-    for other in cause[:1]:
-        out.append(f"\nEffect of {other.rule}, {other.where}, which says what to do.\n")
-    if one.places:
-        out.append("\nEvidence\n", "dim")
-    for number, place in enumerate(one.places):
-        sign = glyphs.folded if number == evidence else " "
-        out.append(f"{sign} row {place.row}, frame {place.frame}\n")
-    if rule.reports:
-        out.append("\nPublic reports ", "dim")
-        out.append(", ".join(rule.reports))
-    return out
 
 
 FIELDS: dict[str, tuple[str, ...]] = {

@@ -139,10 +139,7 @@ class Navigation(ContentSwitcher):
     def to_map(self, vbucket: int) -> None:
         """To a vbucket on the map of all."""
         self.show("vbuckets")
-        view = self.get_child_by_id("vbuckets", VbucketsView)
-        if view.is_table:
-            view.action_layout()
-        view.grid.move_to(vbucket)
+        self.get_child_by_id("vbuckets", VbucketsView).show_grid(vbucket)
 
     def _to_first(self, condition: str) -> None:
         rows = self.inspection.store.matching(FilterRows(parse_filter(condition)))

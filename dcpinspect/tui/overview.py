@@ -47,6 +47,7 @@ class OverviewView(View):
         self.connections = ConnectionList(glyphs, id="overview-connections")
         self._parts: Sequence[Part] = (self.findings, self.map, self.rate, self.connections)
         self._here: Part = self.findings
+        self._verdict_text = Text()
         self._shown = Results()
         self._talks: Sequence[Talk] = ()
 
@@ -84,7 +85,8 @@ class OverviewView(View):
         self._shown = results
         self._talks = talks(results)
         causes, _ = with_their_effects(results.findings)
-        self._said.update(self._verdict(results))
+        self._verdict_text = self._verdict(results)
+        self._said.update(self._verdict_text)
         self.findings.show(results.findings, {}, is_final=inspection.state != "reading")
         self.findings.border_title = counted(len(causes), "finding") + " by cause" if causes else "findings"
         self.map.show(results.records.get("vbuckets"))
@@ -117,19 +119,20 @@ class OverviewView(View):
         is_tall, is_wide = self.size.height >= TALL, self.size.width >= WIDE
         talking = 2 + min(max(1, len(self._talks)), MOST_TALKS if is_tall else 3)
         self.connections.styles.height = talking
-        room = self.size.height - talking - self._said.size.height
+        said = len(self._verdict_text.wrap(self.app.console, max(10, self.size.width - 2)))
+        room, width = self.size.height - talking - said, self.size.width // 2 - 1 if is_wide else self.size.width
         least = 9 if is_tall else 5
         legend = self.map.legend(is_long=is_wide)
         self._legend.update(legend)
-        words = len(legend.wrap(self.app.console, max(10, self._map_side.size.width - 2))) if is_wide else 1
+        words = len(legend.wrap(self.app.console, max(10, width - 2))) if is_wide else 1
         self._legend.styles.height = words
-        cells = self.map.fitting(max(2, room - least - words - 1) if is_wide else 4)
+        cells = self.map.fitting(width, max(2, room - least - words - 1) if is_wide else 4)
         self.map.styles.height = cells
+        self._map_side.styles.height = "1fr" if is_wide else cells + 2
         if is_wide:
-            middle = max(1 + self.findings.lines, 1 + cells + words)
+            middle = max(2 + self.findings.lines, 2 + cells + words)
             self.rate.styles.height = max(least, min(room - middle, room // 2))
         else:
-            self._map_side.styles.height = cells + 2
             self.rate.styles.height = least
 
     @on(SmallMap.Moved)

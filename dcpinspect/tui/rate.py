@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,6 +12,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.rule import SEVERITIES
+from dcpinspect.protocol.message import Severity
 from dcpinspect.statistics import Charts
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
@@ -26,7 +30,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
     """A chart over time with a cursor."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("rate--cursor", "rate--label", "rate--error", "rate--warning"),
+        *("rate--cursor", "rate--label", "rate--error", "rate--warning", "rate--note"),
         *theme.paints("verdict"),
     }
 
@@ -46,21 +50,21 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         self.measure: Measure = "messages"
         self._charts = Charts()
         self._first_ns = 0
-        self._found: dict[str, Whole] = {}
+        self._found: dict[Severity, Whole] = {}
         """Times of what was found, by severity."""
         self._values: Whole = np.zeros(0, np.int64)
         self._at = 0
         """The span of time under the cursor."""
 
-    def show(self, results: Results, first_ns: int) -> None:
-        """What is known by now; ``first_ns``: when the capture began."""
+    def show(self, results: Results, first_ns: int, findings: Sequence[Finding] | None = None) -> None:
+        """What is known by now; ``first_ns``: when the capture began; ``findings``: those that are shown, without them all but notes."""
         self._charts, self._first_ns = results.charts, first_ns
+        shown = results.findings if findings is None else findings
         self._found = {
             severity: np.array(
-                [place.time_ns for one in results.findings if one.severity == severity for case in one.each for place in case.places[:1]],
-                np.int64,
+                [place.time_ns for one in shown if one.severity == severity for case in one.each for place in case.places[:1]], np.int64
             )
-            for severity in ("warning", "error")
+            for severity in reversed(SEVERITIES if findings is not None else SEVERITIES[:-1])
         }
         self._measure()
 
@@ -179,7 +183,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
 
     def _marks(self, base: Style, label: Style) -> Strip:
         """Where something was found."""
-        worst: dict[int, str] = {}
+        worst: dict[int, Severity] = {}
         for severity, times in self._found.items():
             spans = (times - self._charts.start_ns) // self._charts.span_ns
             for column in np.unique(np.clip(spans, 0, len(self._values) - 1) * self._room // len(self._values)).tolist():
@@ -189,7 +193,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         for column in sorted(worst):
             pieces.append((" " * (column - before), base))
             style = base + self.get_component_rich_style(f"rate--{worst[column]}", partial=True) + Style(bold=True)
-            pieces.append((self._glyphs.error if worst[column] == "error" else self._glyphs.warning, style))
+            pieces.append((self._glyphs.of(worst[column]), style))
             before = column + 1
         return strip(pieces, self.size.width, base)
 

@@ -87,9 +87,9 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         """Other cells fit."""
         self._arrange()
 
-    def fitting(self, most: int) -> int:
-        """Lines that it takes of so many."""
-        count, width = len(self.cells.numbers), max(1, self.size.width - _LABEL)
+    def fitting(self, width: int, most: int) -> int:
+        """Lines that it takes, of so many, where it is so wide."""
+        count, width = len(self.cells.numbers), max(1, width - _LABEL)
         if not self.cells.by_number:
             return 1
         if self.cells.has_few:
@@ -147,6 +147,14 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         if others:
             self._go(others[-1] if back else others[0])
         return bool(others)
+
+    def on_focus(self) -> None:
+        """The cursor is told of."""
+        self.post_message(self.Moved())
+
+    def on_blur(self) -> None:
+        """The cursor is not told of."""
+        self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
         """The first click selects, the second opens."""

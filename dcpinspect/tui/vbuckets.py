@@ -108,6 +108,12 @@ class VbucketsView(View):
         """The next part: grid, heat map, table; the cursor stays in its vbucket."""
         self._show_form(FORMS[(FORMS.index(self.form) + 1) % len(FORMS)])
 
+    def show_grid(self, vbucket: int) -> None:
+        """A vbucket on the map."""
+        if self.form != "grid":
+            self._show_form("grid")
+        self.grid.move_to(vbucket)
+
     def _show_form(self, form: Form) -> None:
         vbucket = self.vbucket_here
         for one in FORMS:

@@ -1,0 +1,22 @@
+"""Advice of rules as one follows it inside the terminal UI: where it names a command or an option, the key that does it here."""
+
+from __future__ import annotations
+
+_HERE = {
+    "--stats shows where they are and why": "5 (Stats) shows where they are and why",
+    "with 'dcpinspect timeline --vbucket N --messages'": "on the timeline (v), where { and } go from gap to gap",
+    "use the request that 'dcpinspect rollbacks' shows": "use the request that is shown below",
+    "'dcpinspect rollbacks' has a request that works for each": "below is a request that works",
+    "'dcpinspect explain STATUS' has its meaning": "Enter opens the answer, whose fields have its meaning",
+    "give the client's key log with --keylog FILE (docs/tls.md says how clients write one)": (
+        "open the capture again with the client's key log (Ctrl+O; docs/tls.md says how clients write one)"
+    ),
+}
+"""What is said outside, and what stands for it here."""
+
+
+def here(advice: str) -> str:
+    """The advice, for who reads it in the terminal UI."""
+    for outside, inside in _HERE.items():
+        advice = advice.replace(outside, inside)
+    return advice

@@ -1,0 +1,133 @@
+"""All there is to say of a finding: what happened, to whom, when it is none, what to do, and the messages that show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.escape import escape, one_line
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import RULES
+from dcpinspect.render.findings import effects_in_words, told_of
+from dcpinspect.render.lines import summary, title
+from dcpinspect.store.store import Store
+from dcpinspect.tables.records import Records
+from dcpinspect.tui.advice import here
+from dcpinspect.tui.strips import wrapped
+from dcpinspect.tui.theme import Glyphs
+
+MOST_CASES = 5
+"""Vbuckets and connections of a finding that are told by themselves."""
+AROUND = 4
+"""Messages of the evidence that are shown before and after the one that is chosen."""
+_ENDLESS = 1 << 20
+"""Columns where lines are not broken."""
+_ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-refused", "unknown-vbucket-uuid")
+"""Rules of which a request that works is shown, where there was a rollback."""
+
+
+def rows_of(one: Finding) -> list[int]:
+    """The messages that show a finding, the first offender first."""
+    return list(dict.fromkeys(place.row for place in one.places))
+
+
+def about(
+    one: Finding | None,
+    glyphs: Glyphs,
+    evidence: int = 0,
+    others: Sequence[Finding] = (),
+    told: Mapping[int, str] | None = None,
+    rollbacks: Records | None = None,
+    *,
+    width: int = _ENDLESS,
+    is_brief: bool = False,
+) -> Text:
+    """What there is to say of a finding; ``others``: all findings, of which it may be the cause, or an effect.
+
+    ``evidence``: place of the row that is chosen; ``told``: rows in words; ``rollbacks``: the table of them. ``is_brief``: without what
+    the list says.
+    """
+    out = Text()
+    if one is None:
+        return out
+    rule = RULES[one.rule]
+    if not is_brief:
+        out.append(f"{glyphs.of(one.severity)} {one.rule}", "bold")
+        out.append(f"  {one.cause}\n" if one.cause else "\n", "dim")
+        out.append(f"{one.where}\n\n", "dim")
+        out.append(f"{one_line(one.message)}\n\n")
+    if one.next:
+        out.append("Next: ", "bold")
+        out.append(f"{one_line(here(one.next))}\n")
+        for line in _requests_that_work(one, rollbacks):
+            out.append(f"  {line}\n")
+    rows = rows_of(one)
+    if rows:
+        out.append("\n" if one.next and not is_brief else "")
+        out.append(f"Evidence, {min(evidence, len(rows) - 1) + 1} of {len(rows):,}\n", "bold")
+    first = max(0, min(evidence - AROUND, len(rows) - 2 * AROUND - 1))
+    if first:
+        out.append(f"  {first:,} before\n", "dim")
+    for number, row in enumerate(rows[first : first + 2 * AROUND + 1], first):
+        is_chosen = number == min(evidence, len(rows) - 1)
+        words = (told or {}).get(row, "")
+        lines = wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)
+        for place, line in enumerate(lines):
+            sign = "    " if place else f"{glyphs.folded if is_chosen else ' '} "
+            out.append(f"{sign}{line}\n", "bold" if is_chosen else "")
+    if len(rows) > first + 2 * AROUND + 1:
+        out.append(f"  and {len(rows) - first - 2 * AROUND - 1:,} more\n", "dim")
+    effects, cause = [other for other in others if other.effect_of == one.id], [other for other in others if other.id == one.effect_of]
+    if effects:
+        out.append(f"\nExplains {effects_in_words(effects)}.\n")
+    for other in cause[:1]:
+        out.append(f"\nEffect of {other.rule}, {other.where}, which says what to do.\n")
+    out.append("\n")
+    if one.who:
+        out.append(f"{escape(one.who)}, {escape(one.server)}\n", "dim")
+    out.append(f"{told_of(one)}\n", "dim")
+    for case in one.cases[:MOST_CASES]:
+        out.append(f"{case.where}: {one_line(case.message)}\n")
+    if len(one.cases) > MOST_CASES:
+        out.append(f"and {len(one.cases) - MOST_CASES:,} more\n")
+    out.append("\nFound when ", "dim")
+    out.append(f"{rule.fires}.\n")
+    if rule.unless:
+        out.append("Not when ", "dim")
+        out.append(f"{rule.unless}.\n")
+    if rule.reports:
+        out.append("\nPublic reports ", "dim")
+        out.append(", ".join(rule.reports))
+    return out
+
+
+def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
+    """Messages in a line each: ``stream_req vb 384 from 1100``. Those that are not kept any more are left out."""
+    kept = [row for row in rows if store.first_row <= row <= store.rows]
+    try:
+        batch = store.messages(kept) if kept else None
+    except (DcpInspectError, OSError):
+        return {}
+    found = {}
+    for place, row in enumerate(kept if batch is not None else ()):
+        assert batch is not None
+        vbucket = batch.vbucket.at(place)
+        words = (title(batch, place), "" if vbucket is None else f"vb {vbucket}", summary(batch, place, is_narrow=True))
+        found[row] = one_line(" ".join(filter(None, words)))
+    return found
+
+
+def _requests_that_work(one: Finding, rollbacks: Records | None) -> Iterator[str]:
+    """What the client may ask for instead, of the latest rollback of each vbucket."""
+    if rollbacks is None or one.rule not in _ASKS_AGAIN:
+        return
+    names = ("connection", "vbucket", "resume_start", "resume_uuid", "resume_snapshot_start", "resume_snapshot_end")
+    found: dict[int, str] = {}
+    for connection, vbucket, start, uuid, low, high in zip(*(rollbacks.values(name) for name in names), strict=True):
+        if vbucket in one.vbuckets and connection in one.connections and start is not None and uuid is not None:
+            found[vbucket] = f"vb {vbucket}: from {start}, uuid 0x{uuid:016x}, snapshot {low}–{high}"
+    yield from list(found.values())[:MOST_CASES]
+    if len(found) > MOST_CASES:
+        yield f"and {len(found) - MOST_CASES:,} more vbuckets"

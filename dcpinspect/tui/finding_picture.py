@@ -1,0 +1,109 @@
+"""What happened, drawn: the stretch of a vbucket's timeline that shows a finding; of a connection, when it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.worker import get_current_worker
+
+from dcpinspect.errors import DcpInspectError
+from dcpinspect.findings.finding import Finding
+from dcpinspect.render.lanes import Glyphs as LaneGlyphs
+from dcpinspect.tui.rate import Rate
+from dcpinspect.tui.theme import Glyphs
+from dcpinspect.tui.timeline import Timeline
+from dcpinspect.tui.tracks import Track, Tracks, tracks_of
+from dcpinspect.tui.view import Host
+
+REST = 0.1
+"""Seconds that the cursor rests on a finding before it is drawn."""
+_BESIDE = 3
+"""How much more than the stretch between the messages of a finding is shown on each side, in stretches."""
+_LEAST = 20
+"""Seqnos that are shown on each side at least."""
+
+
+class _Stretch(Timeline):
+    """As on the timeline; the border around it has the heading."""
+
+    def _heading(self) -> str:
+        name = "" if self.told is None or self.track is None else self.told.connections.get(self.track.connection, "")
+        return self.waiting or ("" if self.track is None else f"connection {self.track.connection}  {name}")
+
+
+class FindingPicture(Container):
+    """A timeline, or the rate of messages."""
+
+    def __init__(self, host: Host, glyphs: Glyphs, lanes: LaneGlyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._host = host
+        self.lanes = _Stretch(lanes, id="finding-lanes")
+        self.rate = Rate(glyphs, id="finding-rate")
+        self._shown: tuple[int, int, int, int] | None = None
+        """Number of the finding, how many there are, its vbucket, and the row that the cursor is at."""
+        self._told: Tracks | None = None
+
+    def compose(self) -> ComposeResult:
+        """Either is shown."""
+        yield self.lanes
+        yield self.rate
+
+    def show(self, number: int, one: Finding, row: int, vbucket: int | None) -> None:
+        """What a finding is about, with the cursor at a message of it, which is about this vbucket."""
+        results = self._host.inspection.results
+        asked = (number, results.rows, -1 if vbucket is None else vbucket, row)
+        if asked == self._shown:
+            return
+        before, self._shown = self._shown, asked
+        self.rate.display, self.lanes.display = vbucket is None, vbucket is not None
+        self.border_title = "when it was" if vbucket is None else f"the timeline of vb {vbucket} where it was"
+        if vbucket is None:
+            self.rate.show(results, self._host.inspection.reading.first_time_ns or 0, [one])
+        elif before is not None and before[:3] == asked[:3] and self._told is not None:
+            self._go(asked, self._told)
+        else:
+            self._told = None
+            self.lanes.wait(vbucket, "reading")
+            self._read(asked)
+
+    @work(thread=True, group="finding-picture", exclusive=True)
+    def _read(self, asked: tuple[int, int, int, int]) -> None:
+        worker = get_current_worker()
+        try:
+            told = tracks_of(self._host.inspection, asked[2], lambda _: not worker.is_cancelled)
+        except InterruptedError:
+            return
+        except DcpInspectError as error:
+            self._host.from_thread(self.lanes.wait, asked[2], str(error))
+        else:
+            self._host.from_thread(self._drawn, asked, told)
+
+    def _drawn(self, asked: tuple[int, int, int, int], told: Tracks) -> None:
+        if asked == self._shown:
+            self._told = told
+            self._go(asked, told)
+
+    def _go(self, asked: tuple[int, int, int, int], told: Tracks) -> None:
+        """The streams that show the finding, the stretch of them that does, and the cursor at the message."""
+        number, _, _, row = asked
+        lines = sum(1 + len(track.words) + 1 for track in told.tracks)
+        is_all = lines <= self.lanes.size.height - 2
+        tracks = [track for track in told.tracks if is_all or _shows(track, number)] or told.tracks
+        self.lanes.show(replace(told, tracks=tracks))
+        self.lanes.fit()
+        places = [mark.seqno for track in tracks for mark in track.found if mark.finding == number]
+        if places and self.lanes.scale.step > 1:
+            beside = max(_LEAST, _BESIDE * (max(places) - min(places)))
+            self.lanes.zoom_to(max(0, min(places) - beside), max(places) + beside)
+        marks = [(mark.row != row, place, mark) for place, track in enumerate(tracks) for mark in track.found if mark.finding == number]
+        if marks:
+            _, self.lanes.stream, mark = min(marks, key=lambda one: one[:2])
+            self.lanes.action_step(0)
+            self.lanes.go(mark.seqno, mark.row)
+
+
+def _shows(track: Track, number: int) -> bool:
+    return any(mark.finding == number for mark in track.found)

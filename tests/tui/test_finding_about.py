@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from dcpinspect.store.store import Store
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.finding_about import about, in_words, rows_of
+from dcpinspect.tui.theme import UNICODE
+from tests.tui.screens import Keys, play
+
+
+def test_messages_are_told_in_a_line(store: Store) -> None:
+    told = in_words(store, [99, 100, 10**9])
+    assert told[99].startswith("stream_req v1 vb 7 from 60, no end, uuid 0x")
+    assert told[100].startswith("stream_req rollback vb 7 to 50  after ")
+    assert set(told) == {99, 100}, "others are not kept"
+
+
+def test_a_request_that_works_is_shown() -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        results = app.inspection.results
+        one = next(one for one in results.findings if one.rule == "rollback-loop")
+        text = about(one, UNICODE, 0, results.findings, {}, results.records["rollbacks"]).plain
+        assert "vb 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
+        assert "dcpinspect" not in text
+
+    play("loop.pcap", scene)
+
+
+def test_evidence_is_wrapped_below_itself() -> None:
+    async def scene(app: InspectApp, _: Keys) -> None:
+        one = next(one for one in app.inspection.results.findings if one.rule == "rollback-loop")
+        rows = rows_of(one)
+        told = dict.fromkeys(rows, "words " * 20)
+        lines = about(one, UNICODE, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
+        assert f"Evidence, {len(rows)} of {len(rows)}" in lines
+        assert f"▸ row {rows[-1]} · words words words" in "\n".join(lines)
+        assert all(len(line) <= 40 for line in lines if "words" in line)
+        assert "    words" in "\n".join(lines)
+
+    play("loop.pcap", scene)
