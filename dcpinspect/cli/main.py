@@ -48,6 +48,7 @@ COMMANDS = {
     "io": "Count messages and bytes by command over time, with charts.",
     "follow": "Show the conversation on one connection.",
     "report": "Write what was found as one file to hand over.",
+    "log": "Print what the server's log says of streams.",
     "connections": "Print every connection: client, settings and state.",
     "sql": "Run a SQL query over captures.",
     "pipeline": "Turn directories of captures into tables, with Spark.",

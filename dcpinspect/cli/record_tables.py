@@ -43,6 +43,11 @@ READABLE = {
         *("resume_snapshot_start", "resume_snapshot_end", "resume_uuid", "snapshot_start", "snapshot_end", "vbucket_uuid"),
         *("request_row", "log_row", "failover_log", "explanation"),
     ),
+    "log_events": (
+        *("time", "event", "vbucket", "sid", "name", "reason", "start_seqno", "rollback_seqno", "last_seqno", "high_seqno"),
+        *("snapshot_start", "snapshot_end", "vbucket_uuid", "end_seqno", "purge_seqno", "failover_log", "state", "level"),
+        *("bucket", "role", "conn_id", "versions", "file", "line"),
+    ),
     "vbuckets": (
         *("client", "vbucket", "verdict", "findings", "connections", "streams", "first_seqno", "last_seqno", "high_seqno"),
         *("items", "bytes", "gap_seqnos", "snapshots", "rollbacks"),
@@ -55,6 +60,7 @@ FIRST = {
     "snapshots": ("connection", "vbucket", "state", "start_seqno", "end_seqno", "type", "items", "index"),
     "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
     "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "resume_start", "rollback_seqno", "explanation"),
+    "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),
     "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "gap_seqnos", "rollbacks"),
 }
 """What matters most of them, which the others make room for where not all fit the width."""
@@ -134,9 +140,9 @@ def command(name: str, doc: str) -> Callable[..., int]:
         table = BY_TABLE[name] if len(captures) == 1 else BY_TABLE[name].with_file
         format_ = choose_format(format_name, output)
         options.refuse_unused(context, format_)
-        selection = _selection(table, vbucket, connection, filter_, context.obj)
+        selection = selection_of(table, vbucket, connection, filter_, context.obj)
         span = options.span_of_whole(since, until)
-        selection = replace(selection, sort=_sort(sort, name, table), is_reversed=reverse)
+        selection = replace(selection, sort=sort_of(sort, name, table), is_reversed=reverse)
         options.redactor(redact, redact_salt)  # refuses what is no salt; no table has anything that it would replace
         chosen = columns_asked_for(columns, name, table)
         extra_ports, find_ports = options.ports(port)
@@ -155,7 +161,7 @@ def command(name: str, doc: str) -> Callable[..., int]:
                     records = selection.of(reading.by_name(is_whole=is_whole)[name])
                     shown = records if limit is None else records.head(limit)
                     if format_.is_text:
-                        _write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
+                        write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
                     else:
                         format_.records(out, shown, chosen, guard=csv_guard)
             return remarks(reading, stats=stats)
@@ -168,12 +174,12 @@ def _bounds(span: Span | None, reading: Reading) -> tuple[int, int] | None:
     return None if span is None else span.within(reading.first_time_ns, reading.last_time_ns)
 
 
-def _write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
+def write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, width: int | None, verbose: bool) -> None:
     """Lines for people."""
     from dcpinspect.render.record_lines import record_lines
 
     if chosen is None:
-        readable = [column for column in (*READABLE[name], "file") if column in shown.columns]
+        readable = [column for column in dict.fromkeys((*READABLE[name], "file")) if column in shown.columns]
         chosen = [column for column in readable if shown.has_values(column)] or readable
         first = FIRST[name]
     else:
@@ -184,16 +190,17 @@ def _write(out: Output, shown: Records, name: str, chosen: list[str] | None, *, 
     out.is_complete = True
 
 
-def _sort(text: str | None, name: str, table: RecordTable) -> list[str]:
+def sort_of(text: str | None, name: str, table: RecordTable) -> list[str]:
     """The columns that rows are to be put in order by."""
     from dcpinspect.tables.record_rows import sort_columns
 
     return [] if text is None else _names(text, "--sort", name, sort_columns(table))
 
 
-def _selection(
+def selection_of(
     table: RecordTable, vbucket: str | None, connection: str | None, filter_: str | None, config: Config | None
 ) -> RecordSelection:
+    """The rows that were asked for."""
     from dcpinspect.tables.record_rows import RecordSelection, parse_record_filter
     from dcpinspect.tables.select import number_ranges
 

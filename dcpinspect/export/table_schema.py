@@ -10,6 +10,7 @@ from typing import Any
 
 from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.record import FINDINGS
+from dcpinspect.logs.events import LOG_EVENTS
 from dcpinspect.streams.contracts import ALL, CONNECTIONS, GAPS, INFO, SNAPSHOTS, STREAMS
 from dcpinspect.streams.story import EVENTS
 from dcpinspect.tables.io import IO
@@ -150,7 +151,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
-SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, INFO, IO, STATS)}, "timeline": timeline_schema()}
+SCHEMAS = {**{table.name: table_schema(table) for table in (*ALL, FINDINGS, INFO, IO, STATS, LOG_EVENTS)}, "timeline": timeline_schema()}
 """By the names of their files."""
 
 

@@ -1,0 +1,104 @@
+"""What one line of the server's log, or several of its statistics, say of a stream: the records of ``log_events``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Any
+
+from dcpinspect.escape import escape
+from dcpinspect.tables.records import RecordColumn, Records, RecordTable
+
+_C = RecordColumn
+
+LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical", "fatal")
+EVENTS = (
+    *("connection-opened", "stream-created", "stream-closed", "stream-refused", "rollback", "slow-stream", "buffer-full"),
+    *("backfill-scheduled", "backfill-complete", "disk-snapshot", "disconnect", "connection-destroyed"),
+    *("vbucket-state", "failover-entry", "failover-log", "stream-state", "vbucket-seqnos"),
+)
+"""The last three are of statistics; all others are lines of the log."""
+ROLES = ("producer", "consumer", "notifier")
+
+LOG_EVENTS = RecordTable(
+    "log_event",
+    (
+        _C("file", "text", "the log"),
+        _C("line", "number", "line of the log, from 1"),
+        _C("time", "time", "time that the line begins with, by the clock of the server; null for statistics"),
+        _C("level", "word", "level of the line", LEVELS),
+        _C("event", "word", "what the line says", EVENTS),
+        _C("versions", "text", "versions of the server that write this form of the line"),
+        _C("conn_id", "number", "the server's own number of the connection"),
+        _C("bucket", "text", "bucket"),
+        _C("role", "word", "role of the server on this connection", ROLES),
+        _C("name", "text", "DCP name, as the server calls the connection"),
+        _C("vbucket", "number", "vbucket"),
+        _C("sid", "number", "DCP stream-id"),
+        _C("start_seqno", "u64", "seqno asked to start after; where a backfill or a branch of the history begins"),
+        _C("end_seqno", "u64", "seqno to end at"),
+        _C("requested_end", "u64", "seqno asked to end at"),
+        _C("snapshot_start", "u64", "start of the snapshot that the client was in, or that is sent from disk"),
+        _C("snapshot_end", "u64", "its end"),
+        _C("vbucket_uuid", "hex64", "branch of the history that is spoken of"),
+        _C("rollback_seqno", "u64", "seqno that the server told to roll back to"),
+        _C("last_seqno", "u64", "greatest seqno that was sent, or read from disk"),
+        _C("high_seqno", "u64", "high seqno of the vbucket"),
+        _C("purge_seqno", "u64", "tombstones up to here may be gone"),
+        _C("failover_log", "log", "branches of the history, newest first"),
+        _C("state", "text", "state of the stream, or of the vbucket"),
+        _C("reason", "text", "why, in the words of the log; for the end of a stream as in the table of streams"),
+        _C("text", "text", "the line without time, level and names; null for statistics"),
+    ),
+)
+"""Records of logs and statistics. They are made of no message, so that no capture has them."""
+MOST_EVENTS = 1 << 18
+"""Records that are kept."""
+
+
+@dataclass(slots=True)
+class LogEvent:
+    """One record; fields are the columns of ``LOG_EVENTS``, in which each says what it means."""
+
+    file: str
+    line: int
+    event: str
+    time: int | None = None
+    level: str | None = None
+    versions: str | None = None
+    conn_id: int | None = None
+    bucket: str | None = None
+    role: str | None = None
+    name: str | None = None
+    vbucket: int | None = None
+    sid: int | None = None
+    start_seqno: int | None = None
+    end_seqno: int | None = None
+    requested_end: int | None = None
+    snapshot_start: int | None = None
+    snapshot_end: int | None = None
+    vbucket_uuid: int | None = None
+    rollback_seqno: int | None = None
+    last_seqno: int | None = None
+    high_seqno: int | None = None
+    purge_seqno: int | None = None
+    failover_log: list[tuple[int, int]] | None = None
+    state: str | None = None
+    reason: str | None = None
+    text: str | None = None
+
+
+NUMBERS = {column.name: column.kind for column in LOG_EVENTS.columns if column.kind in ("number", "u64", "hex64")}
+"""The columns of whole numbers, with their kinds."""
+_ESCAPED = frozenset(("file", "bucket", "name", "state", "reason", "text"))
+
+
+def event_records(events: Iterable[LogEvent], most: int = MOST_EVENTS) -> Records:
+    """The table of events, in their order; of more than ``most`` the first."""
+    kept = list(islice(events, most))
+    columns: dict[str, list[Any]] = {}
+    for one in fields(LogEvent):
+        values = [getattr(event, one.name) for event in kept]
+        columns[one.name] = [None if value is None else escape(value) for value in values] if one.name in _ESCAPED else values
+    return Records(LOG_EVENTS, {column.name: columns[column.name] for column in LOG_EVENTS.columns}, len(kept))

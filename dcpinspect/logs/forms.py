@@ -1,0 +1,244 @@
+"""The lines about DCP that the server writes, form by form, from its public source (kv_engine, the tags v5.0.0 to v8.0.2).
+
+Until 7.6 a line is text. From 8.0 on it is a fixed message and what belongs to it as JSON. A form has to fit the whole line; what fits
+none is counted, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dcpinspect.protocol.flags import STREAM_END_REASONS
+
+END_REASONS = {
+    "The stream ended due to all items being streamed": STREAM_END_REASONS[0],
+    "The stream closed early due to a close stream message": STREAM_END_REASONS[1],
+    "The stream closed early because the vbucket state changed": STREAM_END_REASONS[2],
+    "The stream closed early because the conn was disconnected": STREAM_END_REASONS[3],
+    "The stream was closed early because it was too slow": STREAM_END_REASONS[4],
+    "The stream closed early due to backfill failure": STREAM_END_REASONS[5],
+    "The stream closed early because the vbucket rollback'ed": STREAM_END_REASONS[6],
+    "The stream closed because all of the filtered collections were deleted": STREAM_END_REASONS[7],
+    "The stream closed because required privileges were lost": STREAM_END_REASONS[8],
+}
+"""The server's sentences, and the words that this program has for them. They are the same in all versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextForm:
+    """A line of text; groups of the pattern are named as columns are."""
+
+    event: str
+    versions: str
+    word: str
+    """What each such line has somewhere."""
+    pattern: re.Pattern[str]
+
+
+def _form(event: str, versions: str, word: str, pattern: str) -> TextForm:
+    """``<name>`` in a pattern is a number of that column; braces, dots and parentheses of the server's own are escaped by the caller."""
+    return TextForm(event, versions, word, re.compile(re.sub(r"(?<!\?P)<(\w+)>", r"(?P<\1>\\d{1,20})", pattern)))
+
+
+_STREAM = "with start seqno <start_seqno> and end seqno <end_seqno>; requested end seqno was <requested_end>"
+_SNAPSHOT = r"snapshot:\{<snapshot_start>,<snapshot_end>\}"
+_CREATING = f"Creating (?:takeover )?stream {_STREAM}"
+_DISK = "Sending disk snapshot with start"
+_ENTRY = "created new failover entry with uuid:<vbucket_uuid> and seqno:<start_seqno>"
+_NUMBER = r"(?:\d{1,20}|none)"
+
+TEXT_FORMS = (
+    _form("stream-created", "5.0–6.0", "Creating ", _CREATING),
+    _form("stream-created", "6.5–6.6", "Creating ", _CREATING + r", collections-manifest uid:\S{1,40}, sid:\w{1,10}"),
+    _form("stream-created", "7.0", "Creating ", _CREATING + r", collections-filter-size:\d+ sid:\w{1,10}"),
+    _form("stream-created", "7.1–7.2", "Creating ", f"{_CREATING}, {_SNAPSHOT} " + r"collections-filter-size:\d+ sid:\w{1,10}"),
+    _form(
+        "stream-created",
+        "7.6",
+        "Creating ",
+        f"{_CREATING}, " + r"flags:[0-9a-f]{1,8}, " + f"{_SNAPSHOT} " + r"filter:\{\w{1,20}, size:\d+\}, sid:\w{1,10}",
+    ),
+    _form(
+        "stream-closed",
+        "5.0–7.6",
+        "Stream closing",
+        r"Stream closing, sent until seqno <last_seqno> remaining items \d+, reason: (?P<reason>.+)",
+    ),
+    _form(
+        "rollback",
+        "5.0–7.6",
+        "requires rollback",
+        "Stream request requires rollback to seqno:<rollback_seqno> because (?P<reason>.+?)"
+        r"\. Client requested seqnos:\{<start_seqno>,<end_seqno>\} snapshot:\{<snapshot_start>,<snapshot_end>\} uuid:<vbucket_uuid>",
+    ),
+    _form(
+        "stream-refused",
+        "5.0–7.6",
+        "tream request failed",
+        r"Stream request failed because (?P<reason>the start seqno \(<start_seqno>\) is larger than the vb highSeqno \(<high_seqno>\)),"
+        r" stream request flags is [^,]{1,100}, vb_uuid <vbucket_uuid>, snapStartSeqno <snapshot_start>, snapEndSeqno <snapshot_end>;"
+        " should have rolled back instead",
+    ),
+    _form(
+        "stream-refused",
+        "5.0–7.6",
+        "tream request failed",
+        r"Stream request failed because (?P<reason>the start seqno \(<start_seqno>\) is larger than the end seqno \(<end_seqno>\)),"
+        r" stream request flags [^,]{1,100}, vb_uuid <vbucket_uuid>, snapStartSeqno <snapshot_start>, snapEndSeqno <snapshot_end>;"
+        " should have rolled back instead",
+    ),
+    _form(
+        "stream-refused",
+        "5.0–7.6",
+        "tream request failed",
+        r"Stream request failed because (?P<reason>the snap start seqno \(<snapshot_start>\) <= start seqno \(<start_seqno>\) <= snap end"
+        r" seqno \(<snapshot_end>\) is required)",
+    ),
+    _form("stream-refused", "5.0–7.6", "tream request failed", r"Stream request failed ?(?:because )?(?P<reason>.+)"),
+    _form(
+        "slow-stream",
+        "5.0–7.6",
+        "Handling slow stream",
+        r"Handling slow stream; state_ : (?P<state>[\w -]{1,40}), lastReadSeqno : \d+, lastSentSeqno : <last_seqno>"
+        r"(?:, vBucketHighSeqno : <high_seqno>)?(?:, curChkSeqno: \d+)?, isBackfillTaskRunning : (?:True|False)",
+    ),
+    _form(
+        "disconnect",
+        "5.0–7.6",
+        "Disconnecting because",
+        "Disconnecting because (?P<reason>a message has not been received for .+)",
+    ),
+    _form(
+        "disconnect",
+        "8.0–",
+        "Disconnecting because",
+        r"Disconnecting because (?P<reason>ackedBytes has not changed for \d+ seconds)\. lastCheckedAckedBytes:.+",
+    ),
+    _form("connection-destroyed", "7.0–7.6", "Destroying connection", r"Destroying connection\. (?P<reason>.+)"),
+    _form(
+        "backfill-scheduled",
+        "5.0–7.6",
+        "Scheduling backfill",
+        r"Scheduling backfill from <start_seqno> to <end_seqno>, (?:uid:\d+, )?reschedule flag : (?:True|False)",
+    ),
+    _form(
+        "backfill-complete",
+        "5.0–7.0",
+        "Backfill complete",
+        r"(?:OSO )?Backfill complete, \d+ items read from disk, \d+ from memory, last(?: seqno read: |ReadSeqno:)<last_seqno>,"
+        r" ?pendingBackfill ?: ?(?:True|False)",
+    ),
+    _form(
+        "backfill-complete",
+        "7.1–7.6",
+        "Backfill complete",
+        r"(?:OSO )?Backfill complete\. \d+ items consisting of \d+ bytes read from disk, \d+ items from memory,"
+        r" lastReadSeqno:<last_seqno>,? lastSentSeqnoAdvance:.+",
+    ),
+    _form("disk-snapshot", "5.0–6.0", _DISK, f"{_DISK} seqno <snapshot_start> and end seqno <snapshot_end>"),
+    _form(
+        "disk-snapshot",
+        "6.5–7.1",
+        _DISK,
+        f"ActiveStream::markDiskSnapshot: {_DISK} <snapshot_start>, end <snapshot_end>, and high completed {_NUMBER},"
+        f" max visible {_NUMBER}",
+    ),
+    _form(
+        "disk-snapshot",
+        "7.2–7.6",
+        _DISK,
+        f"ActiveStream::markDiskSnapshot: {_DISK}:<snapshot_start>, end:<snapshot_end>, flags:.+",
+    ),
+    _form(
+        "disk-snapshot",
+        "6.5–7.6",
+        _DISK,
+        f"ActiveStream::snapshot: {_DISK} seqno <snapshot_start>, end seqno <snapshot_end>, and high completed seqno {_NUMBER}",
+    ),
+    _form(
+        "vbucket-state",
+        "5.0–6.0",
+        "transitioning",
+        r"VBucket::setState: transitioning vbucket:<vbucket> from:\w+ to:(?P<state>\w+)",
+    ),
+    _form(
+        "vbucket-state",
+        "6.5–7.6",
+        "transitioning",
+        r"VBucket::setState: transitioning vb:<vbucket> with high seqno:<high_seqno> from:\w+ to:(?P<state>\w+)(?: meta:.+)?",
+    ),
+    _form("failover-entry", "5.0–", "new failover entry", f"KVBucket::setVBucketState: vb:<vbucket> {_ENTRY}"),
+    _form(
+        "failover-entry",
+        "6.5–",
+        "new failover entry",
+        r"Warmup(?:\([^)]{1,100}\))?::createVBuckets: vb:<vbucket> " + _ENTRY + " due to (?P<reason>unclean shutdown|manifest uid)",
+    ),
+    _form(
+        "connection-opened",
+        "5.0–7.6",
+        "DCP connection opened",
+        r"DCP connection opened successfully\. (?P<reason>.+)",
+    ),
+)
+"""Of several that fit, the first is taken. An en dash without an end: up to the newest version looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """A fixed message, and the columns of the values that follow it, by their keys."""
+
+    event: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    reason: str | None = None
+    """Of the message itself, where it says why."""
+
+
+_REQUEST = {"start_seqno": "start_seqno", "end_seqno": "end_seqno", "vb_uuid": "vbucket_uuid", "high_seqno": "high_seqno"}
+_CREATED = {"start_seqno": "start_seqno", "end_seqno": "end_seqno", "requested_end_seqno": "requested_end"}
+_REFUSED = "Stream request failed "
+_HIGH = "vb highSeqno"
+
+JSON_VERSIONS = "8.0–"
+JSON_FORMS: Mapping[str, JsonForm] = {
+    "Creating stream": JsonForm("stream-created", _CREATED),
+    "Creating ActiveStream stream": JsonForm("stream-created", _CREATED),
+    "Stream closing": JsonForm("stream-closed", {"last_sent_seqno": "last_seqno", "status": "reason"}),
+    "Stream request requires rollback to seqno": JsonForm(
+        "rollback", {**_REQUEST, "rollback_seqno": "rollback_seqno", "rollback_reason": "reason"}
+    ),
+    "Handling slow stream": JsonForm("slow-stream", {"state": "state", "last_sent_seqno": "last_seqno", "high_seqno": "high_seqno"}),
+    "Waited for the consumer to free up space in the buffer window": JsonForm("buffer-full", {"since_last_paused": "reason"}),
+    "Wait time so far for the consumer to free up space in the buffer window": JsonForm("buffer-full", {"duration": "reason"}),
+    "Disconnecting because a message has not been received for the DCP idle timeout": JsonForm(
+        "disconnect", reason="a message has not been received for the DCP idle timeout"
+    ),
+    "Destroying connection": JsonForm("connection-destroyed", {"paused_details": "reason"}),
+    "Scheduling backfill": JsonForm("backfill-scheduled", {"backfill_start_seqno": "start_seqno", "backfill_end_seqno": "end_seqno"}),
+    "Backfill complete": JsonForm("backfill-complete", {"last_read_seqno": "last_seqno"}),
+    "ActiveStream::markDiskSnapshot: Sending disk snapshot": JsonForm("disk-snapshot", {"purge_seqno": "purge_seqno"}),
+    "ActiveStream::snapshot: Sending disk snapshot": JsonForm("disk-snapshot"),
+    "VBucket::setState: transitioning": JsonForm("vbucket-state", {"high_seqno": "high_seqno", "to": "state"}),
+    "DCP connection opened successfully": JsonForm("connection-opened", {"description": "reason"}),
+    **{
+        f"{_REFUSED}{why}": JsonForm("stream-refused", _REQUEST, why.removeprefix("because ").removeprefix("due to ").removeprefix("for "))
+        for why in (
+            "because this vbucket doesn't exist",
+            "because memory usage is above quota",
+            "because the stream was not created",
+            "due to vbucket state",
+            "because the start seqno is larger than the end seqno; Incorrect params passed by the DCP client",
+            "because the start seqno is larger than the end seqno; should have rolled back instead",
+            f"because the start seqno is larger than the {_HIGH}; should have rolled back instead",
+            "because the snap start seqno <= start seqno <= snap end seqno is required",
+            "because a valid stream-ID is required",
+            "because a stream-ID is present but not required",
+            "for filtered collections + sync-writes",
+            "because a stream already exists for this vbucket",
+            "because this vbucket is currently receiving its initial disk snapshot",
+        )
+    },
+}
+"""By the message. Names of the connection, vbucket, stream-id and snapshot have the same keys in all of them."""

@@ -1,0 +1,99 @@
+"""Text files line by line, in memory that does not grow with them: lines may be of any length, and the bytes may be anything."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from io import BufferedReader
+from types import TracebackType
+from typing import Self
+
+from dcpinspect.capture.compressed import READ, decompressed
+from dcpinspect.errors import CaptureError
+
+STDIN = "-"
+MOST_LINE = 1 << 16
+"""Bytes of a line. The server cuts its own at 2 kB to 16 kB; one that is longer is left out, and counted."""
+
+
+class TextFile:
+    """The lines of a file, which may be compressed; ``-`` is standard input."""
+
+    def __init__(self, path: str) -> None:
+        """Raises CaptureError where it cannot be read."""
+        self.path = path
+        self.lines = 0
+        """Lines that were read."""
+        self.too_long = 0
+        """Lines that were left out for their length."""
+        try:
+            self._file: BufferedReader = (
+                sys.stdin.buffer if path == STDIN else open(path, "rb")  # type: ignore[assignment] # noqa: SIM115 - closed by __exit__
+            )
+            head = self._file.peek(8)[:4]
+        except OSError as error:
+            raise CaptureError(path, None, error.strerror or str(error)) from error
+        self._inflate = decompressed(head, self._file)
+        self._buffer = memoryview(bytearray(READ))
+        self._ahead = self._read()
+
+    @property
+    def is_document(self) -> bool:
+        """Whether it begins as JSON does."""
+        return self._ahead.lstrip()[:1] in (b"{", b"[")
+
+    @property
+    def problem(self) -> str | None:
+        """Why reading stopped before the end."""
+        return None if self._inflate is None else self._inflate.problem
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if self.path != STDIN:
+            self._file.close()
+
+    def _read(self) -> bytes:
+        try:
+            return bytes(self._buffer[: (self._inflate or self._file).readinto(self._buffer)])
+        except OSError as error:
+            raise CaptureError(self.path, None, error.strerror or str(error)) from error
+
+    def _pieces(self) -> Iterator[bytes]:
+        """The bytes, in pieces. Raises CaptureError where reading fails."""
+        while self._ahead:
+            yield self._ahead
+            self._ahead = self._read()
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        """Number, from 1, and bytes of each line that is not too long, without its end."""
+        rest, is_long = b"", False
+        for piece in self._pieces():
+            *whole, tail = piece.split(b"\n")
+            for line in whole:
+                self.lines += 1
+                if is_long or len(rest) + len(line) > MOST_LINE:
+                    self.too_long += 1
+                else:
+                    yield self.lines, (rest + line if rest else line).rstrip(b"\r")
+                rest, is_long = b"", False
+            if not is_long:
+                rest += tail
+            if len(rest) > MOST_LINE:
+                rest, is_long = b"", True
+        if rest or is_long:
+            self.lines += 1
+            if is_long:
+                self.too_long += 1
+            else:
+                yield self.lines, rest.rstrip(b"\r")
+
+    def whole(self, most: int) -> bytes:
+        """All bytes. Raises CaptureError where there are more than ``most``."""
+        found = bytearray()
+        for piece in self._pieces():
+            found += piece
+            if len(found) > most:
+                raise CaptureError(self.path, None, f"has more than {most >> 20} MiB, which no such document has")
+        return bytes(found)

@@ -1,0 +1,193 @@
+"""memcached.log of the server: what each line about DCP says, and how many lines say something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from dcpinspect.logs.events import LEVELS, NUMBERS, ROLES, LogEvent
+from dcpinspect.logs.forms import END_REASONS, JSON_FORMS, JSON_VERSIONS, TEXT_FORMS, JsonForm
+
+_LIMITS = {"number": 2**63, "u64": 2**64, "hex64": 2**64}
+_LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) ([A-Za-z]{4,8}) (.*)", re.DOTALL)
+_HEAD = re.compile(
+    r"(?:(?P<conn_id>\d{1,20}): )?(?:\((?!vb|sid)(?P<bucket>[A-Za-z0-9_.%-]{1,100}|No Engine)\) )?"
+    r"(?:DCP \((?P<role>Producer|Consumer|Notifier)\) (?P<name>.+?) -[ ;]?)?"
+    r"(?: ?\((?:vb[: ])(?P<vbucket>\d{1,5})\) )?(?: ?\(sid:(?P<sid>\w{1,10})\) )?(?P<text>.*)",
+    re.DOTALL,
+)
+_SID_AT_END = re.compile(r"sid:(\d{1,10})$")
+_VB = re.compile(r"vb:(\d{1,5})")
+_SID = re.compile(r"sid:(\d{1,10})")
+
+
+class MemcachedLog:
+    """Reads one log line by line, and counts what it cannot use."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self.events = 0
+        """Lines that became records."""
+        self.unknown = 0
+        """Lines about DCP that have no form that is known here."""
+        self.others = 0
+        """Lines of a log that speak of other things."""
+
+    def take(self, number: int, raw: bytes) -> LogEvent | bool | None:
+        """The record of a line; None where it is a line of a log, but has none; False where it is no line of a log at all."""
+        line = _LINE.fullmatch(raw.decode("utf-8", "surrogateescape"))
+        if line is None or line[4].lower() not in LEVELS:
+            return False
+        time_ns = _time_ns(line[1], line[2], line[3])
+        if time_ns is None:
+            return False
+        event = self._event(number, line[5])
+        if event is None:
+            return None
+        event.time, event.level = time_ns, line[4].lower()
+        self.events += 1
+        return event
+
+    def _event(self, number: int, text: str) -> LogEvent | None:
+        event = self._of_json(number, text) or self._of_text(number, text)
+        if event is None:
+            if "DCP (" in text or '"dcp":' in text:
+                self.unknown += 1
+            else:
+                self.others += 1
+        return event
+
+    def _of_json(self, number: int, text: str) -> LogEvent | None:
+        """A line of 8.0 or later."""
+        message, brace, rest = text.partition(" {")
+        form = JSON_FORMS.get(message)
+        if form is None or not brace:
+            return None
+        values = _object(f"{{{rest}")
+        if values is None:
+            return None
+        event = LogEvent(self._file, number, form.event, versions=JSON_VERSIONS, text=text)
+        return event if _fill(event, form, values) else None
+
+    def _of_text(self, number: int, text: str) -> LogEvent | None:
+        """A line of an earlier version, or one that is text still."""
+        forms = [form for form in TEXT_FORMS if form.word in text]
+        if not forms:
+            return None
+        values: Mapping[str, Any] = {}
+        if text.endswith("}") and (at := text.find(' {"')) > 0 and (found := _object(text[at + 1 :])) is not None:
+            text, values = text[:at], found  # text of 8.0 and later has names behind it
+        head = _HEAD.fullmatch(text)
+        assert head is not None, "it takes any text"
+        for form in forms:
+            fits = form.pattern.fullmatch(head["text"])
+            if fits is None:
+                continue
+            event = LogEvent(self._file, number, form.event, versions=form.versions, text=head["text"])
+            named = _filled(event, head.groupdict()) and _filled(event, fits.groupdict()) and _named(event, values)
+            if not named:
+                return None
+            if event.bucket == "No Engine":
+                event.bucket = None
+            if event.sid is None and form.event == "stream-created" and (sid := _SID_AT_END.search(head["text"])):
+                event.sid = int(sid[1])
+            return event if _reason(event) else None
+        return None
+
+
+def _time_ns(whole: str, fraction: str, zone: str) -> int | None:
+    """Nanoseconds since 1970; None where there is no such time."""
+    try:
+        at = datetime.fromisoformat(whole).replace(tzinfo=UTC)
+        if zone != "Z":
+            ahead = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+            at = at - ahead if zone[0] == "+" else at + ahead
+    except (ValueError, OverflowError):
+        return None
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1) * 10**9 + int(fraction.ljust(9, "0"))
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _filled(event: LogEvent, groups: Mapping[str, str | None]) -> bool:
+    """Whether all numbers are ones that a column can have."""
+    for name, text in groups.items():
+        if text is None or name == "text":
+            continue
+        if name == "sid" and not text.isdigit():
+            continue  # none
+        if name == "role":
+            event.role = text.lower()
+        elif name in NUMBERS:
+            if not _put(event, name, int(text)):
+                return False
+        else:
+            setattr(event, name, text)
+    return True
+
+
+def _fill(event: LogEvent, form: JsonForm, values: Mapping[str, Any]) -> bool:
+    if not _named(event, values):
+        return False
+    snapshot = values.get("snapshot")
+    if snapshot is not None and not (isinstance(snapshot, list) and len(snapshot) == 2):
+        return False
+    numbers = dict(zip(("snapshot_start", "snapshot_end"), snapshot or (), strict=False))
+    event.reason = form.reason
+    for key, name in form.columns.items():
+        value = values.get(key)
+        if value is None:
+            continue
+        if name in NUMBERS:
+            numbers[name] = value
+        else:
+            setattr(event, name, value if isinstance(value, str) else orjson.dumps(value).decode())
+    return all(_put(event, name, value) for name, value in numbers.items()) and _reason(event)
+
+
+def _named(event: LogEvent, values: Mapping[str, Any]) -> bool:
+    """The names that stand behind every line of 8.0 and later."""
+    for key, name in (("bucket", "bucket"), ("dcp_name", "name")):
+        value = values.get(key)
+        if isinstance(value, str):
+            setattr(event, name, value)
+    if values.get("dcp") in ROLES:
+        event.role = values["dcp"]
+    connection = values.get("conn_id")
+    if connection is not None and not _put(event, "conn_id", connection):
+        return False
+    for key, name, pattern in (("vb", "vbucket", _VB), ("sid", "sid", _SID), ("stream_id", "sid", _SID)):
+        value = values.get(key)
+        if isinstance(value, str):
+            found = pattern.fullmatch(value)
+            value = int(found[1]) if found else None
+        if value is not None and not _put(event, name, value):
+            return False
+    return True
+
+
+def _put(event: LogEvent, name: str, value: object) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _LIMITS[NUMBERS[name]]:
+        return False
+    if name == "vbucket" and value > 0xFFFF:
+        return False
+    setattr(event, name, value)
+    return True
+
+
+def _reason(event: LogEvent) -> bool:
+    """Whether the end of a stream has a reason that is known; it gets the word for it."""
+    if event.event == "stream-closed":
+        event.reason = END_REASONS.get(event.reason or "")
+        return event.reason is not None
+    return True

@@ -1,0 +1,85 @@
+"""A file of evidence that is no capture: which kind it is, its records, and what in it could not be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from dcpinspect.errors import CaptureError
+from dcpinspect.escape import escape
+from dcpinspect.logs.events import LogEvent
+from dcpinspect.logs.lines import TextFile
+from dcpinspect.logs.memcached import MemcachedLog
+from dcpinspect.logs.statistics import Statistics
+
+MOST_DOCUMENT = 32 << 20
+"""Bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have 10 MB."""
+
+
+class LogReading:
+    """The records of a log or of statistics. Once they were all taken, the counts are complete."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.lines = 0
+        self.events = 0
+        """Records."""
+        self.unknown = 0
+        """Lines about DCP in no form that is known here."""
+        self.others = 0
+        """Lines of a log, or of statistics, that speak of other things."""
+        self.foreign = 0
+        """Lines that are none of a log nor of statistics: those that a message has more of, titles, other files."""
+        self.too_long = 0
+        self.problem: str | None = None
+        """Why reading stopped before the end."""
+
+    def __iter__(self) -> Iterator[LogEvent]:
+        """In the order of the file. Raises CaptureError where it cannot be read."""
+        with TextFile(self.path) as file:
+            for event in self._of(file):
+                self.events += 1
+                yield event
+            self.lines, self.too_long, self.problem = file.lines, file.too_long, file.problem
+
+    def _of(self, file: TextFile) -> Iterator[LogEvent]:
+        log, statistics = MemcachedLog(self.path), Statistics(self.path)
+        if file.is_document:
+            yield from self._of_document(file.whole(MOST_DOCUMENT), statistics)
+            return
+        for number, line in file:
+            if not line.strip():
+                continue
+            event = log.take(number, line)
+            if event is False:
+                told = statistics.take(number, line)
+                if told is None:
+                    self.foreign += 1
+                else:
+                    yield from told
+            elif event is not None and event is not True:
+                yield event
+        yield from statistics.finish()
+        self.unknown, self.others = log.unknown, log.others
+
+    def _of_document(self, text: bytes, statistics: Statistics) -> Iterator[LogEvent]:
+        try:
+            is_known = statistics.take_document(orjson.loads(text))
+        except orjson.JSONDecodeError as error:
+            raise CaptureError(self.path, error.pos, f"is no JSON ({error.msg})") from error
+        if not is_known:
+            raise CaptureError(self.path, None, "is JSON, but no statistics of cbstats or mcstat", "give a checkpoint with --checkpoint")
+        yield from statistics.finish()
+
+    @property
+    def summary(self) -> str:
+        """One line: how much of the file was used."""
+        parts = [f"{self.lines:,} lines", f"{self.events:,} records"]
+        if self.unknown:
+            parts.append(f"{self.unknown:,} about DCP in no known form")
+        if self.foreign:
+            parts.append(f"{self.foreign:,} that are no lines of a log")
+        if self.too_long:
+            parts.append(f"{self.too_long:,} too long to be read")
+        return f"{escape(self.path)}: {', '.join(parts)}"
