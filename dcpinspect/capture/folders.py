@@ -21,8 +21,14 @@ def captures_in(directory: str, without: str = "") -> Iterator[str]:
         folders[:] = sorted(one for one in folders if not one.startswith(".") and os.path.realpath(os.path.join(root, one)) != without)
         for file in sorted(files):
             path = os.path.join(root, file)
-            if not file.startswith(".") and (_CAPTURE.search(file) or _begins_as_capture(path)):
+            if is_capture(path):
                 yield path
+
+
+def is_capture(path: str) -> bool:
+    """Whether a file is called as captures are, or begins as they do; hidden ones are not."""
+    name = os.path.basename(path)
+    return not name.startswith(".") and (_CAPTURE.search(name) is not None or _begins_as_capture(path))
 
 
 def with_folders(names: Sequence[str]) -> list[str]:

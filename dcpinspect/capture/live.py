@@ -158,6 +158,11 @@ class LiveCapture:
         return max(0, self.numbers.packets - self.packets)
 
     @property
+    def lag_s(self) -> float:
+        """How old the packets are that were delivered last, while more wait; 0 while none does. May be asked by another thread."""
+        return max(0.0, time.time() - (self._clock.last_ns or time.time_ns()) / 1e9) if self._chain.is_behind else 0.0
+
+    @property
     def received(self) -> int:
         """Packets that the kernel had for us so far, those it dropped among them; as far as the system says."""
         return sum(one[0] for one in self.numbers.counts if one is not None)
@@ -235,7 +240,7 @@ class LiveCapture:
         """Once for each step of ``BEHIND_S``."""
         if self._behind >= len(BEHIND_S) or not self._chain.is_behind:
             return
-        seconds = time.time() - (self._clock.last_ns or time.time_ns()) / 1e9
+        seconds = self.lag_s
         if seconds < BEHIND_S[self._behind]:
             return
         while self._behind < len(BEHIND_S) and seconds >= BEHIND_S[self._behind]:

@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from dcpinspect.tables.times import Span
 
 
-def _with_folders(names: list[str]) -> list[str]:
-    from dcpinspect.capture.folders import with_folders  # deferred: for a command that runs
+def with_folders(names: list[str] | None) -> list[str]:
+    """Names of captures, in the place of directories those in them."""
+    from dcpinspect.capture import folders  # deferred: for a command that runs
 
-    return with_folders(names)
+    return folders.with_folders(names or ())
 
 
 Captures = Annotated[
     list[str],
     typer.Argument(
         metavar="CAPTURE…",
-        callback=_with_folders,
+        callback=with_folders,
         help="Capture files, or directories of them, read as one in order of time. - is standard input.",
     ),
 ]

@@ -13,15 +13,25 @@ import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import UsageError
+from dcpinspect.errors import DcpInspectError, UsageError
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Packets, Reading
+    from dcpinspect.tui.opening import Opening
+    from dcpinspect.tui.themed import ThemedApp
 
 KEPT_MIB = 2048
 """MiB of packets that are kept of those that come once only."""
 Keep = Annotated[
     int, typer.Option("--keep", metavar="MIB", min=1, help="For a pipe or a live capture, how many MiB of the newest packets to keep.")
+]
+OptionalCaptures = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[CAPTURE…]",
+        callback=options.with_folders,
+        help="Capture files, or directories of them, read as one in order of time. - is standard input. Without one, choose it there.",
+    ),
 ]
 STDIN = "-"
 """Name of standard input among captures."""
@@ -31,7 +41,7 @@ CRASHED = 70
 
 def tui(
     context: typer.Context,
-    captures: options.Captures,
+    captures: OptionalCaptures = None,
     follow: Annotated[bool, typer.Option("--follow", help="Also read what another program still writes to the capture.")] = False,
     filter_: options.Filter = None,
     since: options.Since = None,
@@ -44,6 +54,7 @@ def tui(
     port: options.Port = None,
 ) -> int:
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines, findings."""
+    captures = captures or []
     if not is_terminal(with_keys=STDIN not in captures):
         raise UsageError(
             "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
@@ -52,6 +63,10 @@ def tui(
         what = STDIN if STDIN in captures else "--follow"
         raise UsageError(f"{what}: one capture at a time; leave out all but the one that is being written")
     extra_ports, find_ports = options.ports(port)
+    if not captures:
+        if follow or filter_ or since or until:
+            raise UsageError("tui: --follow, --filter, --since and --until are for a capture; name one, or choose it in the UI")
+        return explore(context, None, extra_ports=extra_ports, find_ports=find_ports, ascii_=ascii_, theme=theme, keep_mib=keep)
     filter_ = _with_times(filter_, since, until, captures, is_growing=follow or STDIN in captures)
     from dcpinspect.capture.open import open_capture  # deferred: --help and completion do without
 
@@ -68,6 +83,7 @@ def tui(
             ascii_=ascii_,
             theme=theme,
             is_saved=STDIN not in captures,
+            can_read_again=not (follow or is_piped or STDIN in captures),
             keep_mib=keep,
         )
 
@@ -101,7 +117,7 @@ def is_terminal(*, with_keys: bool = True) -> bool:
 
 def explore(
     context: typer.Context,
-    capture: Packets,
+    capture: Packets | None,
     *,
     extra_ports: Sequence[int],
     find_ports: bool,
@@ -109,47 +125,91 @@ def explore(
     ascii_: bool = False,
     theme: str | None = None,
     is_saved: bool = True,
+    can_read_again: bool = False,
     notices: Sequence[str] = (),
     keep_mib: int = KEPT_MIB,
     prepare: Callable[[Reading], object] = lambda _: None,
 ) -> int:
-    """Opens the terminal UI on packets and waits for its end. ``notices``: lines for the user, which may still be added to.
+    """Opens the terminal UI on packets, or where it can be chosen what to open, and waits for its end.
 
-    ``is_saved``: the packets are in a file, so that leaving loses nothing. ``keep_mib``: MiB of packets
-    that are kept of those that come once only. ``prepare`` gets the reading before it begins.
+    ``notices``: lines for the user, which may still be added to. ``is_saved``: the packets are in a file, so that leaving loses nothing.
+    ``keep_mib``: MiB of packets that are kept of those that come once only. ``prepare`` gets the reading before it begins.
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
     from dcpinspect.tui.history import Memory
     from dcpinspect.tui.inspection import Inspection
+    from dcpinspect.tui.start import StartApp
     from dcpinspect.tui.theme import known_theme
 
     place = "--theme"
     if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # also of live --tui
         theme, place = str(named), context.obj.place("tui", "theme")
+    is_ascii, memory = ascii_ or os.environ.get("TERM") == "linux", Memory.of_user()
     theme_name = known_theme(theme, place) if theme else ""
-    inspection = Inspection(
-        capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
-    )
-    prepare(inspection.reading)
-    app = InspectApp(
-        inspection,
-        is_ascii=ascii_ or os.environ.get("TERM") == "linux",
-        saved=options.saved_filters(context.obj),
-        colors=options.color_rules(context.obj),
-        memory=Memory.of_user(),
-        theme_name=theme_name,
-        filter_text=filter_ or "",
-    )
-    try:
-        with _leaving_at_signals(app.exit):
-            app.run()
-    finally:
-        app.close()
+    colors, saved, said = options.color_rules(context.obj), options.saved_filters(context.obj), ""
+    while True:
+        if capture is None:
+            opening, status = _run(StartApp(is_ascii=is_ascii, memory=memory, theme_name=theme_name, said=said))
+        else:
+            inspection = Inspection(
+                capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
+            )
+            prepare(inspection.reading)
+            app = InspectApp(
+                inspection,
+                is_ascii=is_ascii,
+                saved=saved,
+                colors=colors,
+                memory=memory,
+                theme_name=theme_name,
+                filter_text=filter_ or "",
+                can_read_again=can_read_again,
+            )
+            if can_read_again and len(inspection.files) == 1:
+                memory.captures.add(os.path.abspath(inspection.files[0]))
+            try:
+                opening, status = _run(app)
+            finally:
+                app.close()
+        if opening is None:
+            return status
+        theme_name = "" if memory.themes.texts and not theme else theme_name  # one that was chosen stays
+        try:
+            capture, is_saved, notices, prepare = _opened(opening, extra_ports, find_ports=find_ports)
+            can_read_again, filter_ = not opening.interface, None
+        except DcpInspectError as error:
+            capture, said = None, str(error)
+
+
+def _run(app: ThemedApp) -> tuple[Opening | None, int]:
+    """Runs an application to its end: what it wants to be opened next, and the exit status."""
+    no_color = os.environ.get("NO_COLOR")  # which Textual takes out of the environment
+    with _leaving_at_signals(app.exit):
+        opening = app.run()
+    if no_color is not None:
+        os.environ["NO_COLOR"] = no_color
     if app.crash is None:
-        return app.return_code or 0
+        return opening, app.return_code or 0
     complain(f"a fault of dcpinspect ended the terminal UI; please send its log, which has nothing from the capture: {_log(app.crash)}")
-    return CRASHED
+    return None, CRASHED
+
+
+def _opened(
+    opening: Opening, extra_ports: Sequence[int], *, find_ports: bool
+) -> tuple[Packets, bool, Sequence[str], Callable[[Reading], object]]:
+    """What was chosen in the UI: packets, whether they are in a file, lines for the user, who gets the reading. Raises DcpInspectError."""
+    if opening.interface:
+        from dcpinspect.cli.capturing import capturing
+
+        source, notices = capturing([opening.interface]), list[str]()
+        return source.capture(extra_ports, find_ports=find_ports, tell=notices.append), False, notices, source.bound
+    from dcpinspect.capture.folders import with_folders
+    from dcpinspect.capture.open import open_capture
+
+    if opening.keylog:
+        options.choose_keylogs([opening.keylog])
+    return open_capture(with_folders(opening.captures)), True, (), lambda _: None
 
 
 @contextmanager

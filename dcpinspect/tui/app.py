@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.text import Text
 from textual import events
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.filter import LineFilter
+from textual.widgets import DirectoryTree
+from textual.worker import Worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip, escape
@@ -25,7 +25,7 @@ from dcpinspect.render.lanes import ASCII as ASCII_LANES
 from dcpinspect.render.lanes import UNICODE as UNICODE_LANES
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.filter_tree import Source
-from dcpinspect.tui import frame, theme
+from dcpinspect.tui import frame
 from dcpinspect.tui.commands import Command, Commands
 from dcpinspect.tui.completion import frequent_values
 from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
@@ -38,10 +38,12 @@ from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
+from dcpinspect.tui.opening import Opening, OpenScreen
 from dcpinspect.tui.overview import OverviewView, is_first
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import FORMS
 from dcpinspect.tui.stats import StatsView
+from dcpinspect.tui.themed import ThemedApp
 from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.type_ahead import TypeAhead
 from dcpinspect.tui.vbuckets import VbucketsView
@@ -53,12 +55,9 @@ TYPING = "typing"
 """The workers that wait for keys."""
 
 
-class InspectApp(App[None]):
+class InspectApp(ThemedApp):
     """The views of one inspection."""
 
-    CSS_PATH = "app.tcss"
-    CSS = theme.CSS
-    TITLE = "dcpinspect"
     COMMANDS = {Commands}  # noqa: RUF012 - Textual's way
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 - Textual's way
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (16, "-short"), (30, "-tall")]  # noqa: RUF012
@@ -74,23 +73,21 @@ class InspectApp(App[None]):
         memory: Memory | None = None,
         theme_name: str = "",
         filter_text: str = "",
+        can_read_again: bool = True,
     ) -> None:
         """``saved``: filters by name, besides those that are built in. ``colors``: the user's own rules.
 
-        ``theme_name``: empty: the one that was chosen last.
+        ``theme_name``: empty: the one that was chosen last. ``can_read_again``: the capture is in files that are complete.
         """
-        super().__init__()
-        self._memory = memory or Memory()
-        remembered = [one for one in self._memory.themes.texts if one in theme.THEMES]
-        self.theme = theme_name or next(iter(remembered), theme.DEFAULT_THEME)
+        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name)
         self.inspection = inspection
-        self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
+        self._can_read_again = can_read_again
         self._first_filter = filter_text
         self._is_untouched = not filter_text
         """Whether nobody has asked for anything, so that the view may be chosen for them."""
         self.navigation = Navigation(inspection, self.say, self.draw_frame)
         frequent, odd = partial(frequent_values, inspection.store), partial(oddity, inspection)
-        self.bar = FilterBar(dict(saved or {}), self._memory.filters, self.glyphs, frequent, odd)
+        self.bar = FilterBar(dict(saved or {}), self.memory.filters, self.glyphs, frequent, odd)
         self.overview = OverviewView(self.navigation, self.glyphs)
         self.packets = PacketsView(self.navigation, self.glyphs, self.bar)
         self.packets.list.color_rules = colors
@@ -109,16 +106,6 @@ class InspectApp(App[None]):
         self._said = ""
         self._notices = 0
         self._type_ahead = TypeAhead(self, super().on_event)
-        self.crash: Exception | None = None
-        """The fault that ended the application."""
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """What changes every line before it is drawn."""
-        return [*super().get_line_filters(), *([theme.AsciiOnly()] if self.glyphs is theme.ASCII else [])]
-
-    def get_css_variables(self) -> dict[str, str]:
-        """Those of the theme, and the palette's colours on its background."""
-        return super().get_css_variables() | theme.variables(self.current_theme, has_color=not self.no_color)
 
     def compose(self) -> ComposeResult:
         """The parts of all views."""
@@ -154,12 +141,6 @@ class InspectApp(App[None]):
         except Exception as error:
             self._handle_exception(error)
 
-    def _handle_exception(self, error: Exception) -> None:
-        """A fault of ours is kept for who started the application, in place of Textual's pages about it, which hold what is on the wire."""
-        self.crash = self.crash or error
-        self.error_console = Console(file=io.StringIO())
-        super()._handle_exception(error)
-
     def exit(self, *arguments: Any, **options: Any) -> None:
         """As Textual's; what runs behind ends."""
         self._exporting.stop()
@@ -184,7 +165,7 @@ class InspectApp(App[None]):
     def is_at_rest(self) -> bool:
         """Whether nothing runs behind that will change what is shown."""
         is_idle = self._type_ahead.is_empty and not self.packets.is_waiting and not self.findings.is_waiting
-        return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if worker.group != TYPING)
+        return self.is_up_to_date and is_idle and not any(not worker.is_finished for worker in self.workers if not _never_ends(worker))
 
     def _choose_first(self) -> None:
         """The overview, where a capture is large or sick, and nobody has asked for anything else."""
@@ -225,7 +206,7 @@ class InspectApp(App[None]):
         self._draw_progress()
 
     def _draw_progress(self) -> None:
-        text = self._said or frame.progress(self.inspection)
+        text = self._said or frame.progress(self.inspection, is_following=self.packets.list.follow)
         self._progress.set_class(bool(text), "on")
         self._progress.update(Text(clip(text, max(0, self.size.width - 1))))
 
@@ -262,10 +243,6 @@ class InspectApp(App[None]):
             self.say(f"there is no {severity}")
         else:
             self.navigation.to_finding(number)
-
-    def action_help_quit(self) -> None:
-        """Textual's for Ctrl+C where no text is selected that it would copy."""
-        self.call_later(self.action_quit)
 
     def action_view(self, view: str) -> None:
         """Another view."""
@@ -335,12 +312,8 @@ class InspectApp(App[None]):
             self.say("there is nothing to export")
 
     async def action_quit(self) -> None:
-        """Leaves; asks before what is nowhere else is gone."""
-        if self.inspection.is_saved or not self.inspection.store.rows:
-            self.exit()
-        elif not isinstance(self.screen, Question):
-            what = f"{self.inspection.store.rows:,} messages are in no file; they are lost when you leave"
-            self.push_screen(Question(what, "leave"), lambda is_wanted: self.exit() if is_wanted else None)
+        """Leaves."""
+        self._leave()
 
     def action_help(self) -> None:
         """Keys and glyphs."""
@@ -354,6 +327,37 @@ class InspectApp(App[None]):
             self.navigation.show(command.views[0])
         await self.run_action(command.action)
 
+    def action_suspend(self) -> None:
+        """To the shell, until it wants us back."""
+        self.action_suspend_process()
+
+    def action_another(self) -> None:
+        """Another capture, in place of this one; asks before what is nowhere else is gone."""
+        screen = OpenScreen(self.memory.captures.texts[::-1], self.glyphs)
+        self.push_screen(screen, lambda opening: self._leave(opening) if opening is not None else None)
+
+    def action_keylog(self) -> None:
+        """The secrets of TLS, with which the capture is read again."""
+        if not self._can_read_again:
+            self.say("what comes only once cannot be read again; start with --keylog FILE")
+            return
+        self.push_screen(Prompt("read the capture again, with the TLS secrets of this key log", hint="path of the key log"), self._unlock)
+
+    def _unlock(self, name: str | None) -> None:
+        path = os.path.expanduser(name or "")
+        if os.path.isfile(path):
+            self._leave(Opening(self.inspection.files, keylog=path))
+        elif path:
+            self.say(f"{escape(path)}: there is no such file")
+
+    def _leave(self, opening: Opening | None = None) -> None:
+        """Ends, and says what is to be opened next; asks before what is nowhere else is gone."""
+        if self.inspection.is_saved or not self.inspection.store.rows:
+            self.exit(opening)
+        elif not isinstance(self.screen, Question):
+            what = f"{self.inspection.store.rows:,} messages are in no file; they are lost when you leave"
+            self.push_screen(Question(what, "leave"), lambda is_wanted: self.exit(opening) if is_wanted else None)
+
     def action_preset(self, name: str) -> None:
         """A filter that has a name."""
         self.navigation.show("packets")
@@ -362,7 +366,7 @@ class InspectApp(App[None]):
     def action_theme(self, name: str) -> None:
         """Other colours, also the next time."""
         self.theme = name
-        self._memory.themes.add(name)
+        self.memory.themes.add(name)
 
     def action_picture(self) -> None:
         """The screen, as a picture in a new file."""
@@ -377,6 +381,11 @@ class InspectApp(App[None]):
             self.say(f"{escape(str(path))}: {error.strerror}")
         else:
             self.say(f"the picture is in {escape(str(path))}")
+
+
+def _never_ends(worker: Worker[Any]) -> bool:
+    """Whether it waits for what the user does next: keys, or folders to look into."""
+    return worker.group == TYPING or isinstance(worker.node, DirectoryTree)
 
 
 def _method(action: str) -> str:

@@ -65,6 +65,9 @@ TITLES = {
     "marks": "Marks: all of them",
     "copy": "Copy the value, the line or the finding",
     "export": "Export to a file: messages, findings or tables",
+    "another": "Open another capture: recent, file or interface",
+    "keylog": "Key log: read the capture again with TLS secrets",
+    "suspend": "Back to the shell; fg comes back",
     "help": "Help: keys and symbols",
     "quit": "Quit",
 }

@@ -38,7 +38,7 @@ class Help(ModalScreen[None]):
                 text.append(f"{key.shown:<12}", "bold")
                 text.append(f"{key.text}\n")
         text.append("Ctrl+P      ", "bold")
-        text.append("every action by name\n")
+        text.append("every action by its title\n")
         text.append("\nGlyphs\n\n", "bold")
         text.append(self._legend)
         with VerticalScroll(id="help"):

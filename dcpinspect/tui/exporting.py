@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from functools import partial
+from typing import Any
 
 from textual.app import App
 
@@ -18,7 +19,7 @@ from dcpinspect.tui.view import Host
 class Exporting:
     """One export at a time; says how far it is, and can be stopped."""
 
-    def __init__(self, app: App[None], host: Host) -> None:
+    def __init__(self, app: App[Any], host: Host) -> None:
         self._app = app
         self._host = host
         self._is_wanted = threading.Event()

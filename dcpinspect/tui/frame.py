@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from textual import events
@@ -12,12 +12,15 @@ from textual.style import Style
 from textual.visual import VisualType
 from textual.widgets import Static
 
+from dcpinspect.capture.live import LiveCapture
 from dcpinspect.escape import cells, escape
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import TYPING, VIEWS, footer
 from dcpinspect.tui.theme import Glyphs
 
+_LAG_S = 0.5
+"""A delay that is worth a word."""
 WIDE = 100
 """Columns from which views have their full names."""
 _TITLES = {
@@ -87,9 +90,12 @@ def state(inspection: Inspection) -> str:
     return {"done": "", "stopped": "stopped", "failed": "incomplete"}[inspection.state]
 
 
-def progress(inspection: Inspection) -> str:
+def progress(inspection: Inspection, *, is_following: bool = False) -> str:
     """What runs, failed, or is to be done; nothing where all is well."""
     rows = inspection.store.rows
+    if inspection.state == "reading" and inspection.is_live:
+        parts = [f"live, {rows:,} messages{_gone(inspection)}", f"{inspection.messages_a_second():,.0f}/s", *_lag(inspection)]
+        return f" {' · '.join([*parts, 'following the newest' if is_following else 'End follows the newest', 'Esc stops'])}"
     if inspection.state == "reading":
         share, speed = inspection.share, inspection.speed
         if not share or not speed:
@@ -100,7 +106,26 @@ def progress(inspection: Inspection) -> str:
         return f" {inspection.error}"
     if inspection.state == "stopped":
         return f" reading stopped at {inspection.share or 0:.0%}; the rest is not shown"
-    return f" {inspection.damage or inspection.nothing or _gone(inspection).removeprefix(', ')}".rstrip(" ")
+    notes = (_encrypted(inspection), inspection.damage or inspection.nothing, _gone(inspection).removeprefix(", "))
+    return f" {' · '.join(filter(None, notes))}".rstrip(" ")
+
+
+def _lag(inspection: Inspection) -> Iterator[str]:
+    """How far behind what comes the messages are, and what was dropped; of interfaces."""
+    capture = inspection.reading.capture
+    if isinstance(capture, LiveCapture):
+        yield f"{capture.lag_s:,.1f} s behind" if capture.lag_s >= _LAG_S else "up to date"
+        yield capture.drops_in_words
+
+
+def _encrypted(inspection: Inspection) -> str:
+    """That there is more to see with a key log."""
+    count = inspection.results.encrypted
+    if not count:
+        return ""
+    coverage = inspection.results.coverage
+    but = "the key log does not open" if coverage is not None and coverage.has_keys else "there is no key log for"
+    return f"{count:,} connection{' is' if count == 1 else 's are'} encrypted, and {but} {'it' if count == 1 else 'them'}; K takes one"
 
 
 def _gone(inspection: Inspection) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,6 +16,7 @@ from typing import Literal
 from dcpinspect.coverage import Coverage
 from dcpinspect.errors import DamagedCapture, DcpInspectError
 from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.foreign import TLS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.reading import Packets, Reading
 from dcpinspect.render.coverage import nothing_found
@@ -31,6 +33,8 @@ State = Literal["reading", "done", "stopped", "failed"]
 
 _SHARE = 20
 """Reading goes on at least so many times longer than working out took, before it is worked out again."""
+_RATE_S = 3.0
+"""Seconds over which messages a second are counted."""
 _SOON = 0.5
 """Seconds after which it is worked out for the first time."""
 
@@ -50,6 +54,8 @@ class Results:
     coverage: Coverage | None = None
     looked: LookedAt | None = None
     """How much was checked."""
+    encrypted: int = 0
+    """Connections whose TLS is not opened."""
     marked: Marked = field(default_factory=Marked)
     """The rows that show findings."""
 
@@ -109,6 +115,7 @@ class Inspection:
         self._is_wanted = threading.Event()
         self._is_wanted.set()
         self.started = time.monotonic()
+        self._counted = deque([(self.started, 0)])
 
     def close(self) -> None:
         """Forgets everything; ``load`` has ended by then."""
@@ -139,6 +146,15 @@ class Inspection:
     def speed(self) -> float:
         """Bytes a second so far."""
         return self.reading.capture.position / max(time.monotonic() - self.started, 1e-6)
+
+    def messages_a_second(self) -> float:
+        """Of the last seconds in which this was asked."""
+        now, rows = time.monotonic(), self.store.rows
+        self._counted.append((now, rows))
+        while len(self._counted) > 2 and self._counted[1][0] < now - _RATE_S:
+            self._counted.popleft()
+        before, count = self._counted[0]
+        return (rows - count) / max(now - before, _SOON)
 
     def stop(self) -> None:
         """Ask the reading to end with what there is."""
@@ -193,5 +209,6 @@ class Inspection:
             self._heat.now,
             self.reading.coverage,
             LookedAt.of(self.reading),
+            len({one.connection for one in self.reading.coverage.directions if one.protocol == TLS and one.not_decodable}),
             Marked(findings),
         )

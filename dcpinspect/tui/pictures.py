@@ -18,6 +18,7 @@ from dcpinspect.tui import walks
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import KEYS, VIEWS
+from dcpinspect.tui.opening import Opening
 
 SIZE = (120, 36)
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -121,9 +122,11 @@ def page() -> Iterator[str]:
     yield "# The terminal UI"
     yield ""
     yield "`dcpinspect tui CAPTURE…` opens captures in the terminal, and already shows what is read while it reads on. In a terminal,"
-    yield "`dcpinspect CAPTURE` does the same. `tui --follow FILE`, `tui -` and `live -i IFACE --tui` show a capture that is still being"
-    yield "written; see [live.md](live.md). `--filter` sets the first filter, and `--ascii` draws with ASCII characters only. `NO_COLOR` is"
-    yield "respected, because no state is shown by colour alone."
+    yield "`dcpinspect CAPTURE` does the same. `dcpinspect tui` alone, and `Ctrl+O` inside, offer recent captures, files, and"
+    yield "interfaces with what comes to them now. `tui --follow FILE`, `tui -` and `live -i IFACE --tui` show a capture that is still"
+    yield "being written; see [live.md](live.md). Where TLS connections are not decrypted, `K` takes a key log and reads the capture"
+    yield "again. `--filter` sets the first filter, and `--ascii` draws with ASCII characters only. `NO_COLOR` is respected, because no"
+    yield "state is shown by colour alone. [config.md](config.md) has themes, and colours of one's own for messages."
     yield ""
     yield "The pictures and the table of keys are generated: `python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`."
     for scene in TOUR:
@@ -136,7 +139,7 @@ def page() -> Iterator[str]:
     for key in KEYS:
         where = "everywhere" if tuple(key.views) == VIEWS else ", ".join(key.views)
         yield f"| {_cell(key.shown)} | {_cell(key.text)} | {where} |"
-    yield "| Ctrl+P | every action by name | everywhere |"
+    yield "| Ctrl+P | every action by its title | everywhere |"
 
 
 def _cell(text: str) -> str:
@@ -161,7 +164,7 @@ async def draw(capture: str, scenes: Sequence[Scene] = TOUR) -> dict[str, str]:
     return pictures
 
 
-async def _settled(app: InspectApp, pilot: Pilot[None]) -> None:
+async def _settled(app: InspectApp, pilot: Pilot[Opening | None]) -> None:
     await pilot.pause()
     while app.inspection.state == "reading" or not app.is_at_rest:
         await pilot.pause(0.01)

@@ -32,6 +32,32 @@ def test_a_capture_alone_opens_it_and_every_view_fits_every_size(tmp_path: Path)
         assert re.search(r"[^-]icanon.*[^-]echo\b", seen, re.DOTALL), "lines are edited and echoed again"
 
 
+def test_a_capture_is_chosen_and_opened_again_from_the_start_screen(tmp_path: Path) -> None:
+    (tmp_path / "captures").mkdir()
+    shutil.copy(ROLLBACK, tmp_path / "captures" / "rollback.pcap")
+    with shell(tmp_path) as terminal:
+        typed(terminal, ["tui"], before=f"cd {tmp_path}/captures; XDG_STATE_HOME={tmp_path}/state ")
+        terminal.wait("open a capture", "none so far", "rollback.pcap")
+        terminal.resize(80, 24)
+        terminal.wait("open a capture", "Esc leaves")
+        terminal.press("Down", "Enter")
+        terminal.wait("1 Pkt", "HELLO")
+        terminal.press("C-z")
+        terminal.wait("Stopped")
+        terminal.press("-l", "fg")
+        terminal.press("Enter")
+        terminal.wait("1 Pkt", "HELLO")
+        terminal.press("C-o")
+        terminal.wait("open a capture", "36 KiB")
+        terminal.press("Enter")
+        terminal.wait("1 Pkt", "HELLO")
+        terminal.press("C-c")
+        terminal.wait_without("1 Pkt")
+        terminal.press("-l", "echo left with $?")
+        terminal.press("Enter")
+        terminal.wait("left with 0")
+
+
 def test_what_is_still_written_is_followed(tmp_path: Path) -> None:
     whole = Path(ROLLBACK).read_bytes()
     growing = tmp_path / "growing.pcap"

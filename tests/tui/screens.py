@@ -16,11 +16,12 @@ from textual.pilot import Pilot
 from dcpinspect.capture.open import open_capture
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
+from dcpinspect.tui.opening import Opening
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 WIDE, NARROW = (120, 36), (80, 24)
 
-Keys = Pilot[None]
+Keys = Pilot[Opening | None]
 Scene = Callable[[InspectApp, Keys], Awaitable[None]]
 _PATIENCE = 15000
 

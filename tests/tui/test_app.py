@@ -1,14 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.color_triplet import ColorTriplet
 from rich.style import Style
+from textual.widgets import Input
 
+from dcpinspect.protocol.encode import encode
 from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.opening import Opening, OpenScreen
 from tests.conftest import GOLDEN
-from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
+from tests.tls.forged import Forged
+from tests.tls.peers import Tls
+from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen
 
 Golden = Callable[[str, str], None]
 
@@ -102,3 +108,42 @@ def test_every_sample_can_be_walked_through(capture: str) -> None:
         await press(app, pilot, "end", "v", "1", "home", "n", "e", "4", "end", "enter", "2", "n", "enter", "5", "end")
 
     play(capture, scene)
+
+
+def test_another_capture_is_opened_in_place_of_this_one() -> None:
+    left = []
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        left.append(app)
+        await press(app, pilot, "ctrl+o")
+        assert isinstance(app.screen, OpenScreen)
+        app.screen.query_one("#open-path", Input).focus()
+        await press(app, pilot, *str(SAMPLES / "orphans.pcap"), "enter")
+
+    play("rollback.pcap", scene)
+    assert left[0].return_value == Opening([str(SAMPLES / "orphans.pcap")])
+
+
+def test_a_key_log_is_asked_for_where_there_is_something_to_open(tmp_path: Path) -> None:
+    forged = Forged(tmp_path, Tls("1.3", "TLS_AES_256_GCM_SHA384"))
+    forged.send(0, encode("dcp_open", key=b"reader"))
+    recorded = forged.finish()
+    left = []
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        left.append(app)
+        assert "1 connection is encrypted, and there is no key log for it; K takes one" in screen(app)
+        await press(app, pilot, "K", *"/nowhere", "enter")
+        assert "/nowhere: there is no such file" in screen(app)
+        await press(app, pilot, "K", *str(recorded.keylog), "enter")
+
+    play(recorded.path, scene)
+    assert left[0].return_value == Opening([str(recorded.path)], keylog=str(recorded.keylog))
+
+
+def test_what_comes_only_once_is_not_read_again() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "K")
+        assert "cannot be read again; start with --keylog FILE" in screen(app)
+
+    play("rollback.pcap", scene, can_read_again=False)

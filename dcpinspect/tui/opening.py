@@ -1,0 +1,232 @@
+"""The screen that opens a capture: recent ones, files, interfaces with what comes to them now."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.style import Style
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import DirectoryTree, Input, OptionList, Static
+from textual.widgets.directory_tree import DirEntry
+from textual.widgets.option_list import Option
+from textual.widgets.tree import TreeNode
+
+from dcpinspect.capture.folders import is_capture
+from dcpinspect.escape import escape
+from dcpinspect.transport.connections import DEFAULT_PORTS
+from dcpinspect.tui.theme import Glyphs
+
+LOOK_S = 1.0
+"""Seconds for which packets of interfaces are counted."""
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is to be opened."""
+
+    captures: Sequence[str] = ()
+    """Files, or directories of them."""
+    interface: str = ""
+    """Or one of these."""
+    keylog: str = ""
+    """With the TLS secrets of this key log."""
+
+
+class CaptureTree(DirectoryTree):
+    """Folders, and the captures in them."""
+
+    BINDINGS: ClassVar[list[Any]] = [Binding("backspace,left", "up", "Folder above"), Binding("right", "select_cursor", "Open")]
+
+    def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
+        """Captures only, and nothing that is hidden."""
+        return [path for path in paths if not path.name.startswith(".") and (_is_folder(path) or is_capture(str(path)))]
+
+    def __init__(self, path: Path, glyphs: Glyphs) -> None:
+        super().__init__(path, id="open-tree")
+        self._glyphs = glyphs
+
+    def render_label(self, node: TreeNode[DirEntry], base_style: Style, style: Style) -> Text:
+        """A name that is safe for a terminal."""
+        glyph = " " if not node.allow_expand else self._glyphs.open if node.is_expanded else self._glyphs.folded
+        return Text.assemble((f"{glyph} ", base_style), (escape(str(node.label)), style))
+
+    def action_up(self) -> None:
+        """To the folder above."""
+        self.path = Path(self.path).resolve().parent
+
+
+class OpenScreen(ModalScreen[Opening | None]):
+    """What to open next; Esc gives None."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape,ctrl+o", "dismiss(None)", "Leave"),
+        Binding("j", "down"),
+        Binding("k", "up"),
+        Binding("q", "quit"),
+    ]
+
+    def __init__(self, recent: Sequence[str], glyphs: Glyphs, *, said: str = "") -> None:
+        """``recent``: paths, the newest first. ``said``: why something could not be opened."""
+        super().__init__()
+        self._recent = [one for one in recent if os.path.exists(one)]
+        self._interfaces: list[str] = []
+        self._said = said
+        self._ending = threading.Event()
+        self._path = Input(placeholder="path of a capture, or of a directory of captures", compact=True, id="open-path")
+        self._recent_list = OptionList(*map(_described, self._recent), id="open-recent", compact=True)
+        self._interface_list = OptionList(id="open-interfaces", compact=True)
+        self._tree = CaptureTree(Path.cwd(), glyphs)
+        self._word = Static(Text(said), id="open-said")
+        self._permission = Static(Text("looking for interfaces"), classes="open-note")
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        with Vertical(id="open-box"):
+            yield Static(Text("dcpinspect: open a capture"), classes="open-title")
+            yield self._path
+            with Horizontal(id="open-panes"):
+                with Vertical(id="open-left"):
+                    yield Static(Text("Recent captures"), classes="open-heading")
+                    if self._recent:
+                        yield self._recent_list
+                    else:
+                        yield Static(Text("none so far"), classes="open-note")
+                    yield Static(Text("Live interfaces"), classes="open-heading")
+                    yield self._permission
+                    yield self._interface_list
+                with Vertical(id="open-right"):
+                    yield Static(Text("Files"), classes="open-heading")
+                    yield self._tree
+            yield self._word
+            yield Static(Text("Enter opens   Tab next pane   Backspace folder above   Esc leaves"), classes="open-note")
+
+    def on_mount(self) -> None:
+        """The keyboard begins where the likeliest is."""
+        (self._recent_list if self._recent else self._tree).focus()
+        self._word.set_class(bool(self._said), "error")
+        threading.Thread(target=self._watch, name="rates", daemon=True).start()  # nobody waits for its end
+
+    def on_unmount(self) -> None:
+        """Interfaces are not looked at any more."""
+        self._ending.set()
+
+    def action_quit(self) -> None:
+        """Leaves, too."""
+        self.dismiss(None)
+
+    def action_down(self) -> None:
+        """The next line."""
+        self._step("cursor_down")
+
+    def action_up(self) -> None:
+        """The line before."""
+        self._step("cursor_up")
+
+    def _step(self, how: str) -> None:
+        if isinstance(self.focused, OptionList | DirectoryTree):
+            getattr(self.focused, f"action_{how}")()
+
+    # -- what was chosen ----------------------------------------------------------------------------------
+
+    @on(Input.Submitted)
+    def _typed(self, event: Input.Submitted) -> None:
+        event.stop()
+        path = os.path.expanduser(event.value.strip())
+        if os.path.exists(path):
+            self.dismiss(Opening([path]))
+        elif path:
+            self._say(f"{escape(path)}: there is no such file")
+
+    @on(OptionList.OptionSelected, "#open-recent")
+    def _recent_chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(Opening([self._recent[event.option_index]]))
+
+    @on(OptionList.OptionSelected, "#open-interfaces")
+    def _interface_chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(Opening(interface=self._interfaces[event.option_index]))
+
+    @on(DirectoryTree.FileSelected)
+    def _file_chosen(self, event: DirectoryTree.FileSelected) -> None:
+        self.dismiss(Opening([str(event.path)]))
+
+    def _say(self, text: str) -> None:
+        self._word.update(Text(text))
+        self._word.add_class("error")
+
+    # -- interfaces ---------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """In a thread of its own: the interfaces, then again and again what comes to them."""
+        from dcpinspect.capture.interfaces import interfaces, traffic  # deferred: Scapy takes half a second
+
+        found = [one for one in interfaces() if one.is_up]
+        self._from_thread({one.name: ", ".join(one.addresses) for one in found}, {})
+        while not self._ending.is_set():
+            counts = traffic([one.name for one in found], sorted(DEFAULT_PORTS), LOOK_S)
+            self._from_thread({one.name: ", ".join(one.addresses) for one in found}, counts)
+            if not counts:
+                return  # there is no right to capture
+
+    def _from_thread(self, addresses: dict[str, str], counts: dict[str, int]) -> None:
+        if not self._ending.is_set():
+            with suppress(RuntimeError):  # the application has ended meanwhile
+                self.app.call_from_thread(self._show, addresses, counts)
+
+    def _show(self, addresses: dict[str, str], counts: dict[str, int]) -> None:
+        self._permission.display = not counts
+        self._permission.update(Text("what comes to them is seen with the right to capture (sudo)"))
+        shown = self._interface_list.highlighted
+        self._interfaces = list(addresses)
+        self._interface_list.clear_options()
+        for name, where in addresses.items():
+            said = f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where
+            self._interface_list.add_option(Option(Text(f"{escape(name):<12} {said}", no_wrap=True)))
+        self._interface_list.highlighted = shown
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def _described(path: str) -> Option:
+    """A line about a capture: its name, size, age and folder."""
+    folder, name = os.path.split(path)
+    about = ""
+    with suppress(OSError):
+        found = os.stat(path)
+        about = f"{_size(found.st_size)}, {_age(time.time() - found.st_mtime)}"
+    home = os.path.expanduser("~")
+    folder = f"~{folder[len(home) :]}" if folder == home or folder.startswith(f"{home}{os.sep}") else folder
+    return Option(Text.assemble((escape(name), "bold"), f"  {about}  ", (escape(folder), "dim"), no_wrap=True, overflow="ellipsis"))
+
+
+def _size(count: float) -> str:
+    for unit in _UNITS:
+        if count < 1024 or unit == _UNITS[-1]:
+            return f"{count:,.0f} {unit}"
+        count /= 1024
+    return ""
+
+
+def _age(seconds: float) -> str:
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length:
+            number = int(seconds // length)
+            return f"{number:,} {unit}{'' if number == 1 else 's'} old"
+    return "new"

@@ -1,0 +1,22 @@
+"""The application before there is a capture: it asks for one."""
+
+from __future__ import annotations
+
+from dcpinspect.tui.history import Memory
+from dcpinspect.tui.opening import OpenScreen
+from dcpinspect.tui.themed import ThemedApp
+
+
+class StartApp(ThemedApp):
+    """Returns what is to be opened; None to leave."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, *, is_ascii: bool = False, memory: Memory | None = None, theme_name: str = "", said: str = "") -> None:
+        """``said``: why something could not be opened."""
+        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name)
+        self._why = said
+
+    def on_mount(self) -> None:
+        """The screen is all there is."""
+        self.push_screen(OpenScreen(self.memory.captures.texts[::-1], self.glyphs, said=self._why), self.exit)

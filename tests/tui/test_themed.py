@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+from textual.pilot import Pilot
+
+from dcpinspect.tui.history import Memory
+from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.start import StartApp
+from tests.tui.test_start import opened
+
+
+def test_with_ascii_there_is_nothing_else() -> None:
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        await pilot.pause(0.2)
+        lines = ["".join(segment.text for segment in line) for line in app.screen._compositor.render_strips()]
+        assert "+ " in "".join(lines)
+        assert all(line.isascii() for line in lines)
+
+    opened(scene, Memory(), is_ascii=True)
+
+
+def test_without_colour_nothing_is_a_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def scene(app: StartApp, pilot: Pilot[Opening | None]) -> None:
+        del pilot
+        assert app.get_css_variables()["paint-severity-error"] == app.get_css_variables()["paint-kind-item"]
+
+    opened(scene, Memory())
