@@ -16,7 +16,8 @@ from dcpinspect.errors import CaptureError
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
-from dcpinspect.spark.bundles import Bundled
+from dcpinspect.spark.attempts import Written, attempt
+from dcpinspect.spark.bundles import Bundled, write_keys
 from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.transport.tls.keylog import SEARCH, KeyLog
 
@@ -63,9 +64,9 @@ class Work:
     find_ports: bool = False
     secrets: Secrets = field(default_factory=lambda: Secrets())
     part: str = ""
-    """File that what was found is written to."""
+    """File that what was found is written to, up to what is the attempt's own, and the ending."""
     messages: str = ""
-    """The same of messages, up to the number and the ending; empty where nobody wants them."""
+    """The same of messages; empty where nobody wants them."""
 
     def reading(self) -> Reading:
         """The packets, as a part of a larger reading."""
@@ -77,8 +78,12 @@ class Work:
 class Analysed:
     """What became of a part, besides what is in its files."""
 
+    part: str
+    """Path of what was found."""
     messages: tuple[str, ...]
     """Paths of the files of its messages."""
+    written: tuple[Written, ...]
+    """These files and what is beside them, as they were left."""
     rows: int
     closed: tuple[str, ...] = ()
     """As ``Kept.closed``."""
@@ -108,10 +113,11 @@ class UnitPackets:
 
 
 def analyse(work: Work) -> Analysed:
-    """Reads a part, and writes its messages and what was found."""
+    """Reads a part, and writes its messages and what was found, to files of this attempt's own."""
+    own = attempt()
     for path in filter(None, (work.part, work.messages)):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    files = MessageFiles(work.messages, work.point)
+    files = MessageFiles(f"{work.messages}.{own}", work.point)
     with work.reading() as reading:
         reading.check(RULES)
         with closing(iter(reading)) as batches:
@@ -119,11 +125,14 @@ def analyse(work: Work) -> Analysed:
                 if work.messages:
                     files.add(batch, ids(reading)[batch.connection])
     files.close()
-    with open(work.part, "wb") as file:
+    part = f"{work.part}.{own}.part"
+    with open(part, "wb") as file:
         file.write(Part.of(reading).to_bytes())
+    keys = write_keys(part, sorted({key for one in work.bundles for key in one.keys}))
+    written = tuple(map(Written.of, (part, keys, *files.paths)))
     tls = reading.coverage.tls.values()
     closed = ["" if about.client is None else about.client.random.hex() for about in tls if not about.is_open]
-    return Analysed(tuple(files.paths), files.rows, tuple(closed[:MOST_CLOSED]))
+    return Analysed(part, tuple(files.paths), written, files.rows, tuple(closed[:MOST_CLOSED]))
 
 
 def nothing(files: Sequence[str]) -> Part:

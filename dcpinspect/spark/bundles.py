@@ -45,6 +45,8 @@ INDEX = pa.schema(
         pa.field("bytes", pa.int64()),
     ]
 )
+KEYS = pa.schema([pa.field("key", pa.binary())])
+"""Of the file beside a part that has the groups in it."""
 
 
 @kernel("void(octets, int64[::1], int64[::1], uint8[::1])")
@@ -143,6 +145,21 @@ def group_sizes(index: Any) -> dict[bytes, int]:
     for key, size in zip(index["key"].to_pylist(), index["bytes"].to_pylist(), strict=True):
         sizes[key] = sizes.get(key, 0) + size
     return sizes
+
+
+def write_keys(part: str, keys: Sequence[bytes]) -> str:
+    """Writes the groups that are in a part beside it, and gives the path."""
+    path = f"{part}.keys"
+    with pa.ipc.new_file(path, KEYS) as file:
+        file.write_table(pa.table([keys], schema=KEYS))
+    return path
+
+
+def read_keys(part: str) -> list[bytes]:
+    """The groups that are in a part. Raises OSError."""
+    with pa.memory_map(f"{part}.keys") as source:
+        keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
+    return keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -143,7 +143,8 @@ class Manifest:
         return [number for number, one in enumerate(self.units) if not one.is_bad and not one.continued]
 
     @property
-    def _named(self) -> set[str]:
+    def named(self) -> set[str]:
+        """The files that this state names, as paths in the directory."""
         bundles = [name for one in self.units if one.bundles and not one.continued for name in (one.bundles, f"{one.bundles}.index")]
         parts = [name for part in self.parts for name in (part.file, f"{part.file}.keys", *part.messages)]
         return {*bundles, *parts, *(name for names in self.tables.values() for name in names)}
@@ -174,19 +175,24 @@ class Manifest:
             temporary.unlink()
         return found
 
-    def clean(self) -> None:
-        """Removes what the newest state does not name: what interrupted runs left, and what later ones replaced."""
-        named = self._named
+    def clean(self, batch: int | None = None) -> None:
+        """Removes what this state does not name: what interrupted runs left, what later ones replaced, and attempts that do not count.
+
+        ``batch``: only what this run wrote, since others may still be read. An attempt may go on writing, so what cannot go stays.
+        """
+        named = self.named
+        only = f"{BATCH}{'*' if batch is None else batch}"
         for folder in _OURS:
-            for path in sorted((self.out / folder).rglob("*"), reverse=True):
-                if path.is_dir():
-                    if not any(path.iterdir()):
-                        path.rmdir()
-                elif path.relative_to(self.out).as_posix() not in named and path.relative_to(self.out).parts[1].startswith(BATCH):
+            for path in sorted((self.out / folder).glob(f"{only}/**/*"), reverse=True):
+                if not path.is_dir() and path.relative_to(self.out).as_posix() not in named:
+                    path.unlink(missing_ok=True)
+            for path in (self.out / folder).glob(only):
+                with suppress(OSError):
+                    path.rmdir()
+        if batch is None:
+            for path in (self.out / FOLDER).glob("*.json"):
+                if path.stem.isdigit() and int(path.stem) < self.number:
                     path.unlink()
-        for path in (self.out / FOLDER).glob("*.json"):
-            if path.stem.isdigit() and int(path.stem) < self.number:
-                path.unlink()
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -9,11 +9,11 @@ from heapq import merge
 from typing import Any
 
 from dcpinspect.spark.analysis import Secrets, Work
-from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
+from dcpinspect.spark.bundles import Bundled, group_sizes, read_index, read_keys
 from dcpinspect.spark.manifest import BATCH, PARTS, Kept, Manifest, Read
 from dcpinspect.spark.stitch import PointSummary, balanced, components, copies
 from dcpinspect.spark.units import END, Unit, in_order
-from dcpinspect.spark.whole import names_of, ports, read_keys, with_embedded, write_keys
+from dcpinspect.spark.whole import names_of, ports, with_embedded
 
 PART_BYTES = 8 << 20
 """A part is not smaller without need."""
@@ -92,10 +92,7 @@ def _by_time(ordered: Mapping[str, Sequence[Read]]) -> list[Read]:
 def parts(
     manifest: Manifest, processors: int, *, anew: bool, secrets: Secrets | None = None, opened: Collection[str] = ()
 ) -> tuple[list[Kept], list[Work]]:
-    """The parts that stay as they are, and those that have to be read; ``anew``: all; ``opened``: also the parts with these files.
-
-    Writes beside each of the latter which groups are in it.
-    """
+    """The parts that stay as they are, and those that have to be read; ``anew``: all; ``opened``: also the parts with these files."""
     batch = manifest.number + 1
     points: dict[str, _Point] = {}
     for number in manifest.counting:
@@ -186,15 +183,12 @@ def _work(
     manifest: Manifest, point: str, units: Sequence[int], keys: Sequence[bytes], name: str, secrets: Secrets, *, is_copy: bool
 ) -> Work:
     bundles = [Bundled(manifest.path(manifest.units[number].bundles), number, manifest.units[number].base, keys) for number in units]
-    part, messages = manifest.path(f"{PARTS}/{name}.part"), "" if is_copy else manifest.path(f"messages/{name}")
-    os.makedirs(os.path.dirname(part), exist_ok=True)
-    write_keys(part, keys)
     return Work(
         point,
         names_of(manifest.units),
         bundles,
         secrets=with_embedded(manifest, secrets, units),
-        part=part,
-        messages=messages,
+        part=manifest.path(f"{PARTS}/{name}"),
+        messages="" if is_copy else manifest.path(f"messages/{name}"),
         **ports(manifest),
     )

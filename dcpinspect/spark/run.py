@@ -6,7 +6,6 @@ Bundles of captures that were read before, and parts that nothing new belongs to
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,6 +17,7 @@ from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark import plan
 from dcpinspect.spark.analysis import Analysed, Secrets, Work, analyse, look
+from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
 from dcpinspect.spark.scan import Report, scan
@@ -88,8 +88,7 @@ def run(options: Options, tasks_of: TasksOf) -> Summary:
     paths = files_of(options.captures, without=options.out)
     with manifest.locked():
         manifest = _with_options(Manifest.at(options.out), options)
-        if manifest.number:
-            manifest.clean()
+        manifest.clean()
         return _Run(manifest, options).run(paths, tasks_of)
 
 
@@ -118,6 +117,8 @@ class _Run:
         self.options = options
         self.batch = manifest.number + 1
         self.out = os.path.abspath(options.out)
+        self.written: list[Written] = []
+        """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)
 
     def run(self, paths: Sequence[str], tasks_of: TasksOf) -> Summary:
@@ -132,7 +133,6 @@ class _Run:
                 self.summary.batch, self.summary.kept_parts = manifest.number, len(manifest.parts)
                 self.summary.rows = dict(rows_of(manifest))
                 return self.summary
-            self._drop_leftovers()
             start = time.monotonic()
             with tasks_of() as tasks:
                 self._took("start", start)
@@ -155,41 +155,36 @@ class _Run:
             found = whole(replace(manifest, parts=kept, tables={}))
             found.merged.compare(lambda wanted: _look(tasks, found, wanted, secrets))
             manifest = replace(found.manifest, tables=write_tables(found, self.batch))
+        verify(self.written)
         manifest = manifest.commit()
+        manifest.clean(self.batch)
         self._sum_up(manifest, works=len(works))
-
-    def _drop_leftovers(self) -> None:
-        """What a run of the same number left when it was interrupted."""
-        for folder in os.listdir(self.out):
-            path = os.path.join(self.out, folder, f"{BATCH}{self.batch}")
-            if os.path.isdir(path):
-                shutil.rmtree(path)
 
     def _scanned(self, tasks: Tasks, new: Sequence[Unit]) -> list[Read]:
         folder = f"{RAW}/{BATCH}{self.batch}"
         os.makedirs(os.path.join(self.out, folder), exist_ok=True)
-        names = [f"{folder}/{number:06}.arrow" for number in range(len(new))]
-        items = [(unit.path, os.path.join(self.out, name)) for unit, name in zip(new, names, strict=True)]
+        items = [(unit.path, os.path.join(self.out, f"{folder}/{number:06}")) for number, unit in enumerate(new)]
         work = partial(_scan, **ports(self.manifest))
-        reports = tasks.each("reading captures", work, items, [unit.size for unit in new])
+        scanned = tasks.each("reading captures", work, items, [unit.size for unit in new])
         read = []
-        for unit, report, name in zip(new, reports, names, strict=True):
+        for unit, (report, written) in zip(new, scanned, strict=True):
             if report.error is not None and self.options.fails:
                 raise CaptureError(unit.name, None, report.error, "take it away, or leave out --on-error fail")
             as_read = replace(unit, size=report.size, head=report.head, tail=report.tail) if report.head else unit
-            read.append(Read(as_read, report, self.batch, 0, "" if report.error is not None else name))
+            self.written += written
+            read.append(Read(as_read, report, self.batch, 0, self._relative(written[0].path) if written else ""))
             self.summary.captures += 1
             self.summary.bytes += report.size
             self.summary.packets += report.packets
         return read
 
     def _kept(self, work: Work, one: Analysed) -> Kept:
-        def relative(path: str) -> str:
-            return os.path.relpath(path, self.out).replace(os.sep, "/")
+        self.written += one.written
+        messages = tuple(map(self._relative, one.messages))
+        return Kept(work.point, self._relative(one.part), messages, one.rows, one.closed, is_copy=not work.messages)
 
-        return Kept(
-            work.point, relative(work.part), tuple(relative(path) for path in one.messages), one.rows, one.closed, is_copy=not work.messages
-        )
+    def _relative(self, path: str) -> str:
+        return os.path.relpath(path, self.out).replace(os.sep, "/")
 
     def _sum_up(self, manifest: Manifest, *, works: int) -> None:
         summary = self.summary
@@ -210,8 +205,12 @@ class _Run:
         self.summary.seconds[what] = round(time.monotonic() - start, 3)
 
 
-def _scan(item: tuple[str, str], **ports: Any) -> Report:
-    return scan(*item, **ports)
+def _scan(item: tuple[str, str], **ports: Any) -> tuple[Report, tuple[Written, ...]]:
+    """Scans a capture to files of this attempt's own: the bundles, and their index."""
+    path, stem = item
+    target = f"{stem}.{attempt()}.arrow"
+    report = scan(path, target, **ports)
+    return report, () if report.error is not None else tuple(map(Written.of, (target, f"{target}.index")))
 
 
 def _opened(manifest: Manifest, secrets: Secrets) -> set[str]:

@@ -11,21 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 import dcpinspect
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.parts import Merged, Part, merged
 from dcpinspect.spark.analysis import Look, Secrets, Work, look, nothing
-from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
+from dcpinspect.spark.bundles import Bundled, group_sizes, read_index, read_keys
 from dcpinspect.spark.manifest import Kept, Manifest, Read
 from dcpinspect.streams.events import EventQuery, FoundEvents
 
 _APART = ("cli", "export", "render", "scapy_layer", "spark", "store", "tui")
 """Packages that no part depends on."""
-KEYS = pa.schema([pa.field("key", pa.binary())])
-"""Of the file beside a part that has the groups in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +119,3 @@ def works_of(manifest: Manifest, parts: Sequence[Kept], secrets: Secrets) -> lis
 def ports(manifest: Manifest) -> dict[str, Any]:
     """The options by which connections are found."""
     return {"extra_ports": tuple(manifest.options["extra_ports"]), "find_ports": bool(manifest.options["find_ports"])}
-
-
-def write_keys(part: str, keys: Sequence[bytes]) -> None:
-    """Writes the groups that are in a part beside it."""
-    with pa.ipc.new_file(f"{part}.keys", KEYS) as file:
-        file.write_table(pa.table([keys], schema=KEYS))
-
-
-def read_keys(part: str) -> list[bytes]:
-    """The groups that are in a part. Raises OSError."""
-    with pa.memory_map(f"{part}.keys") as source:
-        keys: list[bytes] = pa.ipc.open_file(source).read_all()["key"].to_pylist()
-    return keys

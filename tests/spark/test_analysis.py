@@ -8,6 +8,7 @@ import numpy as np
 from dcpinspect.parts import Part
 from dcpinspect.reading import Reading
 from dcpinspect.spark.analysis import UnitPackets, Work, analyse, ids
+from dcpinspect.spark.attempts import verify
 from dcpinspect.spark.bundles import Bundled, group_sizes, read_index
 from dcpinspect.spark.scan import scan
 
@@ -30,9 +31,9 @@ def test_bundles_give_a_reading_all_packets_with_their_numbers(tmp_path: Path) -
 
 
 def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
-    work = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0.part"), messages=os.fspath(tmp_path / "b/0"))
+    work = Work("p", ["x"], [bundled(tmp_path, 0)], part=os.fspath(tmp_path / "a/0"), messages=os.fspath(tmp_path / "b/0"))
     done = analyse(work)
-    part = Part.from_bytes((tmp_path / "a/0.part").read_bytes())
+    part = Part.from_bytes(Path(done.part).read_bytes())
     with Reading([str(SAMPLE)]) as reading:
         for _ in reading:
             pass
@@ -40,4 +41,6 @@ def test_a_part_is_what_a_reading_of_its_packets_knows(tmp_path: Path) -> None:
         first = [one.first_packet for one in reading.engine.transport.connections]
         assert ids(reading).tolist() == [0, *first]
     assert part.opened_by.tolist() == first
-    assert [Path(path).name for path in done.messages] == ["0-0.parquet"]
+    assert [Path(path).parent for path in done.messages] == [tmp_path / "b"]
+    assert {one.path for one in done.written} == {done.part, f"{done.part}.keys", *done.messages}
+    verify(done.written)

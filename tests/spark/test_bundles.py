@@ -8,7 +8,7 @@ import pytest
 
 from dcpinspect.capture.batch import PacketBatch
 from dcpinspect.spark import bundles
-from dcpinspect.spark.bundles import Bundled, BundleWriter, group_sizes, read_index
+from dcpinspect.spark.bundles import Bundled, BundleWriter, group_sizes, read_index, read_keys, write_keys
 
 
 def batch(first: int, count: int, seed: int) -> PacketBatch:
@@ -74,3 +74,8 @@ def test_a_capture_without_packets_has_no_bundles(tmp_path: Path) -> None:
     BundleWriter(os.fspath(tmp_path / "x")).close()
     assert list(Bundled(os.fspath(tmp_path / "x"), 0, 0, [b"a"]).batches()) == []
     assert group_sizes(read_index(os.fspath(tmp_path / "x"))) == {}
+
+
+def test_the_groups_of_a_part_are_kept_beside_it(tmp_path: Path) -> None:
+    write_keys(str(tmp_path / "x.part"), [b"", b"\x00\xff", b"a"])
+    assert read_keys(str(tmp_path / "x.part")) == [b"", b"\x00\xff", b"a"]

@@ -9,7 +9,7 @@ from dcpinspect.errors import UsageError
 from dcpinspect.reading import Reading
 from dcpinspect.spark.analysis import Secrets
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.whole import compared, read_keys, whole, works_of, write_keys
+from dcpinspect.spark.whole import compared, whole, works_of
 from tests.spark.outputs import ran
 
 SAMPLE = Path(__file__).parents[2] / "sample_captures" / "tour.pcapng"
@@ -58,8 +58,3 @@ def test_parts_that_are_gone_or_none_are_one_line(tmp_path: Path) -> None:
     Path(manifest.path(part.file)).unlink()
     with pytest.raises(UsageError, match="cannot be read"):
         whole(manifest)
-
-
-def test_the_groups_of_a_part_are_kept_beside_it(tmp_path: Path) -> None:
-    write_keys(str(tmp_path / "x.part"), [b"", b"\x00\xff", b"a"])
-    assert read_keys(str(tmp_path / "x.part")) == [b"", b"\x00\xff", b"a"]

@@ -1,0 +1,72 @@
+"""Files of tasks: every attempt of a task writes under names of its own, and a commit names the files of one attempt.
+
+Spark does a task again where it failed, and twice at the same time where it is slow (``spark.speculation``). The attempt that is not
+wanted is killed at any moment, so it must never have had a file of the other one open.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dcpinspect.errors import OutputError
+from dcpinspect.escape import escape
+
+_RANDOM = 8
+"""Bytes of chance in a name: task attempts are numbered anew by every session."""
+_ARROW = (".arrow", ".index", ".keys")
+
+
+def attempt() -> str:
+    """What the names of this attempt's files have in them, and no other's: Spark's number of it, if Spark runs it, and chance."""
+    return f"{_number()}{secrets.token_hex(_RANDOM)}"
+
+
+def _number() -> str:
+    spark = sys.modules.get("pyspark")
+    context = None if spark is None else spark.TaskContext.get()
+    return "" if context is None else f"{context.taskAttemptId()}-"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file as who wrote it left it."""
+
+    path: str
+    size: int
+    footer: int
+    """Rows of a Parquet file, record batches of an Arrow file, as its end says; 0 of others."""
+
+    @classmethod
+    def of(cls, path: str) -> Self:
+        """A file as it is now. Raises OSError, or an exception of Arrow, where it has no end that can be read."""
+        footer = 0
+        if path.endswith(".parquet"):
+            footer = pq.read_metadata(path).num_rows
+        elif path.endswith(_ARROW):
+            with pa.memory_map(path) as source:
+                footer = pa.ipc.open_file(source).num_record_batches
+        return cls(path, os.path.getsize(path), footer)
+
+
+def verify(files: Iterable[Written]) -> None:
+    """Raises OutputError where a file is no longer as it was left, or cannot be seen from here."""
+    for said in files:
+        try:
+            found = Written.of(said.path)
+        except (OSError, pa.ArrowException) as error:
+            raise _changed(said.path, str(error)) from error
+        if found != said:
+            what = f"has {found.size} bytes and {found.footer} rows or batches, and was written with {said.size} and {said.footer}"
+            raise _changed(said.path, what)
+
+
+def _changed(path: str, what: str) -> OutputError:
+    return OutputError(f"{escape(path)}: is not as its task left it ({escape(what)}); the tables are as they were before, run it again")
