@@ -27,6 +27,8 @@ class Spot:
     stream: tuple[int, int, int, int] | None = None
     """Of the table of streams: connection, vbucket, stream-id (-1 for none), ordinal."""
     finding: int | None = None
+    form: str = ""
+    """Of a timeline: how streams are drawn."""
 
 
 class Jumps:

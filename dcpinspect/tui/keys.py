@@ -75,9 +75,9 @@ KEYS = (
     Key(
         "vertical_line",
         "layout",
-        "another layout (vbuckets: map, heat map over time, table of streams)",
+        "another layout (vbuckets: map, heat map, table; timeline: lanes, seqnos against time, tree of histories)",
         "|",
-        views=("packets", "vbuckets"),
+        views=("packets", "vbuckets", "timeline"),
     ),
     Key("z", "maximize", "make the pane as large as the screen, or normal again", "z", views=("packets",)),
     Key("m", "mark", "mark the message, or remove the mark", "m", "Mark", _LISTS),

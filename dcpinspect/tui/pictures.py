@@ -82,6 +82,9 @@ TOUR = (
         "3 Timeline",
         "The streams of one vbucket along their seqnos, or along time after `d`. The view shows requests, snapshots, how dense the items"
         " are, gaps by their cause, events and findings. The line below the streams describes what is under the cursor.\n\n"
+        "`|` draws the same in other ways. Seqnos against time are curves, in which backfill, steady state, stalls and catching up are"
+        " slopes; `d` adds the lanes below. The tree of histories has the branches that failover logs tell of, the newest at the top, and"
+        " below each the streams that asked for it.\n\n"
         "`[` and `]` go from event to event, `{` and `}` from gap to gap, `n` and `N` from one error or warning to another. `↑` and `↓`"
         " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `a` shows all, `Space` folds a stream. `Enter` opens the message,"
         " `e` the finding, `=` all messages of the vbucket.",

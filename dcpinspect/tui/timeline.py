@@ -8,21 +8,26 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 
 from dcpinspect.escape import clip
+from dcpinspect.render.branches import Branch, branches, connectors, drawn, words
 from dcpinspect.render.lane_paint import EVENTS, joined, paints_of
-from dcpinspect.render.lanes import LETTERS, Scale, lanes
+from dcpinspect.render.lanes import LETTERS, Glyphs, Lanes, Scale, lanes
 from dcpinspect.render.timeline import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w
 from dcpinspect.tui import theme
+from dcpinspect.tui.curve import Curve, curve
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.timeline_cursor import Row, TimelineCursor
 
 _TALLEST = 4
 """Lines of the items of a stream at most."""
+_FLATTEST = 4
+"""Lines of curves at least."""
 _LABELLED = 8
 """Columns from which a stretch has room for words."""
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
@@ -32,27 +37,53 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
     """Lanes of each stream of one vbucket, a column for so many seqnos or so much time, a cursor over all."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("lanes--cursor", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
+        *("lanes--cursor", "lanes--column", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
     }
+
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(glyphs, id=id)
+        self._curve: Curve | None = None
+        self._branches: list[Branch] = []
 
     def _arrange(self) -> None:
         """Which lines there are; what is in them is drawn when it comes into view."""
-        self._rows = []
         self._high = self._height_of_items()
+        self._rows = []
+        if self.form == "curve" and self.tracks:
+            lines = max(_FLATTEST, self.size.height - 2)
+            self._rows = [Row(-1, "curve", part) for part in range(max(_FLATTEST, lines // 2) if self.is_both else lines)]
+        if self.form == "tree":
+            self._rows = list(self._tree())
+        elif self.form == "lanes" or self.is_both:
+            self._rows += self._lanes()
+        self.virtual_size = Size(self.size.width, 2 + len(self._rows))
+        self._redraw()
+
+    def _lanes(self) -> Iterator[Row]:
         connection = None
         several = len({track.connection for track in self.tracks}) > 1
         for place, track in enumerate(self.tracks):
             if several and track.connection != connection:
                 connection = track.connection
-                self._rows.append(Row(place, ""))
-            self._rows.append(Row(place, "title"))
+                yield Row(place, "")
+            yield Row(place, "title")
             if track.story.key in self._folded:
                 continue
             for lane in [*track.words, *(["findings"] if track.found_at("seqno") else [])]:
-                self._rows += [Row(place, lane, part) for part in range(self._high if lane == "items" else 1)]
-        self._drawn.clear()
-        self.virtual_size = Size(self.size.width, 2 + len(self._rows))
-        self.refresh()
+                for part in range(self._high if lane == "items" else 1):
+                    yield Row(place, lane, part)
+
+    def _tree(self) -> Iterator[Row]:
+        self._branches = branches([track.story for track in self.tracks])
+        for place, branch in enumerate(self._branches):
+            yield Row(-1, "branch", place)
+            for stream in branch.streams:
+                yield Row(stream, "history", place)
+
+    def _redraw(self) -> None:
+        """What was drawn is old."""
+        self._curve = None
+        super()._redraw()
 
     def _height_of_items(self) -> int:
         """Lines of the items of each stream: more where there is room."""
@@ -82,7 +113,13 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         if line - 2 >= len(self._rows):
             return Strip.blank(self.size.width, base)
         row = self._rows[line - 2]
+        if row.lane == "curve":
+            return self._curve_line(row.part, base)
+        if row.lane == "branch":
+            return self._branch_line(row.part, base)
         track = self.tracks[row.track]
+        if row.lane == "history":
+            return self._history_line(row, base)
         if not row.lane:
             name = self.told.connections.get(track.connection, "") if self.told is not None else ""
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
@@ -91,23 +128,84 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         if row.lane == "title":
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
             fold = self._glyphs.closed if track.story.key in self._folded else self._glyphs.open
-            words = " · ".join(f"no {lane}" if text == "none" else text for lane, text in track.words.items())
-            return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(words, self._columns), dim)], self.size.width, base)
+            told = " · ".join(f"no {lane}" if text == "none" else text for lane, text in track.words.items())
+            return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)], self.size.width, base)
         if row.lane == "findings":
-            return self._line("findings", self._findings(row.track, base), row.track, base)
-        drawn = self._drawn.get(row.track)
+            return self._line("  findings", self._findings(row.track, base), row.track, base)
+        cells = getattr(self._lanes_of(row.track), row.lane).split("\n")[row.part]
+        return self._line("" if row.part else f"  {row.lane}", self._painted(row, cells, base), row.track, base)
+
+    def _lanes_of(self, place: int) -> Lanes:
+        drawn = self._drawn.get(place)
         if drawn is None:
-            apart_by = apart(self.scale, self._tick, self._columns)
-            drawn = lanes(track.shapes[self.axis], self.scale, glyphs=self._glyphs, apart=apart_by, high=self._high)
-            self._drawn[row.track] = drawn
-        cells = getattr(drawn, row.lane).split("\n")[row.part]
-        return self._line("" if row.part else row.lane, self._painted(row, cells, base), row.track, base)
+            apart_by, shape = apart(self.scale, self._tick, self._columns), self.tracks[place].shapes[self.axis]
+            drawn = self._drawn[place] = lanes(shape, self.scale, glyphs=self._glyphs, apart=apart_by, high=self._high)
+        return drawn
+
+    def _curve_line(self, part: int, base: Style) -> Strip:
+        """A line of all curves, that of the cursor's stream bold."""
+        picture = self._picture
+        style = {paint: base + theme.style_of(self.app, paint) for paint in set(picture.paints[part].tolist())}
+        own = [
+            style[paint] + Style(bold=place == self.stream) for paint, place in zip(picture.paints[part], picture.owner[part], strict=True)
+        ]
+        pieces = [
+            ("".join(glyph for glyph, _ in group), key)
+            for key, group in groupby(zip(picture.text[part].tolist(), own, strict=True), key=lambda one: one[1])
+        ]
+        return self._line(f"{picture.ticks.get(part, ''):>{LABEL - 1}} ", pieces, -1, base, "lanes--column")
+
+    @property
+    def _picture(self) -> Curve:
+        """All curves, drawn anew where something changed."""
+        if self._curve is None:
+            high = sum(row.lane == "curve" for row in self._rows)
+            self._curve = curve(self.tracks, self.scale, self._columns, high, self._glyphs)
+        return self._curve
+
+    def _stream_at(self, row: Row, column: int) -> int:
+        if row.lane == "curve":
+            owner = int(self._picture.owner[row.part, column])
+            return owner if owner >= 0 else self.stream
+        return next(iter(self._branches[row.part].streams), self.stream)
+
+    def _branch_line(self, place: int, base: Style) -> Strip:
+        """A branch of the history, with what it is where there is room."""
+        branch = self._branches[place]
+        text = drawn(branch, self.scale, self._columns)
+        self._connect(text, place, place)
+        _write(text, words(branch))
+        label = "unknown" if branch.uuid is None else f"{branch.uuid >> 48:04x}…{branch.uuid & 0xFFFF:04x}"
+        style = base + theme.style_of(self.app, "kind-marker")
+        return self._line(label, [("".join(text.tolist()), style)], -1, base)
+
+    def _history_line(self, row: Row, base: Style) -> Strip:
+        """A stream on the branch that it asked for."""
+        track = self.tracks[row.track]
+        text, paints = self._stretch(Row(row.track, "axis"), self._lanes_of(row.track).axis)
+        self._connect(text, row.part + 1, row.part)
+        _write(text, " · ".join(track.words[lane] for lane in ("axis", "items", "events") if lane in track.words))
+        several = len({one.connection for one in self.tracks}) > 1
+        pieces = [(piece, base + theme.style_of(self.app, paint)) for piece, paint in joined(text.tolist(), paints)]
+        return self._line(f"  con {track.connection} {track.name}" if several else f"  {track.name}", pieces, row.track, base)
+
+    def _connect(self, text: npt.NDArray[np.str_], above: int, place: int) -> None:
+        for column in connectors(self._branches, above, place, self.scale, self._columns):
+            if text[column] == " ":
+                text[column] = "┃"
 
     def _tick(self, at: int) -> str:
         return seconds(self.scale, at) if self.axis == "time" else str(at)
 
     def _painted(self, row: Row, cells: str, base: Style) -> list[Piece]:
         """A lane over all columns: a cell may take several, its letter only the first of them."""
+        text, paints = self._stretch(row, cells)
+        for first, label in self._labels(row, text):
+            text[first : first + len(label)] = list(label)
+        return [(piece, base + theme.style_of(self.app, paint)) for piece, paint in joined(text.tolist(), paints)]
+
+    def _stretch(self, row: Row, cells: str) -> tuple[npt.NDArray[np.str_], list[str]]:
+        """The glyph and the colour of each column."""
         of_column = self._stretched
         text = np.array(list(cells))[of_column]
         is_repeated = np.diff(of_column, prepend=-1) == 0
@@ -115,13 +213,7 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             marks = np.isin(text, [*EVENTS, self._glyphs.tick, self._glyphs.end, self._glyphs.back]) & is_repeated
             later = np.append(text[1:], " ")
             text[marks] = np.where((later[marks] == " ") | (row.lane == "events"), " ", self._glyphs.line)
-        paints = paints_of(row.lane, text.tolist(), self._glyphs)
-        for first, words in self._labels(row, text):
-            text[first : first + len(words)] = list(words)
-        pieces: list[Piece] = []
-        for piece, paint in joined(text.tolist(), paints):
-            pieces.append((piece, base + theme.style_of(self.app, paint)))
-        return pieces
+        return text, paints_of(row.lane, text.tolist(), self._glyphs)
 
     def _labels(self, row: Row, text: npt.NDArray[np.str_]) -> Iterator[tuple[int, str]]:
         """Words that fit into what a lane shows: first column, and words with a blank on each side."""
@@ -155,15 +247,17 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
                     worst = severity
         return [("".join(cells), base + self.get_component_rich_style(f"lanes--{worst}", partial=True))]
 
-    def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style) -> Strip:
+    def _line(self, label: str, pieces: Sequence[Piece], stream: int, base: Style, cursor: str = "lanes--cursor") -> Strip:
         """A lane with the cursor over it, if it is in this stream."""
         own = base + self.get_component_rich_style("lanes--stream", partial=True) if stream == self.stream else base
-        line = strip([(f"  {label}".ljust(LABEL), own), *pieces], self.size.width, base)
+        line = strip([(clip(label, LABEL).ljust(LABEL), own), *pieces], self.size.width, base)
         if not self.tracks or stream not in (self.stream, -1):
             return line
         low, high = (int(np.searchsorted(self._stretched, self.cell, side)) + LABEL for side in ("left", "right"))
-        cursor = self.get_component_rich_style("lanes--cursor", partial=True)
-        return Strip.join([line.crop(0, low), line.crop(low, high).apply_style(cursor), line.crop(high)])
+        here = line.crop(low, high)
+        over = self.get_component_rich_style(cursor, partial=True)
+        here = Strip([Segment(text, (style or base) + over) for text, style, _ in here])
+        return Strip.join([line.crop(0, low), here, line.crop(high)])
 
     def _heading(self) -> str:
         if self.told is None:
@@ -174,10 +268,13 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         parts = [f"vb {told.vbucket}", f"{count} stream{'' if count == 1 else 's'}"]
         if self.axis == "time":
             parts += [f"{seconds(self.scale, self.scale.first)}–{seconds(self.scale, self.scale.last + 1)} s"]
-            parts += [f"a cell is {lasting(self.scale.step)}", "d seqnos"]
+            parts.append(f"a cell is {lasting(self.scale.step)}")
         else:
             parts += [f"seqnos {self.scale.first:,}–{self.scale.last:,}"]
-            parts += [f"a cell is {self.scale.step:,} seqno{'s' if self.scale.step > 1 else ''}", "d time"]
+            parts.append(f"a cell is {self.scale.step:,} seqno{'s' if self.scale.step > 1 else ''}")
+        shown = {"lanes": "lanes", "curve": "seqnos against time", "tree": "tree of histories"}[self.form]
+        other = {"lanes": "d time" if self.axis == "seqno" else "d seqnos", "curve": "d no lanes" if self.is_both else "d lanes, too"}
+        parts += [f"{shown} (|)", *([other[self.form]] if self.form in other else [])]
         if len(told.connections) > 1:
             parts.append(f"{len(told.connections)} connections")
         else:
@@ -188,3 +285,13 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         """Another theme."""
         super().notify_style_update()
         self.refresh()
+
+
+def _write(text: npt.NDArray[np.str_], label: str) -> None:
+    """Puts words right of what a line shows, else left of it, where they fit; else nowhere."""
+    used = np.flatnonzero(text != " ")
+    first, last = (int(used[0]), int(used[-1])) if len(used) else (0, -2)
+    if last + 2 + len(label) <= len(text):
+        text[last + 2 : last + 2 + len(label)] = list(label)
+    elif len(label) + 1 <= first:
+        text[first - 1 - len(label) : first - 1] = list(label)

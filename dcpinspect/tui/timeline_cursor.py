@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,16 @@ class Row(NamedTuple):
     """A line below the axis: a lane of a track, or the name of a connection."""
 
     track: int
+    """-1: of none, or of several."""
     lane: str
-    """Empty: the connection's name. ``title``: what the stream is, in words."""
+    """Empty: the connection's name. ``title``: what the stream is, in words. ``curve``: of all streams. ``branch``: of the history, below
+    it ``history``: streams that asked for it."""
     part: int = 0
     """Of lanes with several lines, which one."""
+
+
+Form = Literal["lanes", "curve", "tree"]
+FORMS: Sequence[Form] = ("lanes", "curve", "tree")
 
 
 class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
@@ -53,6 +59,10 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         self.waiting = ""
         """Why there is no picture of the vbucket, in words: it is read, or that was stopped."""
         self.axis: Axis = "seqno"
+        self.form: Form = "lanes"
+        """How streams are drawn: in lanes, as curves of seqnos against time, or on the branches of the history."""
+        self.is_both = False
+        """Whether lanes are below curves."""
         self.scale = Scale(0, 1, TICK)
         self.stream = 0
         """Place of the stream that the cursor is in."""
@@ -123,12 +133,36 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
 
     def show_axis(self, axis: Axis, at: int | None = None) -> None:
         """Along seqnos, or along time; the cursor stays at what it was at."""
+        if self.form == ("tree" if axis == "time" else "curve"):
+            self.form = "lanes"  # which is there along either
+            self._arrange()
         if axis != self.axis:
             seqno = self.seqno
             self.axis = axis
             self.fit()
             at = self._on_axis(seqno) if at is None else at
         self.go(self.at if at is None else at)
+
+    def show_form(self, form: Form) -> None:
+        """Another picture of the same; the cursor stays at what it was at."""
+        self.form = form
+        if form != "lanes":
+            self.show_axis("time" if form == "curve" else "seqno")
+        self._arrange()
+        self.post_message(self.Moved())
+
+    def restore(self, form: Form, axis: Axis, stream: int) -> None:
+        """A picture as it was; the place of the cursor is still to be told."""
+        self.form, self.axis, self.stream = form, axis, stream
+        self._arrange()
+
+    def next_display(self) -> None:
+        """Lanes along the other axis; curves with lanes below, or without."""
+        if self.form == "curve":
+            self.is_both = not self.is_both
+            self._arrange()
+        elif self.form == "lanes":
+            self.show_axis("time" if self.axis == "seqno" else "seqno")
 
     @property
     def _columns(self) -> int:
@@ -170,12 +204,16 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _scale_to(self, scale: Scale) -> None:
         self.scale = scale
-        self._drawn.clear()
-        self.refresh()
+        self._redraw()
 
     def _arrange(self) -> None:
         """Which lines there are."""
         raise NotImplementedError
+
+    def _redraw(self) -> None:
+        """What was drawn is old."""
+        self._drawn.clear()
+        self.refresh()
 
     # -- the cursor ---------------------------------------------------------------------------------------
 
@@ -265,7 +303,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
             self.stream = min(max(self.stream + lines, 0), len(self.tracks) - 1)
             own = [number for number, row in enumerate(self._rows, 2) if row.track == self.stream]
             top, height = int(self.scroll_offset.y), max(self.size.height, 1)
-            if not top <= own[0] <= own[-1] < top + height:
+            if own and not top <= own[0] <= own[-1] < top + height:
                 self.scroll_to(y=max(0, own[0] - 2), animate=False, immediate=True)
             self.refresh()
             self.post_message(self.Moved())
@@ -326,12 +364,18 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         line = int(self.scroll_offset.y) + event.y - 2
         if 0 <= line < len(self._rows) and 0 <= event.x - LABEL < self._columns:
             column = int(self._stretched[event.x - LABEL])
-            is_same = self.stream == self._rows[line].track and self.cell == column
-            self.stream = self._rows[line].track
+            row = self._rows[line]
+            stream = self._stream_at(row, event.x - LABEL) if row.track < 0 else row.track
+            is_same = self.stream == stream and self.cell == column
+            self.stream = stream
             if is_same:
                 self.action_open()
             else:
                 self.go(self.scale.first + column * self.scale.step)
+
+    def _stream_at(self, row: Row, column: int) -> int:
+        """The stream that a line which is of no single one shows in a column; else that of the cursor."""
+        raise NotImplementedError
 
     # -- what is at the cursor ----------------------------------------------------------------------------
 

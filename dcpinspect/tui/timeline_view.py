@@ -20,6 +20,7 @@ from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.timeline import Timeline
+from dcpinspect.tui.timeline_cursor import FORMS, Form
 from dcpinspect.tui.tracks import Tracks, tracks_of
 from dcpinspect.tui.view import Host, View
 
@@ -170,15 +171,17 @@ class TimelineView(View):
     def spot(self) -> Spot:
         """Which vbucket, stream and seqno, or time."""
         time = self.lanes.at if self.lanes.axis == "time" else None
-        return Spot("timeline", vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time)
+        return Spot(
+            "timeline", vbucket=self.lanes.vbucket, seqno=self.lanes.seqno, top=self.lanes.stream, since_ns=time, form=self.lanes.form
+        )
 
     def restore(self, spot: Spot) -> None:
         """As it was."""
         if spot.vbucket is None:
             return
         at = spot.since_ns if spot.since_ns is not None else spot.seqno or 0
-        self.lanes.axis = "seqno" if spot.since_ns is None else "time"
-        self.lanes.stream = spot.top
+        form: Form = next((one for one in FORMS if one == spot.form), "lanes")
+        self.lanes.restore(form, "seqno" if spot.since_ns is None else "time", spot.top)
         if spot.vbucket == self.lanes.vbucket:
             self.lanes.fit()
             self.lanes.go(at)
@@ -188,7 +191,9 @@ class TimelineView(View):
     def legend(self) -> Sequence[str]:
         """Of lanes and gaps."""
         lines = ["".join(text for text, _ in line) for signs in legend(self._glyphs) for line in legend_lines(signs)]
-        return [*lines, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
+        curves = f"seqnos against time: {self._glyphs.tick} a snapshot begins, R to {self._glyphs.open} a rollback"
+        tree = "tree: ━ a branch of the failover log, ╌ the part of it that later branches do not share, ┻ where one leaves it"
+        return [*lines, curves, tree, f"a cell shows its worst gap, in this order: {' '.join(LETTERS.values())}"]
 
     @property
     def vbucket_here(self) -> int | None:
@@ -209,7 +214,11 @@ class TimelineView(View):
 
     def action_display(self) -> None:
         """Along time, or along seqnos."""
-        self.lanes.show_axis("time" if self.lanes.axis == "seqno" else "seqno")
+        self.lanes.next_display()
+
+    def action_layout(self) -> None:
+        """Lanes, curves of seqnos against time, the tree of histories."""
+        self.lanes.show_form(FORMS[(FORMS.index(self.lanes.form) + 1) % len(FORMS)])
 
     def action_finding(self) -> None:
         """What was found at the cursor; where nothing was, of the vbucket."""

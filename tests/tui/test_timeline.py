@@ -60,7 +60,11 @@ def test_streams_of_several_connections_stand_under_their_names_and_those_with_a
     play("tour.pcapng", with_ids)
 
 
-@pytest.mark.parametrize("keys", [(), ("d",)], ids=["seqnos", "time"])
+@pytest.mark.parametrize(
+    "keys",
+    [(), ("d",), ("vertical_line",), ("vertical_line", "d"), ("vertical_line", "vertical_line")],
+    ids=["seqnos", "time", "curve", "both", "tree"],
+)
 def test_names_that_are_hostile_steer_nothing_and_every_line_is_as_wide_as_the_view(tmp_path: Path, keys: tuple[str, ...]) -> None:
     talk = opened("a\x1b]0;title\x07[red]\u202e漢")
     stream = talk.stream(7)
