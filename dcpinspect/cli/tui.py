@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dcpinspect.cli import options
 from dcpinspect.cli.terminal import complain
-from dcpinspect.errors import DcpInspectError, UsageError
+from dcpinspect.errors import CaptureError, DcpInspectError, UsageError
+from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Packets, Reading
@@ -33,6 +35,10 @@ OptionalCaptures = Annotated[
         help="Capture files, or directories of them, read as one in order of time. - is standard input. Without one, choose it there.",
     ),
 ]
+if TYPE_CHECKING:
+    View = str
+else:
+    View = Literal["overview", "packets", "vbuckets", "timeline", "findings", "stats"]  # keys.VIEWS, without the import
 STDIN = "-"
 """Name of standard input among captures."""
 CRASHED = 70
@@ -51,10 +57,27 @@ def tui(
         str | None, typer.Option("--theme", metavar="NAME", help="Colours to begin with, as in textual-light. ctrl+p has all of them.")
     ] = None,
     keep: Keep = KEPT_MIB,
+    screenshot: Annotated[
+        View | None, typer.Option("--screenshot", help="Draw this view to the file of -o, as SVG, without a terminal.", show_default=False)
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="For --screenshot, the picture, which appears when it is complete.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option("--size", metavar="COLUMNSxLINES", help="For --screenshot, the size of the terminal. By default 120x36.")
+    ] = None,
     port: options.Port = None,
 ) -> int:
     """Open captures in the terminal UI: messages and their bytes, every vbucket, timelines, findings."""
     captures = captures or []
+    if screenshot is not None:
+        if follow or not captures:
+            raise UsageError("--screenshot: is of captures that are complete; name one, without --follow")
+        filter_ = _with_times(filter_, since, until, captures, is_growing=STDIN in captures)
+        return _draw(context, captures, (screenshot, size, output), port=port, filter_=filter_, ascii_=ascii_, theme=theme)
+    for option, value in (("-o", output), ("--size", size)):
+        if value is not None:
+            raise UsageError(f"{option}: is for --screenshot; name the view, as in --screenshot timeline")
     if not is_terminal(with_keys=STDIN not in captures):
         raise UsageError(
             "tui: standard input, output and error must be a terminal; 'dcpinspect read' prints messages, 'check' what is wrong"
@@ -137,35 +160,20 @@ def explore(
     """
     # Deferred: Textual and the decoder; --help and completion do without.
     from dcpinspect.tui.app import InspectApp
-    from dcpinspect.tui.history import Memory
     from dcpinspect.tui.inspection import Inspection
     from dcpinspect.tui.start import StartApp
-    from dcpinspect.tui.theme import known_theme
 
-    place = "--theme"
-    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # also of live --tui
-        theme, place = str(named), context.obj.place("tui", "theme")
-    is_ascii, memory = ascii_ or os.environ.get("TERM") == "linux", Memory.of_user()
-    theme_name = known_theme(theme, place) if theme else ""
-    colors, saved, said = options.color_rules(context.obj), options.saved_filters(context.obj), ""
+    look, saved, said = _look(context, ascii_=ascii_, theme=theme), options.saved_filters(context.obj), ""
+    memory, colors = look["memory"], options.color_rules(context.obj)
     while True:
         if capture is None:
-            opening, status = _run(StartApp(is_ascii=is_ascii, memory=memory, theme_name=theme_name, said=said))
+            opening, status = _run(StartApp(**look, said=said))
         else:
             inspection = Inspection(
                 capture, extra_ports=extra_ports, find_ports=find_ports, is_saved=is_saved, notices=notices, keep=keep_mib << 20
             )
             prepare(inspection.reading)
-            app = InspectApp(
-                inspection,
-                is_ascii=is_ascii,
-                saved=saved,
-                colors=colors,
-                memory=memory,
-                theme_name=theme_name,
-                filter_text=filter_ or "",
-                can_read_again=can_read_again,
-            )
+            app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "", can_read_again=can_read_again)
             if can_read_again and len(inspection.files) == 1:
                 memory.captures.add(os.path.abspath(inspection.files[0]))
             try:
@@ -174,12 +182,73 @@ def explore(
                 app.close()
         if opening is None:
             return status
-        theme_name = "" if memory.themes.texts and not theme else theme_name  # one that was chosen stays
         try:
             capture, is_saved, notices, prepare = _opened(opening, extra_ports, find_ports=find_ports)
             can_read_again, filter_ = not opening.interface, None
         except DcpInspectError as error:
             capture, said = None, str(error)
+
+
+def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[str, Any]:
+    """How an application looks, and what it remembers: what every ``ThemedApp`` takes. Raises UsageError."""
+    from dcpinspect.tui.history import Memory  # deferred, as above
+    from dcpinspect.tui.theme import known_theme
+
+    place = "--theme"
+    if theme is None and (named := context.obj.tables.get("tui", {}).get("theme")):  # also of live --tui
+        theme, place = str(named), context.obj.place("tui", "theme")
+    return {
+        "is_ascii": ascii_ or os.environ.get("TERM") == "linux",
+        "memory": Memory.of_user(),
+        "theme_name": known_theme(theme, place) if theme else "",
+    }
+
+
+def _draw(
+    context: typer.Context,
+    captures: list[str],
+    picture: tuple[str, str | None, str | None],
+    *,
+    port: list[str] | None,
+    filter_: str | None,
+    ascii_: bool,
+    theme: str | None,
+) -> int:
+    """Writes a picture: of a view, of a size, to a file. What others have chosen or looked at does not change it. Raises UsageError."""
+    view, size, output = picture
+    if not output:
+        raise UsageError("--screenshot: name the file, as in -o view.svg")
+    # Deferred, as above.
+    from dcpinspect.cli.output import refuse_to_overwrite
+    from dcpinspect.export.atomic import AtomicFile
+    from dcpinspect.tui.app import InspectApp
+    from dcpinspect.tui.history import Memory
+    from dcpinspect.tui.inspection import Inspection
+    from dcpinspect.tui.screenshot import LARGEST, SIZE, SMALLEST, screenshot
+
+    found = re.fullmatch(r"(\d{1,4})x(\d{1,4})", size or "x".join(map(str, SIZE)), re.ASCII)
+    columns, lines = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not all(SMALLEST <= one <= LARGEST for one in (columns, lines)):
+        raise UsageError(f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of each, as in 120x36")
+    refuse_to_overwrite(output, captures)
+    look = _look(context, ascii_=ascii_, theme=theme) | {"memory": Memory()}
+    extra_ports, find_ports = options.ports(port)
+    file = AtomicFile(output)
+    try:
+        inspection = Inspection(captures, extra_ports=extra_ports, find_ports=find_ports)
+        saved, colors = options.saved_filters(context.obj), options.color_rules(context.obj)
+        app = InspectApp(inspection, **look, saved=saved, colors=colors, filter_text=filter_ or "")
+        try:
+            drawn = screenshot(app, view, (columns, lines))
+        finally:
+            app.close()
+        if inspection.state == "failed":
+            raise CaptureError(captures[0], None, inspection.error, "nothing was drawn")
+        file.write(drawn.encode())
+        file.commit()
+    finally:
+        file.discard()
+    return 0
 
 
 def _run(app: ThemedApp) -> tuple[Opening | None, int]:

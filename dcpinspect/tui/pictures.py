@@ -6,22 +6,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from textual.pilot import Pilot
-
 from dcpinspect.tui import walks
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import KEYS, VIEWS
-from dcpinspect.tui.opening import Opening
-
-SIZE = (120, 36)
-_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+from dcpinspect.tui.screenshot import screenshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,8 @@ def page() -> Iterator[str]:
     yield "interfaces with what comes to them now. `tui --follow FILE`, `tui -` and `live -i IFACE --tui` show a capture that is still"
     yield "being written; see [live.md](live.md). Where TLS connections are not decrypted, `K` takes a key log and reads the capture"
     yield "again. `--filter` sets the first filter, and `--ascii` draws with ASCII characters only. `NO_COLOR` is respected, because no"
-    yield "state is shown by colour alone. [config.md](config.md) has themes, and colours of one's own for messages."
+    yield "state is shown by colour alone. [config.md](config.md) has themes, and colours of one's own for messages. `--screenshot VIEW"
+    yield "-o FILE.svg` draws a view without a terminal; `--size 200x50` and `--theme` say how."
     yield ""
     yield "The pictures and the table of keys are generated: `python -m dcpinspect.tui.pictures sample_captures/rollback.pcap docs`."
     for scene in TOUR:
@@ -149,35 +144,19 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-async def draw(capture: str, scenes: Sequence[Scene] = TOUR) -> dict[str, str]:
+def draw(capture: str, scenes: Sequence[Scene] = TOUR) -> dict[str, str]:
     """The pictures, as SVG, by the names of the scenes."""
     app = InspectApp(Inspection([capture]))
-    pictures = {}
     try:
-        async with app.run_test(size=SIZE) as pilot:
-            await _settled(app, pilot)
-            for scene in scenes:
-                for key in scene.keys:
-                    await pilot.press(key)
-                    await _settled(app, pilot)
-                # The fonts that Rich would load from elsewhere are not needed: any monospaced one does.
-                pictures[scene.name] = _FONTS.sub("", app.export_screenshot(title=f"dcpinspect {Path(capture).name}"))
+        return asyncio.run(screenshots(app, [(scene.name, scene.keys) for scene in scenes]))
     finally:
         app.close()
-    return pictures
-
-
-async def _settled(app: InspectApp, pilot: Pilot[Opening | None]) -> None:
-    await pilot.pause()
-    while app.inspection.state == "reading" or not app.is_at_rest:
-        await pilot.pause(0.01)
-    await pilot.pause()
 
 
 def write(capture: str, folder: Path) -> None:
     """Writes the page and its pictures."""
     (folder / "pictures").mkdir(exist_ok=True)
-    for name, picture in asyncio.run(draw(capture)).items():
+    for name, picture in draw(capture).items():
         (folder / "pictures" / f"tui-{name}.svg").write_text(picture, "utf-8")
     (folder / "tui.md").write_text("".join(f"{line}\n" for line in page()), "utf-8")
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import html
 import re
 from pathlib import Path
@@ -31,6 +30,6 @@ def test_every_view_has_its_picture() -> None:
 
 
 def test_pictures_are_drawn_by_the_program() -> None:
-    pictures = asyncio.run(draw(str(SAMPLES / "rollback.pcap"), TOUR[:1]))
+    pictures = draw(str(SAMPLES / "rollback.pcap"), TOUR[:1])
     texts = texts_of(pictures["overview"])
     assert "161 messages" in texts
