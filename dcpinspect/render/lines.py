@@ -29,10 +29,19 @@ from dcpinspect.streams.session import json_object
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.naming import NamesAt, unnamed, with_id
 
-TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta"]
+TimeFormat = Literal["relative", "absolute", "local", "epoch", "delta", "day", "request"]
+"""``day``: time of day. ``request``: of a response, the time since its request. Both are for lists that show one message beside others."""
 
 ARROWS = ("→", "←")
-_TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20}
+_TIME_WIDTHS = {"absolute": 29, "local": 34, "epoch": 20, "day": 15}
+_TIME_TITLES = {
+    "absolute": "Time UTC",
+    "local": "Time here",
+    "epoch": "Time since 1970",
+    "delta": "Delta",
+    "day": "Time UTC",
+    "request": "Since req.",
+}
 _TITLE_WIDTH = 27
 SAID_ONCE = (Opcode.HELLO, Opcode.SASL_AUTH, Opcode.SASL_STEP)
 """Commands whose answers say enough without the key of the request."""
@@ -72,8 +81,7 @@ class Lines:
 
     def heading(self) -> str:
         """What stands in which column."""
-        zone = {"absolute": " UTC", "local": " here", "epoch": " since 1970"}.get(self.time_format, "")
-        time = f"{f'Time{zone}':>{self.time_width}}"
+        time = f"{_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}"
         if self.is_narrow:
             return self._clipped(f"{'Row':>7} {time} Con {'Message':<{NARROW_TITLE}} {'vb':>4} {'Seqno':>8} Summary")
         return self._clipped(self._wide_heading(time))
@@ -93,8 +101,8 @@ class Lines:
         """The line of one message, which comes next; safe for a terminal."""
         return self.line_at(batch, index, int(self.shown_times(batch.time_ns[index : index + 1])[0]))
 
-    def line_at(self, batch: MessageBatch, index: int, shown_ns: int) -> str:
-        """The line of one message with its time as ``shown_times`` has it."""
+    def line_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
+        """The line of one message with its time as ``shown_times`` has it; None: without."""
         decoded = batch.decoded
         direction = int(batch.direction[index])
         vbucket = batch.vbucket_of(index)
@@ -128,8 +136,12 @@ class Lines:
             return times_ns - self._first
         return times_ns - before if self.time_format == "delta" else times_ns
 
-    def time_text(self, shown_ns: int) -> str:
+    def time_text(self, shown_ns: int | None) -> str:
         """A time as the lines show it."""
+        if shown_ns is None:
+            return ""
+        if self.time_format == "day":
+            return f"{datetime.fromtimestamp(shown_ns // 10**9, UTC):%H:%M:%S}.{shown_ns % 10**9 // 1000:06}"
         if self.time_format == "absolute":
             return f"{datetime.fromtimestamp(shown_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S}.{shown_ns % 10**9:09}"
         if self.time_format == "local":

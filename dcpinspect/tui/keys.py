@@ -67,6 +67,7 @@ KEYS = (
     ),
     Key("d", "display", "change the display (hex, measure, order, axis, findings by connection)", "d", "Display"),
     Key("o", "hot", "the vbucket that has most of the measure; press again for the next one", "o", "Most", ("vbuckets",)),
+    Key("t", "time", "another form of the time column", "t", views=("packets",)),
     Key("b", "value", "values as text, or as bytes", "b", "Bytes", ("packets",)),
     Key("c", "column", "add the field under the cursor as a column, or remove it", "c", views=("packets",)),
     Key("number_sign", "numbers", "commands and statuses as numbers or as names", "#", views=("packets",)),

@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import cells, clip, escape
-from dcpinspect.render.lines import Lines
+from dcpinspect.render.lines import Lines, TimeFormat
 from dcpinspect.render.palette import KINDS, kinds
 from dcpinspect.tables.color_rules import ColorRules
 from dcpinspect.tables.messages import MessageBatch
@@ -123,6 +123,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         """Columns of the messages table that are shown behind the line."""
         self.color_rules: ColorRules | None = None
         """The user's own."""
+        self.time_form: TimeFormat = "relative"
+        """What the time column shows."""
         self.has_names = True
         """Whether commands and statuses are shown by name."""
         self._lines = Lines(width=80)
@@ -160,7 +162,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refill()
 
     def _new_lines(self) -> None:
-        self._lines = Lines(width=self._room, narrow=NARROW, has_names=self.has_names)
+        self._lines = Lines(self.time_form, width=self._room, narrow=NARROW, has_names=self.has_names)
 
     def show(self, index: RowIndex) -> None:
         """Another set of rows; the cursor stays on its row, or goes to the one after it."""
@@ -380,17 +382,27 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         return self._made([self.row_at(place) for place in range(number * PAGE, min((number + 1) * PAGE, len(self)))])
 
     def _made(self, rows: list[int]) -> list[Line]:
-        if self._inspection.reading.first_time_ns is not None:
-            self._lines.start_at(self._inspection.reading.first_time_ns)
         try:
             batch = self._inspection.store.messages(rows)
-            lines = [self._lines.line(batch, index) for index in range(len(rows))]
+            lines = [self._lines.line_at(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))]
             if self.columns:
                 lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
             names = [_KINDS[kind] for kind in kinds(batch.decoded).tolist()]
             return [Line(*one) for one in zip(rows, lines, names, self._colors_of(batch), strict=True)]
         except (DcpInspectError, IndexError, OSError) as error:  # the file was changed, or a live ring dropped them
             return [Line(row, f"{row:>9} {error}", "refusal") for row in rows]
+
+    def _times(self, batch: MessageBatch) -> list[int | None]:
+        """What the time column shows of each message."""
+        times = batch.time_ns
+        if self.time_form == "request":
+            return [batch.rtt_ns.at(index) for index in range(len(batch))]
+        if self.time_form == "delta":
+            place = self.place_of(int(batch.row[0]))
+            before = self._inspection.store.messages([self.row_at(place - 1)]).time_ns if place else times[:1]
+            return np.diff(times, prepend=before).tolist()
+        first = self._inspection.reading.first_time_ns
+        return (times - (first if first is not None else times[0])).tolist() if self.time_form == "relative" else times.tolist()
 
     def _colors_of(self, batch: MessageBatch) -> list[str]:
         """Those of the user's rules."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 from textual import on, work
@@ -15,6 +15,7 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip, escape, one_line
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.field_table import message_title
+from dcpinspect.render.lines import TimeFormat
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.byte_pane import BytePane
@@ -36,6 +37,13 @@ REST = 0.04
 """Seconds that the cursor rests on a row before it is taken apart."""
 ALONE = ("only-list", "only-fields", "only-bytes")
 """Classes of the view while one pane is as large as it."""
+TIMES: Mapping[TimeFormat, str] = {
+    "relative": "since the first packet",
+    "delta": "since the row before that is shown",
+    "day": "of day, UTC",
+    "request": "of a response, since its request",
+}
+"""Forms of the time column."""
 LARGE = 1 << 18
 """Bytes from which a message is taken apart behind what is shown."""
 ROOMY = 132
@@ -303,6 +311,13 @@ class PacketsView(View):
         """Commands and statuses as numbers, or by name."""
         self.list.has_names = not self.list.has_names
         self.list.remake()
+
+    def action_time(self) -> None:
+        """The next form of the time column."""
+        forms = list(TIMES)
+        self.list.time_form = forms[(forms.index(self.list.time_form) + 1) % len(forms)]
+        self.list.remake()
+        self.host.say(f"time: {TIMES[self.list.time_form]}")
 
     def action_resize(self, steps: int) -> None:
         """More room for the list, or for what is below or beside it."""

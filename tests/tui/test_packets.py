@@ -233,3 +233,27 @@ def test_a_large_message_is_taken_apart_behind_what_is_shown(monkeypatch: pytest
         assert app.packets.fields.message is not None
 
     play("tour.pcapng", scene)
+
+
+def test_the_time_column_has_four_forms_and_says_which() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.bar.apply("name in ('dcp_open', 'dcp_control')")
+        await settled(app, pilot)
+
+        def column() -> tuple[str, list[str]]:
+            lines = screen(app).splitlines()
+            return lines[2][10:26].strip(), [line[11:26].split()[0] for line in lines[3:6]]
+
+        assert column() == ("Time Con", ["0.004132", "0.004265", "0.004328"])
+        await press(app, pilot, "t")
+        assert column() == ("Delta Con", ["0.000000", "0.000132", "0.000062"])
+        await press(app, pilot, "t")
+        assert screen(app).splitlines()[2].split()[1:3] == ["Time", "UTC"]
+        await press(app, pilot, "t")
+        assert column()[0].startswith("Since req.")
+        assert column()[1][1] == "0.000132"
+        assert "0.004328" not in screen(app)
+        await press(app, pilot, "t")
+        assert column()[0] == "Time Con"
+
+    play("rollback.pcap", scene)
