@@ -38,6 +38,7 @@ from dcpinspect.tui.history import Memory
 from dcpinspect.tui.inspection import Inspection, Results
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
+from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.opening import Opening, OpenScreen
 from dcpinspect.tui.overview import OverviewView, is_first
 from dcpinspect.tui.packets import PacketsView
@@ -82,6 +83,8 @@ class InspectApp(ThemedApp):
         super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name)
         self.inspection = inspection
         self._can_read_again = can_read_again
+        if self.memory.notes is not None:
+            inspection.notes = Notes.beside(inspection.files, self.memory.notes)
         self._first_filter = filter_text
         self._is_untouched = not filter_text
         """Whether nobody has asked for anything, so that the view may be chosen for them."""
@@ -287,11 +290,12 @@ class InspectApp(ThemedApp):
     def action_marks(self) -> None:
         """All marks, to go to one or to take it away."""
         rows = self.packets.list
-        if not rows.marks:
-            self.say("no row is marked; m marks one")
+        notes = self.inspection.notes
+        if not notes.of:
+            self.say("no row is marked; m marks one, ; writes a note")
             return
-        lines = {row: rows.text_of(row) for row in self.navigation.marks}
-        marks = MarksDialog(lines, rows.mark, self.action_export)
+        lines = {row: (rows.text_of(row), notes.text(row)) for row in notes.rows}
+        marks = MarksDialog(lines, self.glyphs, self.navigation.forget, self.action_export)
         self.push_screen(marks, lambda row: self.navigation.to_row(row) if row else None)
 
     def action_export(self) -> None:

@@ -14,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from dcpinspect.errors import UsageError
+from dcpinspect.escape import escape
 from dcpinspect.tui.export import Choice
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.theme import Glyphs
@@ -132,13 +133,18 @@ class MarksDialog(ModalScreen[int | None]):
         Binding("k", "up"),
     ]
 
-    def __init__(self, lines: Mapping[int, str], forget: Callable[[int], None], export: Callable[[], None]) -> None:
-        """``lines``: what is shown of each row. ``forget`` takes the mark from one; ``export`` is called in place of going to one."""
+    def __init__(
+        self, lines: Mapping[int, tuple[str, str]], glyphs: Glyphs, forget: Callable[[int], None], export: Callable[[], None]
+    ) -> None:
+        """``lines``: what is shown of each row, and the note on it. ``forget`` takes the mark from one; ``export`` is called in place of
+        going to one."""
         super().__init__()
         self._lines = lines
         self._forget = forget
         self._export = export
-        self._list = OptionList(*(Option(Text(line, no_wrap=True), id=str(row)) for row, line in lines.items()), id="marks", compact=True)
+        self._list = OptionList(
+            *(Option(_marked(line, note, glyphs), id=str(row)) for row, (line, note) in lines.items()), id="marks", compact=True
+        )
 
     def compose(self) -> ComposeResult:
         """The parts."""
@@ -176,6 +182,14 @@ class MarksDialog(ModalScreen[int | None]):
     def action_up(self) -> None:
         """The one before."""
         self._list.action_cursor_up()
+
+
+def _marked(line: str, note: str, glyphs: Glyphs) -> Text:
+    """A row in the list of marks, with its note below."""
+    text = Text(line, no_wrap=True, overflow="ellipsis")
+    if note:
+        text.append(f"\n{glyphs.remark:>9} {escape(note)}", "bold")
+    return text
 
 
 class Question(ModalScreen[bool]):

@@ -15,6 +15,7 @@ from dcpinspect.export.formats import SUFFIXES, Report, TableFormat, format_of
 from dcpinspect.export.message_writers import Wishes
 from dcpinspect.export.subset import Subset
 from dcpinspect.export.target import Target
+from dcpinspect.findings.collector import place_of
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
 from dcpinspect.store.store import Store
@@ -132,15 +133,18 @@ def _messages(file: AtomicFile, format_: TableFormat, store: Store, rows: Rows, 
 
 
 def _packets(file: AtomicFile, inspection: Inspection, rows: Rows, tell: Tell) -> None:
-    """The captures are read once more: nobody has kept which packets a message came in."""
+    """The captures are read once more: nobody has kept which packets a message came in. Notes become comments of packets."""
     last = int(rows[-1]) if len(rows) else 0
     with Subset() as subset, Reading(inspection.files, keeper=subset, **inspection.reading.options) as reading:
         subset.follow(reading)
+        noted = np.array([row for row in np.intersect1d(rows, inspection.notes.rows).tolist() if inspection.notes.text(row)], np.int64)
         size = 2 * (reading.capture.size or 1)
         for batch in reading if last else ():
             tell(min(1.0, reading.capture.position / size))
             first = int(batch.row[0])
             subset.choose(batch, rows[np.searchsorted(rows, first) : np.searchsorted(rows, int(batch.row[-1]), "right")] - first)
+            for row in noted[(first <= noted) & (noted <= int(batch.row[-1]))].tolist():
+                subset.comment(place_of(batch, row - first), escape(inspection.notes.text(row)))
             if int(batch.row[-1]) >= last:
                 break
         subset.write(file, check=lambda: tell(min(1.0, 0.5 + subset.position / size)))

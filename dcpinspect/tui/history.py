@@ -75,6 +75,8 @@ class Memory:
     """Their whole paths."""
     themes: History = field(default_factory=lambda: History(most=1))
     """The one that was chosen last."""
+    notes: Path | None = None
+    """The folder of notes on captures that stand in folders where nothing can be written. None: notes are forgotten with the program."""
 
     @classmethod
     def of_user(cls) -> Memory:
@@ -82,7 +84,7 @@ class Memory:
         import platformdirs  # deferred: only the terminal UI remembers anything
 
         folder = platformdirs.user_state_path("dcpinspect")
-        return cls(History(folder / "filters"), History(folder / "captures", CAPTURES), History(folder / "theme", 1))
+        return cls(History(folder / "filters"), History(folder / "captures", CAPTURES), History(folder / "theme", 1), folder / "notes")
 
 
 def _text(line: str) -> str | None:

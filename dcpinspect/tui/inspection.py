@@ -28,6 +28,7 @@ from dcpinspect.tables.records import Records
 from dcpinspect.tables.statistics import Row
 from dcpinspect.tui.heat import Heat, HeatCounter
 from dcpinspect.tui.marked import Marked
+from dcpinspect.tui.notes import Notes
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -110,6 +111,8 @@ class Inspection:
         self.nothing = ""
         """Why there is no message, and what to try; empty while there may still be one."""
         self.results = Results()
+        self.notes = Notes()
+        """Marks and notes on messages."""
         self._statistics = Statistics()
         self._heat = HeatCounter()
         self._is_wanted = threading.Event()

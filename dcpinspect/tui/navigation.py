@@ -11,9 +11,11 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tui.dialogs import Prompt
 from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.jumps import Jumps, Spot
+from dcpinspect.tui.notes import Notes
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import Target, parse_place
 from dcpinspect.tui.timeline_view import TimelineView
@@ -58,12 +60,38 @@ class Navigation(ContentSwitcher):
     @property
     def marks(self) -> list[int]:
         """The rows that are marked, rising."""
-        return sorted(self.packets.list.marks)
+        return self.inspection.notes.rows
 
     def mark(self, row: int) -> None:
         """Marks a message, or not any more."""
-        self.packets.list.mark(row)
-        self.say(f"row {row:,} is {'marked' if row in self.packets.list.marks else 'not marked'}: {len(self.marks):,} in all")
+        notes = self.inspection.notes
+        if notes.text(row):
+            self.say(f"row {row:,} has a note: ; changes it, and d in the list of marks (M) removes it")
+            return
+        notes.mark(row, self._time_of(row))
+        self.packets.list.refresh()
+        self.say(f"row {row:,} is {'marked' if row in notes.of else 'not marked'}: {len(self.marks):,} in all{_kept(notes)}")
+
+    def forget(self, row: int) -> None:
+        """Takes mark and note from a message."""
+        self.inspection.notes.mark(row, 0)
+        self.packets.list.refresh()
+
+    def note(self, row: int) -> None:
+        """Lets the user write a note on a message."""
+        notes = self.inspection.notes
+
+        def write(text: str | None) -> None:
+            if text is not None:
+                notes.write(row, self._time_of(row), text)
+                self.packets.list.refresh()
+                self.packets.tell(row)
+                self.say(f"row {row:,} {'has a note' if notes.text(row) else 'has no note'}{_kept(notes)}")
+
+        self.app.push_screen(Prompt(f"note on row {row:,}", notes.text(row)), write)
+
+    def _time_of(self, row: int) -> int:
+        return int(self.inspection.store.take([row], ["time_ns"]).column(0)[0].as_py())
 
     def to_next_mark(self) -> None:
         """To the next mark, after the last the first."""
@@ -212,3 +240,7 @@ class Navigation(ContentSwitcher):
         else:
             what, number = ("last_frame", place.frame) if place.frame is not None else ("time_ns", place.time_ns)
             self._to_first(f"{what} >= {number}")
+
+
+def _kept(notes: Notes) -> str:
+    return f" ({notes.why})" if notes.why else ""

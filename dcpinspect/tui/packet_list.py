@@ -118,7 +118,6 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         """The row of the cursor; 0 while there is none."""
         self.guest = 0
         """A row that is shown although the filter hides it; 0 for none."""
-        self.marks: set[int] = set()
         self.columns: list[str] = []
         """Columns of the messages table that are shown behind the line."""
         self.color_rules: ColorRules | None = None
@@ -188,7 +187,7 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         gone = self.index.place(row)
         self._first = row
         self.index.drop(row)
-        self.marks = {one for one in self.marks if one >= row}
+        self._inspection.notes.drop_before(row)
         self.guest = self.guest if self.guest >= row else 0
         self.refill()
         self.scroll_to(y=max(0, int(self.scroll_offset.y) - gone), animate=False, immediate=True)
@@ -340,17 +339,24 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         if severity is not None:
             sign = self.get_component_rich_style(f"packets--{severity}", partial=True)
             glyph_style = theme.sign_on_cursor(sign, base) if is_cursor else style + sign + Style(bold=True)
-        mark = self._glyphs.mark if row in self.marks else " "
+        notes = self._inspection.notes
+        note = notes.text(row)
+        mark = self._glyphs.remark if note else self._glyphs.mark if row in notes.of else " "
+        mark_style = style if is_cursor else style + self.get_component_rich_style("packets--mark", partial=True)
         pieces: list[Piece] = [
             (self._glyphs.cursor if is_cursor else " ", style),
             (self._glyphs.of(severity), glyph_style),
-            (mark, style + self.get_component_rich_style("packets--mark", partial=True)),
+            (mark, mark_style),
         ]
         why = f" {finding.rule} " if finding is not None and finding.severity != "note" else ""
         left = room(self) - GUTTER - len(why)
         if why and left >= self._lines.summary_at - SEQNO:
             text = clip(text, left)
             pieces += [(text + " " * (left - cells(text)), style), (why, glyph_style)]
+        elif note and left > self._lines.summary_at:
+            said = clip(f" {self._glyphs.remark} {note} ", max(left - self._lines.summary_at, left // 3))
+            text = clip(text, left - cells(said))
+            pieces += [(text + " " * (left - cells(said) - cells(text)), style), (said, mark_style)]
         else:
             pieces.append((text, style))
         return strip(pieces, room(self), style)
@@ -397,12 +403,14 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         times = batch.time_ns
         if self.time_form == "request":
             return [batch.rtt_ns.at(index) for index in range(len(batch))]
+        shown = times
         if self.time_form == "delta":
             place = self.place_of(int(batch.row[0]))
-            before = self._inspection.store.messages([self.row_at(place - 1)]).time_ns if place else times[:1]
-            return np.diff(times, prepend=before).tolist()
-        first = self._inspection.reading.first_time_ns
-        return (times - (first if first is not None else times[0])).tolist() if self.time_form == "relative" else times.tolist()
+            shown = np.diff(times, prepend=self._inspection.store.messages([self.row_at(place - 1)]).time_ns if place else times[:1])
+        elif self.time_form == "relative":
+            first = self._inspection.reading.first_time_ns
+            shown = times - (times[0] if first is None else first)
+        return [int(one) for one in shown]
 
     def _colors_of(self, batch: MessageBatch) -> list[str]:
         """Those of the user's rules."""
@@ -423,11 +431,6 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
     def text_of(self, row: int) -> str:
         """The line of a row as text, whether the filter shows it or not."""
         return self._made([row])[0].text
-
-    def mark(self, row: int) -> None:
-        """Marks a row, or not any more."""
-        self.marks ^= {row}
-        self.refresh()
 
     def region_of_cursor(self) -> Region:
         """Where the cursor is on the screen."""

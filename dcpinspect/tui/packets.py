@@ -72,6 +72,7 @@ class PacketsView(View):
         self._share = 5
         """Tenths of the room that are the list's, once somebody has asked for others."""
         self._heading, self._title, self._why = Line(id="list-heading"), Line(id="message-title"), Line(id="message-finding")
+        self._note = Line(id="message-note")
         self._glyphs = glyphs
         self._count = ""
         self._rest: Timer | None = None
@@ -90,6 +91,7 @@ class PacketsView(View):
             with self._lower:
                 yield self._title
                 yield self._why
+                yield self._note
                 with self.details:
                     yield self.fields
                     yield self.bytes
@@ -106,8 +108,12 @@ class PacketsView(View):
     def take_up(self, results: Results) -> None:
         """What was found."""
         del results
+        store = self._inspection.store
+        met = self._inspection.notes.meet(store.rows, lambda rows: store.take(rows, ["time_ns"]).column(0).to_pylist())
+        if met:
+            self.host.say(f"{met:,} messages have marks or notes from before; M shows them")
         self.list.refresh()
-        self._tell_why(self.list.row)
+        self.tell(self.list.row)
 
     def on_resize(self) -> None:
         """The heading is as wide as the list."""
@@ -181,7 +187,7 @@ class PacketsView(View):
         self.fields.show(message, links)
         self.bytes.show(message)
         self._title.update(Text(f"── {title} "))
-        self._tell_why(row)
+        self.tell(row)
 
     def _tell_why(self, row: int) -> None:
         """What was found of the message, above its fields."""
@@ -191,6 +197,18 @@ class PacketsView(View):
         more = len(self._inspection.results.marked.of(row)) - 1
         text = "" if found is None else f"{self._glyphs.of(found.severity)} {found.rule}: {one_line(found.message)}"
         self._why.update(Text(f"   {text}{f' (and {more} more; e shows them)' if more > 0 else ''}"))
+
+    def _tell_note(self, row: int) -> None:
+        """The note on the message."""
+        note = self._inspection.notes.text(row)
+        self._note.set_class(bool(note), "on")
+        self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
+
+    def tell(self, row: int) -> None:
+        """What is said of a message, which may be others now."""
+        if row == self.list.row:
+            self._tell_why(row)
+            self._tell_note(row)
 
     @on(FieldTree.Selected)
     def _selected(self, event: FieldTree.Selected) -> None:
@@ -427,6 +445,11 @@ class PacketsView(View):
         """Marks the row, or not any more."""
         if self.list.row:
             self.host.mark(self.list.row)
+
+    def action_note(self) -> None:
+        """A note on the row."""
+        if self.list.row:
+            self.host.note(self.list.row)
 
     def action_copy(self) -> None:
         """The value, its bytes, or the line, by the pane with the keyboard."""

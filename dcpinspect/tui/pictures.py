@@ -109,6 +109,9 @@ exports the marked messages (`m`), those that the filter shows, or all. The name
 `.ndjson`, `.json`, `.csv`, `.txt`, `.parquet` and `.arrow` have messages or tables. The file appears when it is complete, and it never
 replaces another.
 
+Marks and notes (`m`, `;`) are kept in `CAPTURE.dcpinspect.json` beside the capture, or in your own folder where that cannot be written.
+They come back when the capture is opened again. In a `.pcapng`, notes are comments of packets.
+
 `y` copies through the terminal (OSC 52). If a fault of the program ends it, the terminal is restored, and one line names the log. The
 log has nothing from the capture.
 """

@@ -30,6 +30,8 @@ class Glyphs:
     note: str = "·"
     cursor: str = "▌"
     mark: str = "●"
+    remark: str = "✎"
+    """Beside a message that has a note, and before its text."""
     folded: str = "▸"
     open: str = "▾"
     link: str = "↗"
@@ -98,7 +100,7 @@ def style_of(app: App[Any], paint: str) -> Style:
 
 
 UNICODE = Glyphs()
-ASCII = Glyphs("E", "W", "n", ">", "*", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
+ASCII = Glyphs("E", "W", "n", ">", "*", "@", "+", "-", "->", "..", "12345678", ".", "#%=-x.")
 
 _DRAWN = str.maketrans(
     {

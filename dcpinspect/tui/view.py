@@ -26,6 +26,9 @@ class Host(Protocol):
     def mark(self, row: int) -> None:
         """Marks a message, or not any more."""
 
+    def note(self, row: int) -> None:
+        """Lets the user write a note on a message."""
+
     def from_thread(self, what: Callable[..., Any], *arguments: Any) -> None:
         """Calls something of the application from a thread that works behind it."""
 

@@ -1,0 +1,175 @@
+"""Marks and notes on messages, kept beside the capture from one time to the next.
+
+They are in ``CAPTURE.dcpinspect.json``, or in the user's own folder where that cannot be written. A message is known by its row and its
+time: another row may have that number when the capture is read with other options, and then nothing is shown of it, but it is kept. Nor
+is anything shown, or written, where the file is about another capture, or is not ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "dcpinspect.notes/1"
+SUFFIX = ".dcpinspect.json"
+LONGEST = 2000
+"""Characters of a note."""
+MOST = 10_000
+"""Messages with marks or notes."""
+_SIZE = MOST * (LONGEST + 100)
+"""Bytes of the file that are read."""
+_HEAD = 1 << 12
+"""Bytes at the start of a capture that tell it from others, also while it grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What somebody said of a message; an empty text is a mark alone."""
+
+    time_ns: int
+    text: str = ""
+
+
+class Notes:
+    """The marks and notes on one capture, by row. Without files they are forgotten with the program."""
+
+    def __init__(self, files: Sequence[Path] = (), identity: str = "") -> None:
+        """``files``: where they may be kept, the best place first. ``identity``: of the capture."""
+        self.of: dict[int, Note] = {}
+        self.why = ""
+        """Why they are not kept, if that was tried; empty: they are, or nothing is to be kept."""
+        self._files = list(files)
+        self._identity = identity
+        self._unseen: dict[int, Note] = {}
+        """Of before, on rows that are still to be read."""
+        self._others: dict[int, Note] = {}
+        """Of before, on messages that have other rows now."""
+        for path in files:
+            found = _read(path)
+            if found is None:
+                continue
+            if found.get("capture") == identity:
+                self._unseen = _notes(found)
+                self._files = [path, *(one for one in self._files if one != path)]
+                break
+            self._files.remove(path)  # of something else
+
+    @classmethod
+    def beside(cls, captures: Sequence[str], folder: Path) -> Notes:
+        """Those of captures in files; ``folder`` is the user's. Nothing is kept of what comes through a pipe or an interface."""
+        if not captures or not all(os.path.isfile(name) for name in captures):
+            return cls()
+        try:
+            identity = _identity(captures)
+        except OSError:
+            return cls()
+        first = Path(captures[0])
+        own = hashlib.sha256(str(first.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+        return cls([first.with_name(first.name + SUFFIX), folder / f"{own}{SUFFIX}"], identity)
+
+    def meet(self, last: int, times: Callable[[list[int]], Sequence[int]]) -> int:
+        """Takes up those of rows up to ``last``, of which ``times`` gives the times; how many."""
+        rows = sorted(row for row in self._unseen if row <= last)
+        met = 0
+        for row, time_ns in zip(rows, times(rows) if rows else (), strict=True):
+            note = self._unseen.pop(row)
+            is_same = note.time_ns == time_ns
+            (self.of if is_same else self._others).setdefault(row, note)
+            met += is_same
+        return met
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows that have a mark or a note, rising."""
+        return sorted(self.of)
+
+    def text(self, row: int) -> str:
+        """The note on a row; empty: none."""
+        note = self.of.get(row)
+        return note.text if note is not None else ""
+
+    def mark(self, row: int, time_ns: int) -> None:
+        """Marks a row, or not any more; its note goes with the mark."""
+        if self.of.pop(row, None) is None:
+            self.of[row] = Note(time_ns)
+        self._write()
+
+    def write(self, row: int, time_ns: int, text: str) -> None:
+        """A note on a row; an empty one leaves a mark where there was one."""
+        text = " ".join(text.split())[:LONGEST]
+        if text or row in self.of:
+            self.of[row] = Note(time_ns, text)
+            self._write()
+
+    def drop_before(self, row: int) -> None:
+        """The rows before ``row`` are no more."""
+        self.of = {one: note for one, note in self.of.items() if one >= row}
+
+    def _write(self) -> None:
+        """To the first place that takes them; nothing at all where there is nothing to keep."""
+        every = sorted((self._others | self._unseen | self.of).items())
+        self.why = ""
+        for path in self._files:
+            try:
+                if every:
+                    _replace(path, {"schema": SCHEMA, "capture": self._identity, "messages": [_entry(row, note) for row, note in every]})
+                else:
+                    path.unlink(missing_ok=True)
+            except OSError as error:
+                self.why = f"not kept: {error.strerror}"
+            else:
+                self.why = ""
+                return
+
+
+def _identity(captures: Sequence[str]) -> str:
+    found = hashlib.sha256()
+    for name in captures:
+        with open(name, "rb") as file:
+            found.update(hashlib.sha256(file.read(_HEAD)).digest())
+    return found.hexdigest()
+
+
+def _entry(row: int, note: Note) -> dict[str, int | str]:
+    return {"row": row, "time_ns": note.time_ns, **({"note": note.text} if note.text else {})}
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """What a file holds; None where there is none. Of a file that is not ours nothing is known but that it is there."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            found = json.loads(file.read(_SIZE))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and found.get("schema") == SCHEMA else {}
+
+
+def _notes(found: dict[str, Any]) -> dict[int, Note]:
+    entries = found.get("messages")
+    notes: dict[int, Note] = {}
+    for one in entries[:MOST] if isinstance(entries, list) else ():
+        row, time_ns, text = (one.get(name) for name in ("row", "time_ns", "note")) if isinstance(one, dict) else (None, None, None)
+        if type(row) is int and row > 0 and type(time_ns) is int:
+            notes[row] = Note(time_ns, text[:LONGEST] if isinstance(text, str) else "")
+    return notes
+
+
+def _replace(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number, name = tempfile.mkstemp(prefix=".dcpinspect-", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
