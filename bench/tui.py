@@ -27,12 +27,12 @@ from typing import NamedTuple
 
 import pexpect
 
-from bench.captures import make
+from bench.captures import VBUCKETS, make
 from bench.read import BYTECODE, row
 
 SIZE = (36, 120)
 PATIENCE_S = 120
-DOWN, RIGHT, PAGE_DOWN, HOME, END, ENTER, ESCAPE = "\x1b[B", "\x1b[C", "\x1b[6~", "\x1b[H", "\x1b[F", "\r", "\x1b"
+DOWN, RIGHT, PAGE_DOWN, HOME, END, ENTER, ESCAPE, FIND = "\x1b[B", "\x1b[C", "\x1b[6~", "\x1b[H", "\x1b[F", "\r", "\x1b", "\x06"
 LOADING = (
     "import sys; from pathlib import Path\n"
     "from dcpinspect.tui.inspection import Inspection\n"
@@ -160,7 +160,7 @@ def moves(terminal: Terminal, total: int, repeat: int) -> None:
 
 
 def filters(terminal: Terminal, total: int) -> None:
-    """Filters of all messages, sorting of all streams, finding."""
+    """Filters of all messages."""
     budget = "300 ms" if total > 5_000_000 else "50 ms"
     for text in ("vbucket = 417", "vbucket = 417 and name <> 'dcp_noop'", "key like '%999'", "name = 'dcp_deletion'"):
         times = []
@@ -173,6 +173,17 @@ def filters(terminal: Terminal, total: int) -> None:
             terminal.child.send(ESCAPE)
             terminal.rest()
         told(f"`{text}`", times, budget)
+
+
+def finds(terminal: Terminal, total: int) -> None:
+    """What only one of the last messages has: its key, its number in bytes."""
+    terminal.type(ESCAPE)
+    last = f"order::{(total - 2 * (VBUCKETS + 2)) - 1:08}"
+    for job, text in (("a key", last), ("a pattern", f"/order.*{last[7:]}/"), ("bytes", f"x:{last.encode().hex()}")):
+        terminal.child.send(HOME)
+        for typed in (FIND, text):
+            terminal.type(typed)
+        told(f"find {job} of the last message", [terminal.timed(ENTER, "1 of 1")], "seconds" if total > 5_000_000 else "")
 
 
 def views(terminal: Terminal) -> None:
@@ -210,6 +221,7 @@ def one_capture(path: Path, total: int, repeat: int) -> None:
     for _ in range(3):
         terminal = Terminal(["tui", str(path)])
         firsts.append(Spent(1000 * (terminal.wait("1 Packets") - terminal.begin), terminal.cpu_ns() / 1e6))
+        terminal.child.send("1")
         rows.append(
             Spent(1000 * (terminal.wait(r"hello|dcp_open") - terminal.begin) - firsts[-1].wall, terminal.cpu_ns() / 1e6 - firsts[-1].cpu)
         )
@@ -222,27 +234,31 @@ def one_capture(path: Path, total: int, repeat: int) -> None:
     told("first rows after it", rows, "500 ms")
 
     terminal = Terminal(["tui", str(path)])
+    terminal.wait("1 Packets")
+    terminal.child.send("1")
     terminal.wait("hello|dcp_open")
     times, is_read = [], False
+    done = rf"{total:,} messages  (\x1b\[[\d;]*m)*✖"
     for number in range(2, repeat):
         begin, used = time.perf_counter(), terminal.cpu_ns(str(terminal.child.pid))
         terminal.child.send(DOWN)
         seen = b""
         while not re.search(rb"\b%d of " % number if number < 1000 else rb"%d,\d+ of " % (number // 1000), seen):
             seen += terminal.child.read_nonblocking(1 << 16, timeout=PATIENCE_S)
-        is_read = is_read or f"{total:,} messages  ✖".encode() in seen
+        is_read = is_read or re.search(done.encode(), seen) is not None
         if is_read:
             break
         times.append(Spent(1000 * (time.perf_counter() - begin), (terminal.cpu_ns(str(terminal.child.pid)) - used) / 1e6))
         time.sleep(0.03)
     told("a line down, while reading", times, "60 ms")
     if not is_read:
-        terminal.wait(rf"{total:,} messages  ✖")
+        terminal.wait(done)
     row("everything read and worked out", 1, f"{time.perf_counter() - terminal.begin:.1f} s", "", f"{terminal.cpu_s():.1f} s", "")
     terminal.rest(0.5)
     memory = terminal.status("RssAnon")
     moves(terminal, total, repeat)
     filters(terminal, total)
+    finds(terminal, total)
     views(terminal)
     row("memory, once read", 1, f"{memory / 1024:.0f} MiB", "", "", "600 MiB")
     row("memory, in the end", 1, f"{terminal.status('RssAnon') / 1024:.0f} MiB", "", "", "600 MiB")
