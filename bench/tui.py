@@ -42,6 +42,8 @@ LOADING = (
     "print([line for line in Path('/proc/self/status').read_text().splitlines() if line.startswith('RssAnon')][0].split()[1])\n"
     "inspection.close()\n"
 )
+GRID_AFTER = {"all vbuckets over time": 2, "the table of streams": 1}
+"""Layouts from which the next but so many is the grid again."""
 LIVE_RATE, LIVE_S = 20_000, 10
 
 
@@ -189,20 +191,22 @@ def finds(terminal: Terminal, total: int) -> None:
 def views(terminal: Terminal) -> None:
     """Each view, drawn anew; timelines of one vbucket after the other."""
     for job, before, keys, pattern in (
-        ("all vbuckets", ("1",), "2", "messages: "),
+        ("all vbuckets", ("1",), "2", r"vb +\+0"),
         ("the timeline of the next one", ("2", RIGHT), ENTER, r"vb \d+ · \d+ stream"),
-        ("its axis of time", ("0",), "d", "a cell is"),
-        ("zoom", ("0",), "+", "a cell is"),
-        ("the table of streams", ("2",), "|", "snaps"),
-        ("findings", ("1",), "4", "Found when|nothing wrong"),
+        ("its axis of time", ("a",), "d", "a cell is"),
+        ("zoom", ("a",), "+", "a cell is"),
+        ("all vbuckets over time", ("2",), "|", "over time · "),
+        ("the table of streams", ("2", "|"), "|", "snaps"),
+        ("findings", ("1",), "4", r"\d+ (error|warning|note)|no findings"),
         ("statistics", ("1",), "5", "messages a second"),
     ):
         times = []
         for _ in range(5):
             for key in before:
                 terminal.type(key)
+            terminal.rest()
             times.append(terminal.timed(keys, pattern))
-            if keys == "|":
+            for _ in range(GRID_AFTER.get(job, 0)):
                 terminal.type("|")
         told(job, times, "")
     terminal.type("1")
