@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rich.table import Table
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -16,8 +17,11 @@ from textual.widgets.option_list import Option
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
 from dcpinspect.tui.export import Choice
-from dcpinspect.tui.keys import KEYS
+from dcpinspect.tui.keys import KEYS, PALETTE, VIEWS, Key
 from dcpinspect.tui.theme import Glyphs
+
+KEY_WIDTH = 14
+"""Columns of the keys in help."""
 
 
 class Help(ModalScreen[None]):
@@ -32,18 +36,25 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """The parts."""
-        text = Text()
-        text.append(f"Keys of {self._view}\n\n", "bold")
-        for key in KEYS:
-            if self._view in key.views:
-                text.append(f"{key.shown:<12}", "bold")
-                text.append(f"{key.text}\n")
-        text.append("Ctrl+P      ", "bold")
-        text.append("every action by its title\n")
-        text.append("\nGlyphs\n\n", "bold")
-        text.append(self._legend)
         with VerticalScroll(id="help"):
-            yield Static(text)
+            yield Static(Text(f"Keys of {self._view}", "bold"))
+            yield Static(_key_table(key for key in KEYS if self._view in key.views and tuple(key.views) != VIEWS))
+            yield Static(Text("\nSymbols", "bold"))
+            yield Static(Text(self._legend))
+            yield Static(Text("\nKeys everywhere", "bold"))
+            yield Static(_key_table([*(key for key in KEYS if tuple(key.views) == VIEWS), PALETTE]))
+            yield Static(Text("\nKeys of other views", "bold"))
+            yield Static(_key_table((key for key in KEYS if self._view not in key.views), has_views=True))
+
+
+def _key_table(keys: Iterable[Key], *, has_views: bool = False) -> Table:
+    """Keys and what they do, in two columns, so that what wraps stays in its own."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(width=KEY_WIDTH, style="bold", no_wrap=True)
+    table.add_column()
+    for key in keys:
+        table.add_row(Text(key.shown), Text(f"{key.text} ({', '.join(key.views)})" if has_views else key.text))
+    return table
 
 
 class Prompt(ModalScreen[str | None]):

@@ -121,6 +121,9 @@ KEYS = (
 )
 """In the order of help."""
 
+PALETTE = Key("ctrl+p", "app.command_palette", "every action by its title", "Ctrl+P")
+"""Textual's own."""
+
 
 TYPING = (
     ("enter", "Enter", "Apply"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from dcpinspect.tui import walks
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
-from dcpinspect.tui.keys import KEYS, VIEWS
+from dcpinspect.tui.keys import KEYS, PALETTE, VIEWS
 from dcpinspect.tui.screenshot import screenshots
 
 
@@ -137,10 +137,9 @@ def page() -> Iterator[str]:
     yield from ("", "## Copy and export", "")
     yield from OUT_OF_IT.splitlines()
     yield from ("", "## Keys", "", "| key | does | where |", "|---|---|---|")
-    for key in KEYS:
+    for key in (*KEYS, PALETTE):
         where = "everywhere" if tuple(key.views) == VIEWS else ", ".join(key.views)
         yield f"| {_cell(key.shown)} | {_cell(key.text)} | {where} |"
-    yield "| Ctrl+P | every action by its title | everywhere |"
 
 
 def _cell(text: str) -> str:

@@ -27,14 +27,13 @@ VIEWS = {
     "timeline-time": ("2", "n", "enter", "d", "right_square_bracket"),
     "findings": ("4", "n"),
     "stats": ("5",),
-    "help": ("question_mark",),
     "go": ("colon",),
     "find": ("ctrl+f",),
     "filter": ("slash", "v", "b", "u", "down"),
     "export": ("4", "x"),
     "marks": ("m", "down", "m", "M"),
 }
-DIALOGS = ("help", "go", "find", "filter", "export", "marks")
+DIALOGS = ("go", "find", "filter", "export", "marks")
 
 
 async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> None:

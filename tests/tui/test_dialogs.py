@@ -65,3 +65,14 @@ def test_a_file_that_export_cannot_go_to_is_said_where_it_is_typed(tmp_path: Pat
             assert isinstance(app.screen, ExportDialog)
 
     play("rollback.pcap", scene)
+
+
+def test_help_has_the_keys_of_the_view_first_and_all_of_them() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "3", "question_mark")
+        seen = screen(app)
+        places = [seen.index(text) for text in ("Keys of timeline", "zoom in", "Symbols", "Keys everywhere", "Keys of other views")]
+        assert places == sorted(places)
+        assert all(text in seen for text in ("Ctrl+P", "(packets, findings)"))
+
+    play("rollback.pcap", scene, (160, 110))
