@@ -16,7 +16,7 @@ Painted = tuple[str, str]
 
 _OF_EVENTS = {
     **{"Q": "kind-request", "R": "kind-rollback", "S": "kind-system-event", "V": "kind-system-event"},
-    **{"^": "kind-marker", "E": "kind-end", "X": "kind-end"},
+    **{"^": "kind-marker", "E": "kind-end", "X": "kind-end", "B": "kind-marker"},
 }
 EVENTS = tuple(_OF_EVENTS)
 """Letters of what happens at one place."""
@@ -76,7 +76,7 @@ def legend(glyphs: Glyphs = UNICODE) -> list[list[Sign]]:
     ]
     bars += [Sign(glyphs.history[0], "snapshot-disk", "history"), Sign(glyphs.promised, "snapshot-unknown", "promised, did not come")]
     letters = [Sign(letter, f"cause-{cause}", cause) for cause, letter in LETTERS.items()]
-    words = ("request", "rollback", "system event", "state", "seqno advanced", "stream end", "connection closed")
+    words = ("request", "rollback", "system event", "state", "seqno advanced", "stream end", "connection closed", "branch")
     return [bars, letters, [Sign(letter, _OF_EVENTS[letter], word) for letter, word in zip(EVENTS, words, strict=True)]]
 
 

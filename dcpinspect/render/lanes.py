@@ -164,9 +164,9 @@ def _axis(shape: Shape, scale: Scale, glyphs: Glyphs, apart: int) -> Cells:
             cells[first + 1 : first + 2] = glyphs.back
         else:
             cells[last] = glyphs.end
-    for letter in "RQ":
+    for letter in "BRQ":
         for mark in shape.marks:
-            if mark.letter == letter and (letter == "R" or shape.is_asked):
+            if mark.letter == letter and (letter != "Q" or shape.is_asked):
                 _put(cells, scale, mark.at, letter)
     return cells
 

@@ -89,6 +89,7 @@ def by_seqno(story: StreamStory, noted: Iterable[Mark] = ()) -> Shape:
     if told is not None:
         marks.append(Mark(told, "R", _answer_row(story), answered(story)))
     marks += [Mark(int(story.before[gap]) - 1, "^", row, "seqno advanced") for gap, row in _advanced(story)]
+    marks += [Mark(seqno, "B", stream["open_row"] or 0, text) for seqno, text in _crossed(story)]
     if stream["end_reason"] is not None:
         at = last if last is not None else start
         if at is not None:
@@ -129,6 +130,10 @@ def by_time(story: StreamStory, first_ns: int, noted: Iterable[Mark] = ()) -> Sh
         marks.append(Mark(end, "R", _answer_row(story), answered(story)))
     advanced = _advanced(story)
     marks += [Mark(int(gaps[gap]), "^", row, f"seqno advanced to {int(story.before[gap]) - 1}") for gap, row in advanced]
+    for seqno, text in _crossed(story):
+        later = np.flatnonzero(story.item_last > np.uint64(seqno))
+        if len(later):
+            marks.append(Mark(int(since(story.item_time[later]).min()), "B", stream["open_row"] or 0, text))
     if stream["end_reason"] is not None:
         marks.append(_end(story, end))
     return Shape(
@@ -158,6 +163,14 @@ def _advanced(story: StreamStory) -> list[tuple[int, int]]:
     """Number, and row, of each gap that a SeqnoAdvanced explains."""
     own = np.flatnonzero(story.cause == w.ADVANCED)
     return list(zip(own.tolist(), story.gap_rows[own].tolist(), strict=True)) if len(own) else []
+
+
+def _crossed(story: StreamStory) -> Iterable[tuple[int, str]]:
+    """Where branches of the failover log begin that the stream goes on in."""
+    start, last = story.stream["requested_start"], story.stream["last_seqno"]
+    for uuid, seqno in story.stream["failover_log"] or ():
+        if start is not None and last is not None and start < seqno < last:
+            yield seqno, f"branch 0x{uuid:016x} of the history begins after seqno {seqno}"
 
 
 def _answer_row(story: StreamStory) -> int:

@@ -81,7 +81,9 @@ TOUR = (
         " below each the streams that asked for it.\n\n"
         "`[` and `]` go from event to event, `{` and `}` from gap to gap, `n` and `N` from one error or warning to another. `↑` and `↓`"
         " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `a` shows all, `Space` folds a stream. `Enter` opens the message,"
-        " `e` the finding, `=` all messages of the vbucket.",
+        " `e` the finding, `=` all messages of the vbucket.\n\n"
+        "The wheel zooms around the mouse. A range that is dragged, or chosen with `Shift` and the arrows, is what `=` filters by and `+`"
+        " zooms to.",
         ("enter", "right_square_bracket"),
     ),
     Scene(

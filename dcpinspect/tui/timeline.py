@@ -19,10 +19,13 @@ from dcpinspect.render.lane_paint import EVENTS, joined, paints_of
 from dcpinspect.render.lanes import LETTERS, Glyphs, Lanes, Scale, lanes
 from dcpinspect.render.timeline import LABEL, apart, lasting, numbers, seconds
 from dcpinspect.streams import words as w
+from dcpinspect.tables.records import Records
 from dcpinspect.tui import theme
 from dcpinspect.tui.curve import Curve, curve
 from dcpinspect.tui.strips import Piece, strip
-from dcpinspect.tui.timeline_cursor import Row, TimelineCursor
+from dcpinspect.tui.timeline_cursor import Row
+from dcpinspect.tui.timeline_mouse import TimelineMouse
+from dcpinspect.tui.vbucket_cells import whole
 
 _TALLEST = 4
 """Lines of the items of a stream at most."""
@@ -33,11 +36,11 @@ _LABELLED = 8
 _CAUSES = {letter: cause for cause, letter in LETTERS.items()}
 
 
-class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
+class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
     """Lanes of each stream of one vbucket, a column for so many seqnos or so much time, a cursor over all."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        *("lanes--cursor", "lanes--column", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
+        *("lanes--cursor", "lanes--column", "lanes--range", "lanes--dim", "lanes--stream", "lanes--error", "lanes--warning"),
     }
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
@@ -233,8 +236,10 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
             last = np.searchsorted(self._stretched, self.scale.cell(bars.last[shown]), "right")
             for place in np.flatnonzero(last - first >= _LABELLED).tolist():
                 bar, room = shown[place], int(last[place] - first[place])
-                word = f" {int(told.first[bar])}–{int(told.last[bar])} {w.SNAPSHOT_TYPES[int(told.type[bar])]} "
-                if len(word) + 2 <= room:
+                kind = f"{int(told.first[bar])}–{int(told.last[bar])} {w.SNAPSHOT_TYPES[int(told.type[bar])]}"
+                long = " · ".join((kind, *_more(track.story.snapshots, int(told.row[bar]))))
+                word = next((f" {one} " for one in (long, kind) if len(one) + 4 <= room), "")
+                if word:
                     yield int(first[place]) + (room - len(word)) // 2, word
 
     def _findings(self, place: int, base: Style) -> list[Piece]:
@@ -254,10 +259,12 @@ class Timeline(TimelineCursor, can_focus=True, inherit_bindings=False):
         if not self.tracks or stream not in (self.stream, -1):
             return line
         low, high = (int(np.searchsorted(self._stretched, self.cell, side)) + LABEL for side in ("left", "right"))
+        if self.range is not None:
+            first, last = self._column_of(self.range[0], "left") + LABEL, self._column_of(self.range[1], "right") + LABEL
+            chosen = self.get_component_rich_style("lanes--range", partial=True)
+            line = Strip.join([line.crop(0, first), _over(line.crop(first, last), chosen), line.crop(last)])
         here = line.crop(low, high)
-        over = self.get_component_rich_style(cursor, partial=True)
-        here = Strip([Segment(text, (style or base) + over) for text, style, _ in here])
-        return Strip.join([line.crop(0, low), here, line.crop(high)])
+        return Strip.join([line.crop(0, low), _over(here, self.get_component_rich_style(cursor, partial=True)), line.crop(high)])
 
     def _heading(self) -> str:
         if self.told is None:
@@ -295,3 +302,15 @@ def _write(text: npt.NDArray[np.str_], label: str) -> None:
         text[last + 2 : last + 2 + len(label)] = list(label)
     elif len(label) + 1 <= first:
         text[first - 1 - len(label) : first - 1] = list(label)
+
+
+def _more(snapshots: Records, row: int) -> Iterator[str]:
+    """What else is known of the snapshot whose marker is in a row: its convention and its state, where they say something."""
+    own = np.flatnonzero(whole(snapshots, "row") == row)[:1]
+    for name in ("convention", "state"):
+        yield from (str(value) for value in snapshots.take(own).values(name) if value not in (None, "unknown"))
+
+
+def _over(line: Strip, style: Style) -> Strip:
+    """A piece of a line with a style over its own."""
+    return Strip([Segment(text, (own or Style()) + style) for text, own, _ in line])

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from textual import events
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
@@ -68,6 +67,8 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         """Place of the stream that the cursor is in."""
         self.at = 0
         """The seqno, or the nanoseconds since the capture began, that the cursor is at."""
+        self.range: tuple[int, int] | None = None
+        """First and last place of what was chosen, by dragging or with shift."""
         self._is_fit = True
         self._chosen = 0  # row of the event that was stepped to; 0: none
         self._folded: set[tuple[int, int, int]] = set()
@@ -113,7 +114,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         is_same = told.vbucket == self.vbucket and not self.waiting
         self.told, self.waiting = told, ""
         if not is_same:
-            self._is_fit = True
+            self._is_fit, self.range = True, None
             self._folded.clear()
             if at is None:
                 self.stream = 0
@@ -137,7 +138,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
             self.form = "lanes"  # which is there along either
             self._arrange()
         if axis != self.axis:
-            seqno = self.seqno
+            seqno, self.range = self.seqno, None
             self.axis = axis
             self.fit()
             at = self._on_axis(seqno) if at is None else at
@@ -175,11 +176,16 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         self._is_fit = True
         self._scale_to(Scale.filling(min(places, default=0), max(places, default=0), self._columns))
 
-    def zoom(self, steps: int) -> None:
-        """Nearer or farther; the cursor stays where it is on the screen."""
+    def zoom(self, steps: int, around: int | None = None) -> None:
+        """Nearer or farther; the cursor, or a place, stays where it is on the screen. What was chosen fills it first."""
+        if steps > 0 and self.range is not None and around is None:
+            (first, last), self.range = self.range, None
+            self.zoom_to(first, last)
+            return
+        at = self.at if around is None else around
         before = self.scale.step * self.scale.cells
         span = min(max(before // 2 if steps > 0 else before * 2, _NEAREST), ENDLESS)
-        first = max(0, self.at - (self.at - self.scale.first) * span // before)
+        first = max(0, at - (at - self.scale.first) * span // before)
         self._is_fit = False
         self._scale_to(Scale.filling(first, min(first + span - 1, ENDLESS), self._columns))
 
@@ -359,24 +365,6 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
             self.go(int(places[chosen]), int(rows[chosen]))
         return bool(len(others))
 
-    def on_click(self, event: events.Click) -> None:
-        """Selects a stream and a cell; again: opens."""
-        line = int(self.scroll_offset.y) + event.y - 2
-        if 0 <= line < len(self._rows) and 0 <= event.x - LABEL < self._columns:
-            column = int(self._stretched[event.x - LABEL])
-            row = self._rows[line]
-            stream = self._stream_at(row, event.x - LABEL) if row.track < 0 else row.track
-            is_same = self.stream == stream and self.cell == column
-            self.stream = stream
-            if is_same:
-                self.action_open()
-            else:
-                self.go(self.scale.first + column * self.scale.step)
-
-    def _stream_at(self, row: Row, column: int) -> int:
-        """The stream that a line which is of no single one shows in a column; else that of the cursor."""
-        raise NotImplementedError
-
     # -- what is at the cursor ----------------------------------------------------------------------------
 
     @property
@@ -443,7 +431,11 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         return " · ".join(parts)
 
     def _place(self) -> str:
-        low, high = self.span
+        return self.in_words(self.span)
+
+    def in_words(self, span: tuple[int, int]) -> str:
+        """A part of the axis."""
+        low, high = span
         if self.axis == "time":
             return f"{self._number(low)} s" if low == high else f"{self._number(low)} s and {lasting(high - low + 1)} on"
         return f"seqno {low}" if low == high else f"seqnos {low}–{high}"

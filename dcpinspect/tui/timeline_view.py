@@ -244,9 +244,30 @@ class TimelineView(View):
             self.host.say("no other gap of this stream")
 
     def action_by_this(self) -> None:
-        """The messages of this vbucket."""
+        """The messages of this vbucket, of what was chosen only those."""
         if self.lanes.vbucket is not None:
-            self.host.to_filter(f"vbucket = {self.lanes.vbucket}")
+            self.host.to_filter(f"vbucket = {self.lanes.vbucket}{self._chosen()}")
+
+    def _chosen(self) -> str:
+        """The condition of the range that was chosen."""
+        if self.lanes.range is None:
+            return ""
+        first, last = self.lanes.range
+        return f" and {'by_seqno' if self.lanes.axis == 'seqno' else 'relative_ns'} between {first} and {last}"
+
+    @on(Timeline.Chosen)
+    def _say_chosen(self) -> None:
+        if self.lanes.range is None:
+            self.host.say("")
+        else:
+            self.host.say(f"{self.lanes.in_words(self.lanes.range)} chosen: = filters by it, + zooms to it, Esc forgets it")
+
+    def leave(self) -> bool:
+        """Out of the range that was chosen."""
+        is_chosen = self.lanes.range is not None
+        if is_chosen:
+            self.lanes.choose(None)
+        return is_chosen
 
     def action_zoom(self, steps: int) -> None:
         """Nearer, farther, all."""

@@ -133,3 +133,9 @@ def test_a_filled_scale_has_all_and_leaves_less_than_a_step(first: int, more: in
 def test_the_lines_of_tall_items_are_one_height() -> None:
     drawn = lanes(by_seqno(made(items=[(0, 9, 10), (10, 19, 5), (20, 29, 1)])), Scale(0, 10, 3), high=4)
     assert drawn.items.splitlines() == ["█  ", "█  ", "██ ", "██▃"]
+
+
+def test_a_branch_that_a_stream_goes_on_in_is_marked_on_its_axis() -> None:
+    log = [(0xB8, 5), (0xA7, 0)]
+    assert drawn(made(requested_start=0, last_seqno=9, failover_log=log)).axis == "Q────B───┤"
+    assert "B" not in drawn(made(requested_start=5, last_seqno=9, failover_log=log)).axis

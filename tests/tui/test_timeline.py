@@ -16,7 +16,7 @@ def test_the_picture_fills_the_width_and_says_in_words_what_stretches_are(size: 
         await settled(app, pilot)
         lines = screen(app).splitlines()
         assert max(len(line.rstrip()) for line in lines if line.startswith("  items")) >= size[0] - 3
-        assert "░ 0–40 memory ░" in screen(app)
+        assert "░ 0–40 memory · memory-1 · complete ░" in screen(app)
         assert " rollback " in "".join(line for line in lines if line.startswith("  gaps")) or size[0] < 120
         numbers = [int(number) for number in lines[2].split()]
         assert numbers == list(range(0, 61, numbers[1]))[: len(numbers)]  # the last may have no room
