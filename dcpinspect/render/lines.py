@@ -54,6 +54,8 @@ ASKED = 40
 NARROW = 110
 """Columns of a terminal below which opaque and size are left out."""
 NARROW_TITLE = 19
+_OTHER_SIDE = 8
+"""Columns that what a server says stands further to the right in a conversation."""
 
 
 def short_name(name: str) -> str:
@@ -119,6 +121,18 @@ class Lines:
             f" {int(batch.length[index]):>8}  {summary(batch, index)}"
         )
         return self._clipped(text)
+
+    def spoken_heading(self) -> str:
+        """What stands in which column of ``spoken_at``."""
+        return self._clipped(
+            f"{'Row':>9} {_TIME_TITLES.get(self.time_format, 'Time'):>{self.time_width}}  Client{'':{_OTHER_SIDE - 4}}Server"
+        )
+
+    def spoken_at(self, batch: MessageBatch, index: int, shown_ns: int | None) -> str:
+        """One message as part of a conversation: what the server says stands to the right."""
+        side = "→ " if batch.direction[index] == 0 else f"{'':{_OTHER_SIDE}}← "
+        words = "  ".join(text for text in (self._title(batch, index), _seqno(batch, index), summary(batch, index, is_narrow=True)) if text)
+        return self._clipped(f"{int(batch.row[index]):>9} {self.time_text(shown_ns):>{self.time_width}}  {side}{words}")
 
     def title_column(self, batch: MessageBatch, index: int) -> str:
         """Command and status of a message, as wide as their column."""

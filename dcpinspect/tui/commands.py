@@ -15,6 +15,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from dcpinspect.tables.presets import FILTERS
+from dcpinspect.tui.copying import FORMS
 from dcpinspect.tui.keys import KEYS, VIEWS
 from dcpinspect.tui.theme import THEMES
 
@@ -35,6 +36,7 @@ TITLES = {
     "bad(True)": "Findings: previous error or warning",
     "finding": "Findings: the one about this",
     "filter": "Filter: messages, in SQL",
+    "follow": "Follow the conversation of this message",
     "by_this": "Filter: by the field or vbucket under the cursor",
     "by_this('and')": "Filter: also by what is under the cursor",
     "by_this('not')": "Filter: leave out what is under the cursor",
@@ -67,6 +69,7 @@ TITLES = {
     "next_mark": "Marks: next",
     "marks": "Marks: all of them",
     "copy": "Copy the value, the line or the finding",
+    "copy_as": "Copy the message in another form",
     "export": "Export to a file: messages, findings or tables",
     "another": "Open another capture: recent, file or interface",
     "keylog": "Key log: read the capture again with TLS secrets",
@@ -94,6 +97,7 @@ class Command:
 MORE = (
     *(Command(f"Filter: {name}", f"preset('{name}')", f"@{name}", preset.doc) for name, preset in FILTERS.items()),
     *(Command(f"Theme: {name}", f"theme('{name}')") for name in THEMES),
+    *(Command(f"Copy: {words}", f"copy_as('{form}')", views=("packets",)) for form, words in FORMS.items()),
     Command("Save a picture of the screen (SVG)", "picture", about="screenshot"),
 )
 """Actions without a key."""

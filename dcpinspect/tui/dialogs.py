@@ -195,6 +195,45 @@ class MarksDialog(ModalScreen[int | None]):
         self._list.action_cursor_up()
 
 
+class Choose(ModalScreen[str | None]):
+    """One of several things, by its name; Esc gives None."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual's way
+        Binding("escape,q", "dismiss(None)", "Close"),
+        Binding("j", "down"),
+        Binding("k", "up"),
+    ]
+
+    def __init__(self, title: str, choices: Mapping[str, str]) -> None:
+        """``choices``: what each is called, by its name."""
+        super().__init__()
+        self._title = title
+        self._list = OptionList(*(Option(Text(words), id=name) for name, words in choices.items()), id="marks", compact=True)
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        with Vertical(id="prompt"):
+            yield Static(Text(self._title, "bold"))
+            yield self._list
+            yield Static(Text("Enter takes it   Esc closes", "dim"))
+
+    def on_mount(self) -> None:
+        """The keyboard begins in the list."""
+        self._list.focus()
+
+    @on(OptionList.OptionSelected)
+    def _chosen(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss(event.option.id)
+
+    def action_down(self) -> None:
+        """The next one."""
+        self._list.action_cursor_down()
+
+    def action_up(self) -> None:
+        """The one before."""
+        self._list.action_cursor_up()
+
+
 def _marked(line: str, note: str, glyphs: Glyphs) -> Text:
     """A row in the list of marks, with its note below."""
     text = Text(line, no_wrap=True, overflow="ellipsis")

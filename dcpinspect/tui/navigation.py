@@ -22,6 +22,9 @@ from dcpinspect.tui.timeline_view import TimelineView
 from dcpinspect.tui.vbuckets import VbucketsView
 from dcpinspect.tui.view import View
 
+MOST_COPIED = 100_000
+"""Characters of what is copied: terminals take no more with OSC 52, where they take as many."""
+
 
 class Navigation(ContentSwitcher):
     """Holds the views, and is what they ask for a way out of themselves."""
@@ -50,8 +53,10 @@ class Navigation(ContentSwitcher):
             self.app.call_from_thread(what, *arguments)
 
     def copy(self, text: str) -> None:
-        """To the terminal's clipboard; nothing, if there is nothing."""
-        if text:
+        """To the terminal's clipboard; nothing, if there is nothing, or more than terminals take."""
+        if len(text) > MOST_COPIED:
+            self.say(f"not copied: {len(text):,} characters are more than a terminal takes; x exports them")
+        elif text:
             self.app.copy_to_clipboard(text)
             self.say(f"copied {clip(text.splitlines()[0], 60)}")
 

@@ -126,6 +126,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
         """What the time column shows."""
         self.has_names = True
         """Whether commands and statuses are shown by name."""
+        self.talks = False
+        """Whether the rows are one conversation, in which what the server says stands to the right."""
         self._lines = Lines(width=80)
         self._pages: OrderedDict[int, list[Line]] = OrderedDict()
 
@@ -137,10 +139,11 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def heading(self) -> str:
         """What stands in which column."""
+        heading = self._lines.spoken_heading() if self.talks else self._lines.heading()
         if not self.columns:
-            return " " * GUTTER + self._lines.heading()
+            return " " * GUTTER + heading
         more = "".join(f"  {clip(one, width(one)):<{width(one)}}" for one in self.columns)
-        return f"{' ' * GUTTER}{self._lines.heading():<{self._room}}{more}"
+        return f"{' ' * GUTTER}{heading:<{self._room}}{more}"
 
     @property
     def _room(self) -> int:
@@ -390,7 +393,8 @@ class PacketList(ScrollView, can_focus=True, inherit_bindings=False):
     def _made(self, rows: list[int]) -> list[Line]:
         try:
             batch = self._inspection.store.messages(rows)
-            lines = [self._lines.line_at(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))]
+            make = self._lines.spoken_at if self.talks else self._lines.line_at
+            lines = [make(batch, index, shown_ns) for index, shown_ns in enumerate(self._times(batch))]
             if self.columns:
                 lines = [f"{line}{' ' * (self._room - cells(line))}{more}" for line, more in zip(lines, self._cells(rows), strict=True)]
             names = [_KINDS[kind] for kind in kinds(batch.decoded).tolist()]

@@ -19,7 +19,9 @@ from dcpinspect.render.lines import TimeFormat
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
 from dcpinspect.tui.byte_pane import BytePane
-from dcpinspect.tui.dialogs import Prompt
+from dcpinspect.tui.copying import FORMS, conversation, copied
+from dcpinspect.tui.dialogs import Choose, Prompt
+from dcpinspect.tui.divider import Divider
 from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.filtering import Filtering
@@ -69,12 +71,17 @@ class PacketsView(View):
         self.bytes = BytePane(id="byte-pane")
         self.split, self.details = Container(id="split"), Horizontal(id="details")
         self._upper, self._lower = Vertical(id="upper"), Vertical(id="lower")
-        self._share = 5
+        self._share: float = 5
         """Tenths of the room that are the list's, once somebody has asked for others."""
-        self._heading, self._title, self._why = Line(id="list-heading"), Line(id="message-title"), Line(id="message-finding")
+        self._heading, self._title, self._why = Line(id="list-heading"), Divider(id="message-title"), Line(id="message-finding")
         self._note = Line(id="message-note")
+        self._beside, self._between = Divider(id="list-divider"), Divider(id="byte-divider")
         self._glyphs = glyphs
         self._count = ""
+        self._talk = self._before = ""
+        """The filter of the conversation that was followed last, and the filter before it."""
+        self._inner_share: float | None = None
+        """Of the room of fields and bytes, the part that the fields have, once somebody has dragged what is between them."""
         self._rest: Timer | None = None
         self._taken_apart = 0.0
         self.wanted_fields: Sequence[str] = ()
@@ -88,12 +95,14 @@ class PacketsView(View):
             with self._upper:
                 yield self._heading
                 yield self.list
+            yield self._beside
             with self._lower:
                 yield self._title
                 yield self._why
                 yield self._note
                 with self.details:
                     yield self.fields
+                    yield self._between
                     yield self.bytes
 
     def on_mount(self) -> None:
@@ -123,6 +132,12 @@ class PacketsView(View):
         """Bytes are 16 a line where there is room, and stand below the fields where both do not fit beside each other."""
         self.details.set_class(self.details.size.width >= ROOMY, "roomy")
         self.details.set_class(self.split.has_class("beside") and self.details.size.width < STACKED, "stacked")
+        if self._inner_share is not None:
+            is_stacked = self.details.has_class("stacked")
+            for pane, share in ((self.fields, self._inner_share), (self.bytes, 1 - self._inner_share)):
+                pane.styles.width = "1fr" if is_stacked else f"{share}fr"
+                pane.styles.height = f"{share}fr" if is_stacked else "1fr"
+                pane.styles.max_width = "100%"
         self.head()
 
     def head(self) -> None:
@@ -286,6 +301,8 @@ class PacketsView(View):
 
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
+        self.list.talks = bool(self._talk) and event.text == self._talk
+        self.list.remake()
         self.filtering.set(event.text, event.filter)
         self._to_list()
 
@@ -341,6 +358,22 @@ class PacketsView(View):
         """More room for the list, or for what is below or beside it."""
         self._share = min(max(self._share + steps, 1), 9)
         self._split()
+
+    @on(Divider.Dragged)
+    def _dragged(self, event: Divider.Dragged) -> None:
+        """The panes on both sides change."""
+        if event.divider is self._between:
+            region, is_across = self.details.content_region, not self.details.has_class("stacked")
+        else:
+            region, is_across = self.split.content_region, self.split.has_class("beside")
+        share = (event.x - region.x) / max(region.width, 1) if is_across else (event.y - region.y) / max(region.height, 1)
+        share = min(max(share, 0.1), 0.9)
+        if event.divider is self._between:
+            self._inner_share = share
+            self._fit()
+        else:
+            self._share = 10 * share
+            self._split()
 
     def _split(self) -> None:
         is_beside = self.split.has_class("beside")
@@ -450,6 +483,26 @@ class PacketsView(View):
         """A note on the row."""
         if self.list.row:
             self.host.note(self.list.row)
+
+    def action_copy_as(self, form: str = "") -> None:
+        """The message in a form; one is asked for where none is given."""
+        row = self.list.row
+        if not row:
+            return
+        if not form:
+            self.app.push_screen(Choose(f"copy row {row:,} as", FORMS), lambda form: self.action_copy_as(form) if form else None)
+            return
+        batch = self._inspection.store.messages([row])
+        self.host.copy(copied(form, batch, self.list.text_of(row).strip()))
+
+    def action_follow(self) -> None:
+        """The conversation of the message, or all messages again."""
+        if self.list.talks:
+            self.bar.apply(self._before)
+        elif self.list.row:
+            self._before = self.filtering.text
+            self._talk = conversation(self._inspection.store.messages([self.list.row]))
+            self.bar.apply(self._talk)
 
     def action_copy(self) -> None:
         """The value, its bytes, or the line, by the pane with the keyboard."""

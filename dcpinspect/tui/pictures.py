@@ -48,7 +48,9 @@ TOUR = (
         " the item before it.\n\n"
         "JSON is taken apart: `→` and `←` unfold and fold an object, an array, or a long text. Extended attributes stand apart, and what"
         " was compressed is shown unpacked. `b` shows values as bytes, `d` the bytes as hex or as the grid of the specification. Names of"
-        " fields and bytes have the colour of the part of the message that they are in.\n\n"
+        " fields and bytes have the colour of the part of the message that they are in. The lines between panes move with the mouse.\n\n"
+        "`t` chooses what times count from: the first packet, the row before, the day, or the request. `f` follows the conversation that"
+        " the message is part of: the stream, or the connection where it is part of none. `;` writes a note on the message.\n\n"
         "Colours are the kinds of messages. A message that shows an error or a warning names the rule at the end of its line, and the"
         " finding stands above its fields. `n` goes to the next such message, and `e` to its findings.\n\n"
         "`/` filters in SQL with completion, `=` filters"
@@ -114,8 +116,8 @@ replaces another.
 Marks and notes (`m`, `;`) are kept in `CAPTURE.dcpinspect.json` beside the capture, or in your own folder where that cannot be written.
 They come back when the capture is opened again. In a `.pcapng`, notes are comments of packets.
 
-`y` copies through the terminal (OSC 52). If a fault of the program ends it, the terminal is restored, and one line names the log. The
-log has nothing from the capture.
+`y` copies through the terminal (OSC 52), and `Y` the message as JSON, hex, a filter, or a `tshark` command. If a fault of the program
+ends it, the terminal is restored, and one line names the log. The log has nothing from the capture.
 """
 
 

@@ -257,3 +257,56 @@ def test_the_time_column_has_four_forms_and_says_which() -> None:
         assert column()[0] == "Time Con"
 
     play("rollback.pcap", scene)
+
+
+def test_a_conversation_is_followed_and_left() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(99)
+        await press(app, pilot, "f")
+        assert app.packets.filtering.text == "connection = 2 and vbucket = 7 and opaque = 7"
+        lines = screen(app).splitlines()
+        assert lines[2].split()[:4] == ["Row", "Time", "Client", "Server"]
+        asked, told = (next(line for line in lines if f" {row} " in line) for row in (99, 100))
+        assert "  → stream_req v1  from 60" in asked
+        assert told.index("←") == asked.index("→") + 8
+        await press(app, pilot, "f")
+        assert app.packets.filtering.text == ""
+        await press(app, pilot, "home", "f")
+        assert app.packets.filtering.text == "connection = 1"
+        await press(app, pilot, "escape")
+        assert screen(app).splitlines()[2].split()[:3] == ["Row", "Time", "Con"]
+
+    play("rollback.pcap", scene)
+
+
+def test_a_message_is_copied_in_other_forms() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(99)
+        await press(app, pilot, "Y", "down", "enter")
+        assert '"name": "dcp_stream_req"' in app.clipboard
+        await press(app, pilot, "Y", "down", "down", "enter")
+        assert app.clipboard.startswith("8053")
+
+    play("rollback.pcap", scene)
+
+
+def test_dividers_follow_the_mouse() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        view = app.packets
+
+        async def drag(divider: str, x: int, y: int) -> None:
+            await pilot.mouse_down(divider)
+            await pilot.hover("#packets", offset=(x, y))
+            await pilot.mouse_up("#packets", offset=(x, y))
+            await settled(app, pilot)
+
+        await drag("#message-title", 20, 8)
+        assert view.list.region.bottom == pytest.approx(9, abs=1)
+        await drag("#byte-divider", 40, 20)
+        assert view.bytes.region.x == pytest.approx(41, abs=1)
+        assert view.bytes.columns == 16
+        await press(app, pilot, "vertical_line")
+        await drag("#list-divider", 60, 20)
+        assert view.list.region.right == pytest.approx(60, abs=1)
+
+    play("rollback.pcap", scene)

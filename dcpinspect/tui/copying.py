@@ -1,0 +1,55 @@
+"""What can be copied of a message, besides what is under the cursor."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+
+from dcpinspect.export.json import message_object
+from dcpinspect.tables.messages import MessageBatch
+
+FORMS: Mapping[str, str] = {
+    "line": "its line in the list",
+    "json": "JSON, as export writes it",
+    "hex": "its bytes, in hex",
+    "filter": "a filter for the messages of its stream",
+    "tshark": "a tshark command that shows its packets",
+}
+"""Forms of a message, and what they are called."""
+
+_PORTS = ("11210", "11207")
+"""Those that Wireshark knows the protocol by."""
+
+
+def copied(form: str, batch: MessageBatch, line: str) -> str:
+    """The one message of a batch in one of the forms; ``line``: as the list shows it."""
+    if form == "line":
+        return line
+    if form == "json":
+        return json.dumps(message_object(batch, 0), ensure_ascii=False, indent=2)
+    if form == "hex":
+        return batch.bytes_of(0).hex()
+    return conversation(batch) if form == "filter" else tshark(batch)
+
+
+def conversation(batch: MessageBatch) -> str:
+    """A filter for the conversation that the one message of a batch is part of: that of its stream, else all of its connection."""
+    where = f"connection = {int(batch.connection[0])}"
+    vbucket = batch.vbucket_of(0)
+    if vbucket is None:
+        return where
+    return f"{where} and vbucket = {vbucket} and opaque = {int(batch.decoded.opaque[0])}"
+
+
+def tshark(batch: MessageBatch) -> str:
+    """A command that shows the packets that carried the one message of a batch."""
+    first, last = int(batch.frame[0]), int(batch.last_frame[0])
+    connection = int(batch.connection[0]) - 1
+    client, server = (side[connection].rpartition(":")[2] for side in (batch.endpoints.client, batch.endpoints.server))
+    if batch.file[0] != batch.last_file[0]:
+        first = last  # the packets before are in another file
+    frames = f"frame.number == {last}" if first == last else f"frame.number >= {first} && frame.number <= {last} && tcp.port == {client}"
+    name = batch.files[int(batch.last_file[0])]
+    decode = [] if server in _PORTS else ["-d", f"tcp.port=={server},couchbase"]
+    return shlex.join(["tshark", "-r", name, *decode, "-V", "-Y", frames])
