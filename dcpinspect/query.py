@@ -8,28 +8,23 @@ them is asked for, and kept.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from tempfile import TemporaryDirectory
-from threading import Event, Lock
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset
 
 from dcpinspect.capture.source import STDIN
-from dcpinspect.errors import PlacedError, UsageError
-from dcpinspect.escape import one_line
+from dcpinspect.errors import UsageError
 from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
-from dcpinspect.suggest import did_you_mean
 from dcpinspect.tables.arrow import arrow_schema, record_batch
-from dcpinspect.tables.duck import connect
+from dcpinspect.tables.duck_query import SLICE, DuckQuery
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Records
 from dcpinspect.tables.schema import BY_NAME
@@ -37,11 +32,6 @@ from dcpinspect.tables.select import Selection
 from dcpinspect.tables.times import Span
 
 T = TypeVar("T")
-
-MEMORY = "1GiB"
-"""What DuckDB may hold at a time."""
-SLICE = 1 << 14
-"""Messages whose columns are made at once; results come in batches of as many rows."""
 
 
 class Captures:
@@ -244,125 +234,21 @@ TABLES: dict[str, Callable[[Captures], ScannedTable]] = {"messages": _messages, 
 """The tables that queries know, by name."""
 
 
-class Query:
-    """One text of SQL and its result. Use as a context manager; the result ends with it."""
+class Query(DuckQuery):
+    """One text of SQL over captures, and its result."""
 
     def __init__(self, text: str, captures: Captures) -> None:
-        self._text = text
         self._captures = captures
-        self._ended = Event()
-        self._folder = TemporaryDirectory(prefix="dcpinspect-", ignore_cleanup_errors=True)
         # On one thread the scan is in the main one, where Ctrl-C ends its wait for input.
-        threads = {} if captures.can_repeat else {"threads": 1}
-        self._database = connect(memory_limit=MEMORY, temp_directory=self._folder.name, **threads)
+        super().__init__(text, TABLES, **({} if captures.can_repeat else {"threads": 1}))
         for name, table in TABLES.items():
             self.register(name, table(captures))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self._database.close()
-        self._folder.cleanup()
+    @property
+    def failure(self) -> Exception | None:
+        """What ended a scan of the captures."""
+        return self._captures.failure
 
     def register(self, name: str, table: ScannedTable) -> None:
         """Let the text speak of a table under this name."""
-        self._database.register(name, table)
-
-    def end(self) -> None:
-        """End what is computed, with KeyboardInterrupt where that is; from any thread."""
-        self._ended.set()
-        self._database.interrupt()
-
-    def result(self) -> Rows:
-        """The rows of the last statement, those before it done. Raises UsageError for what DuckDB refuses, at its place if known."""
-        if any("\ud800" <= character <= "\udfff" for character in self._text):  # bytes that were no UTF-8
-            raise UsageError("query: it is not UTF-8; other keys are compared as bytes, as in key_bytes = '\\xff'::blob")
-        statements = self._told(self._text, lambda: self._database.extract_statements(self._text))
-        if not statements:
-            raise UsageError("the query is empty; write one, as in select name, count(*) from messages group by name")
-        *before, last = (statement.query for statement in statements)
-        for text in before:
-            self._told(text, partial(self._done, text))
-        reader = self._told(last, lambda: self._database.sql(last).to_arrow_reader(SLICE))
-        return Rows(reader, lambda step: self._told(last, step))
-
-    def _done(self, text: str) -> None:
-        self._database.execute(text).fetchall()
-
-    def _told(self, text: str, step: Callable[[], Any]) -> Any:
-        """What a step gives, or its failure as an exception of ours."""
-        if self._ended.is_set():
-            raise KeyboardInterrupt
-        try:
-            return step()
-        except (duckdb.Error, pa.ArrowException, OSError, RuntimeError) as error:
-            if self._captures.failure is not None:
-                raise self._captures.failure from None
-            is_theirs = isinstance(error, (duckdb.Error, pa.ArrowException, OSError))  # Arrow's errors of input are Python's
-            if self._ended.is_set() or not is_theirs or isinstance(error, duckdb.InterruptException):
-                # Of KeyboardInterrupt DuckDB makes a RuntimeError, and Arrow, in a scan, any error with the traceback as its text.
-                raise KeyboardInterrupt from None
-            raise self._explained(text, error) from error
-
-    def _explained(self, text: str, error: Exception) -> UsageError:
-        """An error of DuckDB in a line, with the place in the text that it speaks of."""
-        if isinstance(error, duckdb.OutOfMemoryException):
-            return UsageError(
-                f"query: it needs more than {MEMORY} of memory at once, for a list or text that cannot wait on disk; ask for less"
-            )
-        what, place = _parts(error)
-        if place is None and isinstance(error, duckdb.Error):
-            prefix = "explain "
-            try:  # relations lose the place, explanations have it
-                self._database.execute(prefix + text)
-            except duckdb.Error as again:
-                same, found = _parts(again)
-                place = found - len(prefix) if same == what and found is not None else None
-        if place is None or not 0 <= place <= len(text.encode()):
-            return UsageError(f"query: {what}")
-        return PlacedError("query", what, text, len(text.encode()[:place].decode(errors="ignore")))
-
-
-def _parts(error: Exception) -> tuple[str, int | None]:
-    """What an error of DuckDB says, on one line, and the byte of the text that it speaks of, if it says that."""
-    text = str(error)
-    try:
-        details = json.loads(text[text.index("{") :])
-        what, place = details["exception_message"], details.get("position")
-    except (ValueError, KeyError, TypeError):
-        what, place = text.partition(" Error: ")[2] or text, None
-    for theirs, ours in _OUR_WORDS:
-        what = re.sub(theirs, ours, what)
-    what = re.sub(r"(?s)(Table with name (.+) does not exist!).*", lambda found: f"{found[1]} {_tables_like(found[2])}", what)
-    return one_line(what), int(place) if place is not None else None
-
-
-def _tables_like(name: str) -> str:
-    """What to say of a table that is none; DuckDB would name its own catalogues."""
-    close = did_you_mean(name, TABLES)
-    return close.replace("; d", "D") if close else f"There are {', '.join(TABLES)}"
-
-
-_UNCHANGED = "tables of captures cannot be changed; make one of your own, as in create table t as from messages"
-_OUR_WORDS = (
-    ("file system operations are disabled by configuration", "queries reach the tables of the captures, and nothing else"),
-    (r'\s*Use "SET .*', ""),  # nothing can be set
-    (r"^\S+ is not an table$", _UNCHANGED),
-    ("^Can only (update|delete from) base table$", _UNCHANGED),
-)
-
-
-class Rows:
-    """The rows of a result, record batch by record batch, under the ``schema`` of its columns."""
-
-    def __init__(self, reader: Any, told: Callable[[Callable[[], Any]], Any]) -> None:
-        self.schema = reader.schema
-        self._reader = reader
-        self._told = told
-
-    def __iter__(self) -> Iterator[Any]:
-        """Raises UsageError for what fails only while rows are made."""
-        batches = iter(self._reader)
-        while (batch := self._told(lambda: next(batches, None))) is not None:
-            yield batch
+        self.database.register(name, table)

@@ -19,6 +19,7 @@ from dcpinspect.findings.record import CHECKED, CONTRACTS
 from dcpinspect.protocol.encode import encode
 from dcpinspect.query import Captures, Query, ScannedTable
 from dcpinspect.reading import Reading
+from dcpinspect.tables import duck_query
 from dcpinspect.tables.arrow import arrow_schema, record_batch
 from dcpinspect.tables.filter import parse_filter
 from dcpinspect.tables.filter_rows import FilterRows
@@ -224,7 +225,7 @@ def test_rows_come_while_a_table_is_read() -> None:
 
 
 def test_what_must_be_in_memory_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "MEMORY", "50MiB")
+    monkeypatch.setattr(duck_query, "MEMORY", "50MiB")
     assert str(refusal("select list(i) from range(20000000) t(i)")) == (
         "query: it needs more than 50MiB of memory at once, for a list or text that cannot wait on disk; ask for less"
     )
@@ -243,7 +244,7 @@ def test_times_are_utc_wherever_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_sorted_may_exceed_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "MEMORY", "80MiB")
+    monkeypatch.setattr(duck_query, "MEMORY", "80MiB")
     text = "select max(n) n from (select row_number() over (order by md5(i::varchar)) n from range(1500000) t(i))"
     assert ask(text) == [{"n": 1_500_000}]
 

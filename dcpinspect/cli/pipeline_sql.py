@@ -1,9 +1,11 @@
-"""``dcpinspect pipeline sql``: a query in Spark SQL over the tables that a pipeline wrote."""
+"""``dcpinspect pipeline sql``: a query over the tables that a pipeline wrote, which DuckDB answers here, or Spark."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,11 +13,29 @@ from dcpinspect.cli import interrupts, options
 from dcpinspect.cli.output import choose_format, opened
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.sql import STDIN, read_query
+from dcpinspect.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from dcpinspect.spark.manifest import Manifest
+    from dcpinspect.tables.filter_tree import Source
+
+    Answer = tuple[Any, Iterable[Any]]
+    """The schema of a result, and its record batches."""
+    Saved = Mapping[str, Source] | None
 
 Filter = Annotated[
     str | None,
     typer.Option("--filter", metavar="SQL", help="Only messages for which this is true are in the table messages, as with read --filter."),
 ]
+
+
+class Engine(StrEnum):
+    """Who answers."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
 
 
 def sql(
@@ -26,27 +46,67 @@ def sql(
     format_name: options.OutputFormat = None,
     output: options.OutputFile = None,
     csv_guard: options.CsvGuard = True,
+    engine: Annotated[
+        Engine | None,
+        typer.Option(
+            "--engine",
+            help="Who answers, and in whose SQL. By default, it is duckdb, on this machine, or spark if --master or --conf is given.",
+        ),
+    ] = None,
     master: options.SparkMaster = None,
     conf: options.SparkConf = None,
 ) -> int:
-    """Run a query in Spark SQL over the tables of a pipeline, as in "show tables" or "describe streams"."""
+    """Run a query over the tables of a pipeline, as in "show tables" or "describe streams"."""
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
+    settings = options.spark_settings(conf)
+    asks_spark = master is not None or bool(settings)
+    if engine is Engine.DUCKDB and asks_spark:
+        raise UsageError(f"{'--conf' if master is None else '--master'}: is for Spark; leave it out, or write --engine spark")
     text = read_query() if query == STDIN else query
 
-    from dcpinspect.spark.filter import filter_sql  # deferred: --help and completion do without
-    from dcpinspect.spark.manifest import Manifest
-    from dcpinspect.spark.query import Query
-    from dcpinspect.spark.session import session, watched
+    from dcpinspect.spark.manifest import Manifest  # deferred: --help and completion do without
 
     manifest = Manifest.newest(out)
-    condition = filter_sql(filter_, saved=options.saved_filters(context.obj)) if filter_ is not None else None
-    with Steps() as steps, session(master, options.spark_settings(conf)) as spark:
+    saved = options.saved_filters(context.obj) if filter_ is not None else None
+    if engine is Engine.SPARK or (engine is None and asks_spark):
+        answer = _of_spark(text, manifest, filter_, saved, master, settings)
+    else:
+        answer = _of_duckdb(text, manifest, filter_, saved)
+    with answer as (schema, batches), opened(output, format_, ()) as file:
+        try:
+            format_.write(file, schema, interrupts.between(batches), guard=csv_guard)
+        except KeyboardInterrupt:
+            file.is_complete = False  # a part of a result is none
+            raise
+    return 0
+
+
+@contextmanager
+def _of_duckdb(text: str, manifest: Manifest, filter_: str | None, saved: Saved) -> Iterator[Answer]:
+    from dcpinspect.spark.duck import Query
+    from dcpinspect.spark.filter import duck_sql
+
+    condition = None if filter_ is None else duck_sql(filter_, saved=saved)
+    with Query(text, manifest, condition=condition) as query, interrupts.answered(lambda: False, query.end, lambda: False):
+        found = query.result()
+        yield found.schema, found
+
+
+@contextmanager
+def _of_spark(
+    text: str, manifest: Manifest, filter_: str | None, saved: Saved, master: str | None, settings: dict[str, str]
+) -> Iterator[Answer]:
+    from dcpinspect.spark.filter import filter_sql
+    from dcpinspect.spark.query import Query
+    from dcpinspect.spark.session import session, watched
+    from dcpinspect.spark.tasks import JVM
+
+    condition = None if filter_ is None else filter_sql(filter_, saved=saved)
+    with Steps() as steps, session(master, {**JVM, **settings}) as spark:
 
         def ask() -> Any:
             return Query(spark, manifest, condition=condition).answer(text)
 
         found = watched(spark, ask, partial(steps.show, "asking"))
-    with opened(output, format_, ()) as file:
-        format_.write(file, found.schema, interrupts.between(found.to_batches()), guard=csv_guard)
-    return 0
+    yield found.schema, found.to_batches()

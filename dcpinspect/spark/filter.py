@@ -27,8 +27,7 @@ class SparkSql(Sql):
     def name(self, column: str) -> str:
         """A column. Raises UsageError for one that Spark's table does not have."""
         base, _, word = column.partition(".")
-        if base not in self._columns:
-            raise UsageError(f"filter: the tables of Spark have no column {base}; a capture's own filters know it")
+        _check(base, self._columns)
         if base not in self._counts:
             return f"`{column}`"
         if word:
@@ -46,6 +45,25 @@ class SparkSql(Sql):
     def pattern(self, pattern: str, escape: str | None) -> str:
         """What stands behind ``like``. In a pattern that names no escape the backslash is one to Spark."""
         return super().pattern(pattern if escape else pattern.replace("\\", "\\\\"), escape)
+
+
+class DuckSql(Sql):
+    """Conditions as DuckDB reads them, over messages that a pipeline wrote."""
+
+    def name(self, column: str) -> str:
+        """A column. Raises UsageError for one that the messages of a pipeline do not have."""
+        _check(column, columns_of("messages"))
+        return super().name(column)
+
+
+def _check(column: str, known: Collection[str]) -> None:
+    if column not in known:
+        raise UsageError(f"filter: the tables of Spark and of pipelines have no column {column}; a capture's own filters know it")
+
+
+def duck_sql(text: str, *, saved: Mapping[str, Source] | None = None) -> str:
+    """A filter as a condition of DuckDB over the readable messages that a pipeline wrote. Raises as ``filter_sql`` does."""
+    return DuckSql().condition(parse_filter(text, saved=saved).condition)
 
 
 def filter_sql(text: str, table: str = "messages", *, saved: Mapping[str, Source] | None = None) -> str:

@@ -133,6 +133,11 @@ class Manifest:
         names = [name for part in self.parts for name in part.messages] if table == "messages" else self.tables.get(table, ())
         return [os.fspath((self.out / name).absolute()) for name in names]
 
+    @property
+    def table_names(self) -> list[str]:
+        """The tables that a query may name."""
+        return [*TABLES, *(name for name in self.tables if name not in TABLES)]
+
     def path(self, name: str) -> str:
         """A file that the manifest names, absolute."""
         return os.fspath((self.out / name).absolute())

@@ -18,7 +18,7 @@ from dcpinspect.spark.message_files import SCHEMA as MESSAGES
 from dcpinspect.spark.outputs import SCHEMAS
 from dcpinspect.spark.schema import TABLES, ddl, table_schema
 from dcpinspect.spark.session import SparkFailedError
-from dcpinspect.spark.views import readable
+from dcpinspect.spark.views import in_order, readable
 from dcpinspect.suggest import did_you_mean
 
 if TYPE_CHECKING:
@@ -37,18 +37,13 @@ _WITHIN = "SELECT * FROM (\n"
 _COMMENTS = re.compile(r"\A(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 
 
-def names_of(manifest: Manifest) -> list[str]:
-    """The tables that a query may name."""
-    return [*TABLES, *(name for name in manifest.tables if name not in TABLES)]
-
-
 class Query:
     """A session of its own in which the tables of an output directory are views."""
 
     def __init__(self, spark: SparkSession, manifest: Manifest, *, condition: str | None = None) -> None:
         """``condition``: of ``messages`` only those are there for which it is true, which ``filter_sql`` has made of a filter."""
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)  # it prints every error as JSON, besides raising it
-        self._names = names_of(manifest)
+        self._names = manifest.table_names
         self._spark = spark.newSession()
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
@@ -105,9 +100,7 @@ def _table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
         frame = _stored(spark, manifest, name, SCHEMAS.get(name) or table_schema(name))
     if name not in TABLES:
         return frame
-    own = [column for column in table_schema(name).names if column in frame.columns]
-    others = [column for column in frame.columns if column not in own]
-    return readable(frame.select(*own, *others), name)
+    return readable(frame.select(*in_order(frame.columns, name)), name)
 
 
 def _stored(spark: SparkSession, manifest: Manifest, name: str, schema: Any) -> DataFrame:

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 Show = Callable[[str, int, int], None]
 """Told what is done, how much of it, and of how much."""
 JVM = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""Spark only hands out tasks here and is soon done: what it would spend on making its own code faster is a third of its processor time."""
+"""Spark is soon done: what it would spend on making its own code faster is a third of its processor time, and of a small query half."""
 TASK_BYTES = 64 << 20
 """Items that are smaller share a task up to so many bytes."""
 

@@ -97,7 +97,7 @@ def test_other_tables_have_their_own_columns() -> None:
     with pytest.raises(PlacedError, match="no column is called by_seqno"):
         filter_sql("by_seqno = 1", "streams")
     for name in ("relative_ns > 5", "collection = 'produce.fruit'"):
-        with pytest.raises(UsageError, match=f"the tables of Spark have no column {name.split()[0]}"):
+        with pytest.raises(UsageError, match=f"the tables of Spark and of pipelines have no column {name.split()[0]}"):
             filter_sql(name)
     with pytest.raises(UsageError, match=re.escape("table stream: there is none; did you mean streams?")):
         filter_sql("true", "stream")

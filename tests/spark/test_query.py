@@ -11,7 +11,7 @@ import pytest
 from dcpinspect.errors import PlacedError, UsageError
 from dcpinspect.spark.filter import filter_sql
 from dcpinspect.spark.manifest import Manifest
-from dcpinspect.spark.query import Query, names_of
+from dcpinspect.spark.query import Query
 from tests.peers.truth import SAMPLES
 from tests.spark.outputs import ran
 from tests.spark.test_filter import rows
@@ -67,7 +67,7 @@ def test_a_filter_is_a_condition_too(query: Query, spark: SparkSession, out: Pat
 
 def test_what_is_no_query_and_changes_nothing(query: Query, out: Path) -> None:
     shown = {row["tableName"] for row in query.answer("show tables").to_pylist()}
-    assert shown == set(names_of(Manifest.newest(out))) > {"messages", "captures", "bad"}
+    assert shown == set(Manifest.newest(out).table_names) > {"messages", "captures", "bad"}
     types = {row["col_name"]: row["data_type"] for row in query.answer("DESCRIBE streams;").to_pylist()}
     assert types["requested_end"] == "decimal(20,0)"
     assert types["vbucket_uuid"] == "string"
