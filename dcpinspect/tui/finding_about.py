@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from rich.text import Text
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import escape, one_line
-from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.finding import NO_ROWS, Finding
 from dcpinspect.findings.registry import RULES
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.render.findings import effects_in_words, told_of
 from dcpinspect.render.lines import summary, title
 from dcpinspect.store.store import Store
 from dcpinspect.tables.records import Records
 from dcpinspect.tui.advice import here
+from dcpinspect.tui.marked import rows_of
 from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 
@@ -28,14 +31,17 @@ _ASKS_AGAIN = ("rollback", "rollback-loop", "rollback-not-followed", "stream-ref
 """Rules of which a request that works is shown, where there was a rollback."""
 
 
-def rows_of(one: Finding) -> list[int]:
-    """The messages that show a finding, the first offender first."""
-    return list(dict.fromkeys(place.row for place in one.places))
+def evidence_of(one: Finding) -> Rows:
+    """All messages that show a finding: first those that tell it best, the first offender before all, then those like them."""
+    best = np.array(list(dict.fromkeys(place.row for place in one.places)), np.int64)
+    everything = rows_of(one)
+    return np.concatenate((best, everything[~np.isin(everything, best)]))
 
 
 def about(
     one: Finding | None,
     glyphs: Glyphs,
+    rows: Rows = NO_ROWS,
     evidence: int = 0,
     others: Sequence[Finding] = (),
     told: Mapping[int, str] | None = None,
@@ -46,8 +52,8 @@ def about(
 ) -> Text:
     """What there is to say of a finding; ``others``: all findings, of which it may be the cause, or an effect.
 
-    ``evidence``: place of the row that is chosen; ``told``: rows in words; ``rollbacks``: the table of them. ``is_brief``: without what
-    the list says.
+    ``rows``: the evidence, and ``evidence`` the place of the one that is chosen; ``told``: rows in words; ``rollbacks``: the table of
+    them. ``is_brief``: without what the list says.
     """
     out = Text()
     if one is None:
@@ -63,14 +69,13 @@ def about(
         out.append(f"{one_line(here(one.next))}\n")
         for line in _requests_that_work(one, rollbacks):
             out.append(f"  {line}\n")
-    rows = rows_of(one)
-    if rows:
+    if len(rows):
         out.append("\n" if one.next and not is_brief else "")
         out.append(f"Evidence, {min(evidence, len(rows) - 1) + 1} of {len(rows):,}\n", "bold")
     first = max(0, min(evidence - AROUND, len(rows) - 2 * AROUND - 1))
     if first:
         out.append(f"  {first:,} before\n", "dim")
-    for number, row in enumerate(rows[first : first + 2 * AROUND + 1], first):
+    for number, row in enumerate(rows[first : first + 2 * AROUND + 1].tolist(), first):
         is_chosen = number == min(evidence, len(rows) - 1)
         words = (told or {}).get(row, "")
         lines = wrapped(f"row {row:,}{f' · {words}' if words else ''}", width - 4)

@@ -89,12 +89,14 @@ class FindingPicture(Container):
     def _go(self, asked: tuple[int, int, int, int], told: Tracks) -> None:
         """The streams that show the finding, the stretch of them that does, and the cursor at the message."""
         number, _, _, row = asked
+        one = self._host.inspection.results.findings[number]
+        best = {row, *(place.row for case in one.each for place in case.places)}
         lines = sum(1 + len(track.words) + 1 for track in told.tracks)
         is_all = lines <= self.lanes.size.height - 2
         tracks = [track for track in told.tracks if is_all or _shows(track, number)] or told.tracks
         self.lanes.show(replace(told, tracks=tracks))
         self.lanes.fit()
-        places = [mark.seqno for track in tracks for mark in track.found if mark.finding == number]
+        places = [mark.seqno for track in tracks for mark in track.found if mark.finding == number and mark.row in best]
         if places and self.lanes.scale.step > 1:
             beside = max(_LEAST, _BESIDE * (max(places) - min(places)))
             self.lanes.zoom_to(max(0, min(places) - beside), max(places) + beside)

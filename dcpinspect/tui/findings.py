@@ -14,17 +14,18 @@ from textual.containers import Container, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static
 
+from dcpinspect.findings.finding import NO_ROWS, Finding
 from dcpinspect.findings.record import finding_records
 from dcpinspect.findings.registry import RULES
+from dcpinspect.protocol.columns import Rows
 from dcpinspect.render.findings import report_lines
 from dcpinspect.render.lanes import Glyphs as LaneGlyphs
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.export import Choice, messages, table
-from dcpinspect.tui.finding_about import AROUND, about, in_words, rows_of
+from dcpinspect.tui.finding_about import AROUND, about, evidence_of, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.finding_picture import REST, FindingPicture
 from dcpinspect.tui.inspection import Results
-from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.rate import Rate
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.timeline import Timeline
@@ -46,6 +47,7 @@ class FindingsView(View):
         """Numbers of all that was found of the message that one came from."""
         self._scrolled, self._about = VerticalScroll(id="finding-about"), Static(id="finding-about-text")
         self.picture = FindingPicture(host, glyphs, lanes, id="finding-picture")
+        self._evidence: tuple[Finding | None, Rows] = (None, NO_ROWS)
         self._told: dict[int, str] = {}
         self._rest: Timer | None = None
 
@@ -83,14 +85,13 @@ class FindingsView(View):
     def _tell(self) -> None:
         if not self.display:
             return
-        one, store = self.list.shown, self.host.inspection.store
-        rows = [] if one is None else rows_of(one)
-        self._told = in_words(store, rows[max(0, self.list.evidence - 2 * AROUND) : self.list.evidence + 2 * AROUND + 1])
+        shown = self.evidence[max(0, self.list.evidence - 2 * AROUND) : self.list.evidence + 2 * AROUND + 1]
+        self._told = in_words(self.host.inspection.store, shown.tolist())
         self._about.update(self._text(width=self._scrolled.scrollable_content_region.width, is_brief=self.size.width < WIDE))
 
     def _text(self, **form: Any) -> Text:
         records = self.host.inspection.results.records.get("rollbacks")
-        return about(self.list.shown, self._glyphs, self.list.evidence, self.list.findings, self._told, records, **form)
+        return about(self.list.shown, self._glyphs, self.evidence, self.list.evidence, self.list.findings, self._told, records, **form)
 
     def on_resize(self) -> None:
         """Lines are as wide as their part."""
@@ -103,25 +104,30 @@ class FindingsView(View):
         self.picture.display = one is not None
         if one is None or number is None or not self.display:
             return
-        case = next((case for case in one.each if any(place.row == row for place in case.places)), one.each[0])
-        self.picture.show(number, one, row or 0, case.vbuckets[0] if case.vbuckets else None)
+        self.picture.show(number, one, row or 0, self._vbucket(one, row))
+
+    def _vbucket(self, one: Finding, row: int | None) -> int | None:
+        """The one whose timeline shows a message of a finding; None where it is about no vbucket."""
+        case = next((case for case in one.each if any(place.row == row for place in case.places)), None)
+        if case is None and row is not None and self.host.inspection.store.first_row <= row:
+            vbucket = self.host.inspection.store.messages([row]).vbucket.at(0)
+            case = next((case for case in one.each if vbucket in case.vbuckets), None)
+        vbuckets = (case or one).vbuckets
+        return vbuckets[0] if vbuckets else None
+
+    @property
+    def evidence(self) -> Rows:
+        """All messages that show the finding under the cursor."""
+        one = self.list.shown
+        if self._evidence[0] is not one:
+            self._evidence = one, NO_ROWS if one is None else evidence_of(one)
+        return self._evidence[1]
 
     @property
     def row(self) -> int | None:
         """The message of the evidence that is chosen."""
-        rows = [] if self.list.shown is None else rows_of(self.list.shown)
-        return rows[min(self.list.evidence, len(rows) - 1)] if rows else None
-
-    def spot(self) -> Spot:
-        """Which finding, and which evidence."""
-        return Spot("findings", finding=self.list.finding, top=self.list.evidence)
-
-    def restore(self, spot: Spot) -> None:
-        """As it was."""
-        if spot.finding is not None and spot.finding < len(self.list.findings):
-            self.list.select(spot.finding)
-            self.list.evidence = spot.top
-            self.arrive()
+        rows = self.evidence
+        return int(rows[min(self.list.evidence, len(rows) - 1)]) if len(rows) else None
 
     @on(FindingList.Opened)
     def _opened(self, event: FindingList.Opened) -> None:
@@ -153,7 +159,7 @@ class FindingsView(View):
     def action_near(self, steps: int) -> None:
         """The next evidence."""
         if self.list.shown is not None:
-            last = max(0, len(rows_of(self.list.shown)) - 1)
+            last = max(0, len(self.evidence) - 1)
             self.list.evidence = min(max(self.list.evidence + steps, 0), last)
             self.arrive()
 
@@ -164,8 +170,11 @@ class FindingsView(View):
     def action_vbucket(self) -> None:
         """The timeline of the vbucket, at the seqno that shows it."""
         one = self.list.shown
-        if one is not None and one.vbuckets:
-            self.host.to_vbucket(one.vbuckets[0], one.seqnos[0] if one.seqnos else None)
+        vbucket = None if one is None else self._vbucket(one, self.row)
+        if one is not None and vbucket is not None:
+            lanes = self.picture.lanes
+            is_drawn = lanes.vbucket == vbucket and not lanes.waiting
+            self.host.to_vbucket(vbucket, lanes.seqno if is_drawn else one.seqnos[0] if one.seqnos else None)
         else:
             self.host.say("this finding is not about a vbucket")
 
@@ -183,8 +192,8 @@ class FindingsView(View):
             records = finding_records(found, RULES, inspection.files)
             lines = partial(report_lines, found, inspection.files, lambda text, _: text, with_effects=True)
             offered.append(table(f"the {len(found):,} findings", "findings", records, lines))
-        if one is not None and one.places:
-            rows = np.array(sorted(rows_of(one)), np.int64)
+        if one is not None and len(self.evidence):
+            rows = np.sort(self.evidence)
             offered.append(messages(f"the {len(rows):,} messages that show this one", inspection, lambda: rows))
         return offered
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dcpinspect.findings.finding import NO_ROWS
 from dcpinspect.store.store import Store
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.finding_about import about, in_words, rows_of
+from dcpinspect.tui.finding_about import about, evidence_of, in_words
 from dcpinspect.tui.theme import UNICODE
-from tests.tui.screens import Keys, play
+from tests.tui.screens import Keys, play, press
 
 
 def test_messages_are_told_in_a_line(store: Store) -> None:
@@ -18,7 +19,7 @@ def test_a_request_that_works_is_shown() -> None:
     async def scene(app: InspectApp, _: Keys) -> None:
         results = app.inspection.results
         one = next(one for one in results.findings if one.rule == "rollback-loop")
-        text = about(one, UNICODE, 0, results.findings, {}, results.records["rollbacks"]).plain
+        text = about(one, UNICODE, NO_ROWS, 0, results.findings, {}, results.records["rollbacks"]).plain
         assert "vb 31: from 0, uuid 0x7e5700000000004f, snapshot 0–0" in text
         assert "dcpinspect" not in text
 
@@ -28,12 +29,25 @@ def test_a_request_that_works_is_shown() -> None:
 def test_evidence_is_wrapped_below_itself() -> None:
     async def scene(app: InspectApp, _: Keys) -> None:
         one = next(one for one in app.inspection.results.findings if one.rule == "rollback-loop")
-        rows = rows_of(one)
-        told = dict.fromkeys(rows, "words " * 20)
-        lines = about(one, UNICODE, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
+        rows = evidence_of(one)
+        told = dict.fromkeys(rows.tolist(), "words " * 20)
+        lines = about(one, UNICODE, rows, len(rows) - 1, (), told, width=40, is_brief=True).plain.splitlines()
         assert f"Evidence, {len(rows)} of {len(rows)}" in lines
         assert f"▸ row {rows[-1]} · words words words" in "\n".join(lines)
         assert all(len(line) <= 40 for line in lines if "words" in line)
         assert "    words" in "\n".join(lines)
 
     play("loop.pcap", scene)
+
+
+def test_all_messages_are_evidence_the_best_first() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        number, one = next((place, one) for place, one in enumerate(app.inspection.results.findings) if one.rule == "orphaned-vbucket")
+        rows = evidence_of(one)
+        assert rows[: len(one.places)].tolist() == [place.row for place in one.places]
+        assert set(rows.tolist()) == {row for row in range(1, 108) if number in app.inspection.results.marked.of(row)}
+        app.navigation.to_finding(number)
+        await press(app, pilot, *["right_square_bracket"] * 20)
+        assert app.findings.row == rows[-1]
+
+    play("orphans.pcap", scene)

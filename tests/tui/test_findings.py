@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from dcpinspect.findings.finding import NO_ROWS
 from dcpinspect.findings.registry import RULES
 from dcpinspect.protocol.layouts import LAYOUTS
 from dcpinspect.tui.app import InspectApp
-from dcpinspect.tui.finding_about import about
+from dcpinspect.tui.finding_about import about, evidence_of
 from dcpinspect.tui.findings import FIELDS
 from dcpinspect.tui.theme import UNICODE
 from tests.damage import Talk
@@ -31,7 +32,7 @@ def test_all_there_is_to_say_is_said() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         await press(app, pilot, "4")
         for one in app.finding_list.findings:
-            text = about(one, UNICODE, 0).plain
+            text = about(one, UNICODE, evidence_of(one)).plain
             assert one.rule in text
             assert one.where in text
             assert all(f"row {place.row}" in text for place in one.places)
@@ -50,7 +51,7 @@ def test_what_a_name_from_the_wire_holds_is_escaped_once(tmp_path: Path) -> None
         await press(app, pilot, "4", "n")
         one = next(one for one in app.finding_list.findings if one.rule == "tls-without-key")
         assert r"server name evil\x1b[31m" in one.message
-        assert one.message in about(one, UNICODE, 0).plain
+        assert one.message in about(one, UNICODE).plain
         assert r"evil\\x1b" not in screen(app)
 
     play(save(tmp_path / "x.pcap", packets.packets), scene)
@@ -64,7 +65,7 @@ def test_effects_stand_under_their_cause() -> None:
         assert cause is not None
         assert cause.rule == "rollback-loop"
         assert "✖ 1 error" in screen(app)
-        text = about(cause, UNICODE, 0, found.findings).plain
+        text = about(cause, UNICODE, NO_ROWS, 0, found.findings).plain
         assert "Explains 9 effects: 8 rollback, 1 unknown-vbucket-uuid." in text
         assert "client connector:1 (10.11.0.1:50004, connector/4.2), server 10.11.0.2:11210" in text
         assert "whose: client; still open" in text
@@ -73,7 +74,7 @@ def test_effects_stand_under_their_cause() -> None:
         effect = found.shown
         assert effect is not None
         assert effect.effect_of == cause.id
-        text = about(effect, UNICODE, 0, found.findings).plain
+        text = about(effect, UNICODE, NO_ROWS, 0, found.findings).plain
         assert "Effect of rollback-loop, 2 vbuckets, connection 5, which says what to do." in text
         assert "Next:" not in text
 
