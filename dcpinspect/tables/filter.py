@@ -71,6 +71,12 @@ def parse_filter(
     return Filter(condition, tuple(column for column in columns if column in read) + tuple(sorted(read - columns.keys())))
 
 
+def both(one: Filter, other: Filter) -> Filter:
+    """The filter of messages that both let through."""
+    read = {*one.columns, *other.columns}
+    return Filter(And((one.condition, other.condition)), tuple(column for column in BY_NAME if column in read))
+
+
 Kind = Literal["number", "text", "bytes", "word", "saved", "sign", "unreadable", "end"]
 
 

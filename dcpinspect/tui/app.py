@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from rich.text import Text
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.widgets import DirectoryTree
-from textual.worker import Worker
+from textual.worker import Worker, get_current_worker
 
 from dcpinspect.errors import DcpInspectError
 from dcpinspect.escape import clip, escape
@@ -28,6 +28,8 @@ from dcpinspect.tables.filter_tree import Source
 from dcpinspect.tui import frame
 from dcpinspect.tui.commands import Command, Commands
 from dcpinspect.tui.completion import frequent_values
+from dcpinspect.tui.connection_dialog import ConnectionDialog
+from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
 from dcpinspect.tui.export import messages
 from dcpinspect.tui.exporting import Exporting
@@ -35,14 +37,16 @@ from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.filtering import oddity
 from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.history import Memory
-from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import KEYS
 from dcpinspect.tui.navigation import Navigation
 from dcpinspect.tui.notes import Notes
+from dcpinspect.tui.of_connection import counted
 from dcpinspect.tui.opening import Opening, OpenScreen
 from dcpinspect.tui.overview import OverviewView, is_first
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import FORMS
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.stats import StatsView
 from dcpinspect.tui.themed import ThemedApp
 from dcpinspect.tui.timeline_view import TimelineView
@@ -186,6 +190,8 @@ class InspectApp(ThemedApp):
             self._shown_results = self.inspection.results
             for view in self.views:
                 view.take_up(self._shown_results)
+            if self._shown_results.connection is not None and not self._shown_results.charts.commands:
+                self._count(self._shown_results)
             self._choose_first()
         elif self.inspection.state != "reading" and not self._has_given_back:
             self._has_given_back = True
@@ -276,8 +282,8 @@ class InspectApp(ThemedApp):
         if self.inspection.state == "reading":
             self.inspection.stop()
             self.say("stopping")
-        else:
-            self.navigation.view.leave()
+        elif not self.navigation.view.leave():
+            self.navigation.choose(None)
 
     def action_go(self) -> None:
         """Somewhere that is typed."""
@@ -286,6 +292,23 @@ class InspectApp(ThemedApp):
     def action_next_mark(self) -> None:
         """The next mark, after the last the first."""
         self.navigation.to_next_mark()
+
+    def action_connections(self) -> None:
+        """All connections, to look at one alone, or at all."""
+        dialog = ConnectionDialog(talks(self.inspection.everything), self.glyphs, self.inspection.connection or 0)
+        self.push_screen(dialog, lambda number: None if number is None else self.navigation.choose(number or None))
+
+    @work(thread=True, group="count", exclusive=True)
+    def _count(self, results: Results) -> None:
+        """The messages of the one connection that is looked at."""
+        worker = get_current_worker()
+        try:
+            found = counted(self.inspection.store, results, lambda _: not worker.is_cancelled)
+        except DcpInspectError as error:
+            self.navigation.from_thread(self.say, str(error))
+        else:
+            if found is not None:
+                self.inspection.take(found, results)
 
     def action_marks(self) -> None:
         """All marks, to go to one or to take it away."""

@@ -67,6 +67,7 @@ TITLES = {
     "mark": "Marks: mark this message, or remove the mark",
     "note": "Marks: write a note on this message",
     "next_mark": "Marks: next",
+    "connections": "Connections: look at one alone, or at all",
     "marks": "Marks: all of them",
     "copy": "Copy the value, the line or the finding",
     "copy_as": "Copy the message in another form",

@@ -17,7 +17,7 @@ from dcpinspect.escape import cells, clip, escape
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.protocol.message import Severity
 from dcpinspect.tui.charts import short
-from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
 
@@ -79,19 +79,18 @@ class ConnectionList(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.connection = connection
 
-    def __init__(self, glyphs: Glyphs, *, has_all: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
-        """``has_all``: the first line stands for all connections together."""
+    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._glyphs = glyphs
-        self._has_all = has_all
+        self._has_all = False
         self.talks: Sequence[Talk] = ()
         self._at = 0
         self._columns: list[tuple[str, list[str], bool]] = []
 
-    def show(self, told: Sequence[Talk], here: int | None = None) -> None:
-        """These connections, the cursor at one of them."""
+    def show(self, told: Sequence[Talk], here: int | None = None, *, has_all: bool = False) -> None:
+        """These connections, the cursor at one of them. ``has_all``: the first line stands for all together, and is 0."""
         here = self.connection if here is None else here
-        self.talks = told
+        self.talks, self._has_all = told, has_all
         self._at = next((place for place, one in enumerate(told, self._has_all) if one.number == here), 0)
         self._arrange()
 

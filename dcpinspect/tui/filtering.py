@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.tables.filter import Filter
+from dcpinspect.tables.filter import Filter, both
 from dcpinspect.tables.filter_rows import FilterRows
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.inspection import Inspection
@@ -27,20 +27,23 @@ class Filtering:
         self._list = rows
         self._bar = bar
         self._host = host
+        self._only: Filter | None = None
+        self._typed: Filter | None = None
         self._filter: FilterRows | None = None
         self._index = rows.index
         self._scanning: FilterRows | None = None
         self.text = ""
         """As it was typed; empty for none."""
-        self._before: tuple[str, FilterRows | None, RowIndex] = "", None, rows.index
+        self._before: tuple[str, Filter | None, FilterRows | None, RowIndex] = "", None, None, rows.index
         """What holds of what is shown, while other rows are looked for."""
 
     def set(self, text: str, filter_: Filter | None) -> None:
         """Another filter; None for none."""
         if self._index is self._list.index:
-            self._before = self.text, self._filter, self._index
-        self.text = text
-        self._filter = None if filter_ is None else FilterRows(filter_)
+            self._before = self.text, self._typed, self._filter, self._index
+        self.text, self._typed = text, filter_
+        filters = [one for one in (self._only, filter_) if one is not None]
+        self._filter = FilterRows(reduce(both, filters)) if filters else None
         self._index = RowIndex(is_filtered=self._filter is not None)
         if self._filter is None:
             self._grow()
@@ -50,11 +53,20 @@ class Filtering:
             self._bar.say("…")
             self._scan(self._filter)
 
+    def narrow(self, only: Filter | None) -> None:
+        """Only what this lets through, besides the filter that was typed; None: everything."""
+        if only != self._only:
+            self._only = only
+            self._before = self.text, self._typed, self._filter, self._index
+            self.set(self.text, self._typed)
+            if self._filter is not None:
+                self._list.show(self._index)  # what was shown is of others
+
     def stop(self) -> bool:
         """Back to the filter of the rows that are shown, if others are looked for; whether they were."""
         if self._index is self._list.index:
             return False
-        self.text, self._filter, self._index = self._before
+        self.text, self._typed, self._filter, self._index = self._before
         self._scanning = None
         self._bar.reset(self.text)
         self._bar.say("stopped: the rows are as before")

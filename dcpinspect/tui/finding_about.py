@@ -118,7 +118,7 @@ def in_words(store: Store, rows: Sequence[int]) -> dict[int, str]:
     found = {}
     for place, row in enumerate(kept if batch is not None else ()):
         assert batch is not None
-        vbucket = batch.vbucket.at(place)
+        vbucket = batch.vbucket_of(place)
         words = (title(batch, place), "" if vbucket is None else f"vb {vbucket}", summary(batch, place, is_narrow=True))
         found[row] = one_line(" ".join(filter(None, words)))
     return found

@@ -13,6 +13,7 @@ from dcpinspect.errors import DcpInspectError
 from dcpinspect.findings.finding import Finding
 from dcpinspect.render.lanes import Glyphs as LaneGlyphs
 from dcpinspect.tui.rate import Rate
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.tracks import Track, Tracks, tracks_of
@@ -43,7 +44,9 @@ class FindingPicture(Container):
         self.lanes = _Stretch(lanes, id="finding-lanes")
         self.rate = Rate(glyphs, id="finding-rate")
         self._shown: tuple[int, int, int, int] | None = None
-        """Number of the finding, how many there are, its vbucket, and the row that the cursor is at."""
+        """Which results these are of, number of the finding, its vbucket (-1 for none), and the row that the cursor is at."""
+        self._results: Results | None = None
+        self._turn = 0
         self._told: Tracks | None = None
 
     def compose(self) -> ComposeResult:
@@ -54,7 +57,9 @@ class FindingPicture(Container):
     def show(self, number: int, one: Finding, row: int, vbucket: int | None) -> None:
         """What a finding is about, with the cursor at a message of it, which is about this vbucket."""
         results = self._host.inspection.results
-        asked = (number, results.rows, -1 if vbucket is None else vbucket, row)
+        if results is not self._results:
+            self._results, self._turn = results, self._turn + 1
+        asked = (self._turn, number, -1 if vbucket is None else vbucket, row)
         if asked == self._shown:
             return
         before, self._shown = self._shown, asked
@@ -88,7 +93,7 @@ class FindingPicture(Container):
 
     def _go(self, asked: tuple[int, int, int, int], told: Tracks) -> None:
         """The streams that show the finding, the stretch of them that does, and the cursor at the message."""
-        number, _, _, row = asked
+        _, number, _, row = asked
         one = self._host.inspection.results.findings[number]
         best = {row, *(place.row for case in one.each for place in case.places)}
         lines = sum(1 + len(track.words) + 1 for track in told.tracks)

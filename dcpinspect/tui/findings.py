@@ -25,8 +25,9 @@ from dcpinspect.tui.export import Choice, messages, table
 from dcpinspect.tui.finding_about import AROUND, about, evidence_of, in_words
 from dcpinspect.tui.finding_list import FindingList
 from dcpinspect.tui.finding_picture import REST, FindingPicture
-from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.rate import Rate
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.view import Host, View
@@ -110,7 +111,7 @@ class FindingsView(View):
         """The one whose timeline shows a message of a finding; None where it is about no vbucket."""
         case = next((case for case in one.each if any(place.row == row for place in case.places)), None)
         if case is None and row is not None and self.host.inspection.store.first_row <= row:
-            vbucket = self.host.inspection.store.messages([row]).vbucket.at(0)
+            vbucket = self.host.inspection.store.messages([row]).vbucket_of(0)
             case = next((case for case in one.each if vbucket in case.vbuckets), None)
         vbuckets = (case or one).vbuckets
         return vbuckets[0] if vbuckets else None
@@ -128,6 +129,17 @@ class FindingsView(View):
         """The message of the evidence that is chosen."""
         rows = self.evidence
         return int(rows[min(self.list.evidence, len(rows) - 1)]) if len(rows) else None
+
+    def spot(self) -> Spot:
+        """Which finding, and which evidence."""
+        return Spot("findings", finding=self.list.finding, top=self.list.evidence)
+
+    def restore(self, spot: Spot) -> None:
+        """As it was."""
+        if spot.finding is not None and spot.finding < len(self.list.findings):
+            self.list.select(spot.finding)
+            self.list.evidence = spot.top
+            self.arrive()
 
     @on(FindingList.Opened)
     def _opened(self, event: FindingList.Opened) -> None:

@@ -69,8 +69,10 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
     files = inspection.files
     name = escape(Path(files[0]).name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-    parts = [name, f"{inspection.store.rows:,} messages" if width >= WIDE else "", state(inspection)]
+    parts = [name, f"{inspection.store.rows:,} messages" if width >= WIDE and inspection.connection is None else "", state(inspection)]
     right = [Content("  ".join(part for part in parts if part))]
+    if inspection.connection is not None:
+        right[:0] = [piece(f" con {inspection.connection} alone ", "reverse", "connections"), Content("  ")]
     severities: Sequence[Severity] = ("error", "warning", "note")
     for severity in severities:
         count = counts[severity]

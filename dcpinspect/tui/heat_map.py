@@ -18,7 +18,7 @@ from dcpinspect.render.lanes import Scale
 from dcpinspect.render.timeline import lasting, numbers, seconds
 from dcpinspect.tui import theme
 from dcpinspect.tui.heat import MOST, REQUEST, SIGNS, SNAPSHOT, Heat, signs
-from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import Piece, strip
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_cells import FEW, edges, levels

@@ -9,26 +9,21 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from dcpinspect.coverage import Coverage
 from dcpinspect.errors import DamagedCapture, DcpInspectError
-from dcpinspect.findings.finding import Finding
 from dcpinspect.protocol.foreign import TLS
-from dcpinspect.protocol.message import Severity
 from dcpinspect.reading import Packets, Reading
 from dcpinspect.render.coverage import nothing_found
 from dcpinspect.render.verdict import LookedAt
-from dcpinspect.statistics import Charts, Statistics
+from dcpinspect.statistics import Statistics
 from dcpinspect.store.store import KEEP, Store
-from dcpinspect.streams.tracker import Tables
-from dcpinspect.tables.records import Records
-from dcpinspect.tables.statistics import Row
-from dcpinspect.tui.heat import Heat, HeatCounter
+from dcpinspect.tui.heat import HeatCounter
 from dcpinspect.tui.marked import Marked
 from dcpinspect.tui.notes import Notes
+from dcpinspect.tui.of_connection import of_connection
+from dcpinspect.tui.results import Results
 
 State = Literal["reading", "done", "stopped", "failed"]
 
@@ -38,43 +33,6 @@ _RATE_S = 3.0
 """Seconds over which messages a second are counted."""
 _SOON = 0.5
 """Seconds after which it is worked out for the first time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """What was worked out of the messages up to ``rows``."""
-
-    rows: int = 0
-    tables: Tables | None = None
-    records: Mapping[str, Records] = field(default_factory=dict)
-    """By the names that SQL knows them by."""
-    findings: Sequence[Finding] = ()
-    statistics: Sequence[Row] = ()
-    charts: Charts = field(default_factory=Charts)
-    heat: Heat = field(default_factory=Heat)
-    coverage: Coverage | None = None
-    looked: LookedAt | None = None
-    """How much was checked."""
-    encrypted: int = 0
-    """Connections whose TLS is not opened."""
-    marked: Marked = field(default_factory=Marked)
-    """The rows that show findings."""
-
-    @property
-    def vbuckets(self) -> Sequence[int]:
-        """Those that there are streams of, rising."""
-        table = self.records.get("vbuckets")
-        return [] if table is None else sorted(set(table.values("vbucket")))
-
-    def severity(self, row: int) -> Severity | None:
-        """Of the worst that a row shows."""
-        found = self.finding(row)
-        return None if found is None else found.severity
-
-    def finding(self, row: int) -> Finding | None:
-        """The worst that a row shows."""
-        numbers = self.marked.of(row)
-        return self.findings[numbers[0]] if numbers else None
 
 
 class Inspection:
@@ -110,7 +68,13 @@ class Inspection:
         """Why reading failed, in one line."""
         self.nothing = ""
         """Why there is no message, and what to try; empty while there may still be one."""
+        self.everything = Results()
+        """What was worked out of all connections."""
+        self.connection: int | None = None
+        """The one that is looked at alone; None: all are."""
         self.results = Results()
+        """What is shown: of all connections, or of that one."""
+        self._choosing = threading.Lock()
         self.notes = Notes()
         """Marks and notes on messages."""
         self._statistics = Statistics()
@@ -202,7 +166,7 @@ class Inspection:
 
     def _work_out(self, *, is_whole: bool) -> None:
         tables, findings, records = self.reading.worked_out(is_whole=is_whole)
-        self.results = Results(
+        everything = Results(
             self.store.rows,
             tables,
             records,
@@ -215,3 +179,21 @@ class Inspection:
             len({one.connection for one in self.reading.coverage.directions if one.protocol == TLS and one.not_decodable}),
             Marked(findings),
         )
+        with self._choosing:
+            self.everything = everything
+            self._narrow()
+
+    def choose(self, connection: int | None) -> None:
+        """Looks at one connection alone, or at all."""
+        with self._choosing:
+            self.connection = connection
+            self._narrow()
+
+    def _narrow(self) -> None:
+        self.results = self.everything if self.connection is None else of_connection(self.everything, self.connection)
+
+    def take(self, counted: Results, of: Results) -> None:
+        """What is shown, with its messages counted; unless something else is shown than what they were counted for."""
+        with self._choosing:
+            if self.results is of:
+                self.results = counted

@@ -29,6 +29,8 @@ class Spot:
     finding: int | None = None
     form: str = ""
     """Of a timeline: how streams are drawn."""
+    connection: int | None = None
+    """The one that is looked at alone."""
 
 
 class Jumps:

@@ -88,6 +88,7 @@ KEYS = (
     Key("M", "marks", "all marks, to go to one, remove it, or export them", "M"),
     Key("y", "copy", "copy the value, the line or the finding", "y", "Copy", ("packets", "findings", "timeline")),
     Key("Y", "copy_as", "copy the message as JSON, hex, a filter or a tshark command", "Y", views=("packets",)),
+    Key("C", "connections", "all connections, to look at one alone, or at all again", "C", "Connection"),
     Key("x", "export", "export to a file what is under the cursor, marked, shown, or all", "x", "Export"),
     Key("ctrl+f", "find", "find text, /regex/ or x:hex in the rows that are shown", "Ctrl+F", views=("packets",)),
     Key("f3", "find_next", "find the next one, after the last the first", "F3", views=("packets",)),

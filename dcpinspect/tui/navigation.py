@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from textual.widgets import ContentSwitcher
@@ -16,6 +17,7 @@ from dcpinspect.tui.findings import FindingsView
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.jumps import Jumps, Spot
 from dcpinspect.tui.notes import Notes
+from dcpinspect.tui.of_connection import filter_of
 from dcpinspect.tui.packets import PacketsView
 from dcpinspect.tui.places import Target, parse_place
 from dcpinspect.tui.timeline_view import TimelineView
@@ -110,20 +112,38 @@ class Navigation(ContentSwitcher):
 
     def leave(self) -> None:
         """Remembers where the user is, before a jump."""
-        self._jumps.leave(self.view.spot())
+        self._jumps.leave(self._spot())
+
+    def _spot(self) -> Spot:
+        return replace(self.view.spot(), connection=self.inspection.connection)
 
     def back(self) -> None:
         """To where the user came from."""
-        self._restore(self._jumps.back(self.view.spot()))
+        self._restore(self._jumps.back(self._spot()))
 
     def forward(self) -> None:
         """Forward again."""
-        self._restore(self._jumps.forward(self.view.spot()))
+        self._restore(self._jumps.forward(self._spot()))
 
     def _restore(self, spot: Spot | None) -> None:
         if spot is not None:
+            self._choose(spot.connection)
             self._switch(spot.view)
             self.view.restore(spot)
+
+    def choose(self, connection: int | None) -> None:
+        """Looks at one connection alone, or at all; the way back leads to what was looked at before."""
+        if connection != self.inspection.connection:
+            self.leave()
+            self._choose(connection)
+
+    def _choose(self, connection: int | None) -> None:
+        if connection != self.inspection.connection:
+            self.inspection.choose(connection)
+            for view in self.query_children(View):
+                view.take_up(self.inspection.results)
+            self.packets.filtering.narrow(None if connection is None else filter_of(connection))
+            self._switched()
 
     def _switch(self, view: str) -> None:
         self.current = view

@@ -17,9 +17,10 @@ from dcpinspect.render.findings import with_their_effects
 from dcpinspect.render.verdict import NOTHING, counted, verdict
 from dcpinspect.tui.connection_list import ConnectionList, Talk, talks
 from dcpinspect.tui.finding_list import FindingList
-from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.rate import Rate
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.small_map import SmallMap
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, View
@@ -83,7 +84,7 @@ class OverviewView(View):
         if self._shown is results:
             return
         self._shown = results
-        self._talks = talks(results)
+        self._talks = talks(inspection.everything)
         causes, _ = with_their_effects(results.findings)
         self._verdict_text = self._verdict(results)
         self._said.update(self._verdict_text)
@@ -91,8 +92,9 @@ class OverviewView(View):
         self.findings.border_title = counted(len(causes), "finding") + " by cause" if causes else "findings"
         self.map.show(results.records.get("vbuckets"))
         self.rate.show(results, inspection.reading.first_time_ns or 0)
-        self.connections.show(self._talks)
-        self.connections.border_title = f"{counted(len(self._talks), 'connection')}: who talks to whom"
+        self.connections.show(self._talks, inspection.connection, has_all=inspection.connection is not None)
+        alone = "" if inspection.connection is None else f"; connection {inspection.connection} is shown alone, Esc shows all"
+        self.connections.border_title = f"{counted(len(self._talks), 'connection')}: who talks to whom{alone}"
         self._fit()
 
     def _verdict(self, results: Results) -> Text:
@@ -117,7 +119,8 @@ class OverviewView(View):
     def _fit(self) -> None:
         """As high as each part needs to be, where there is room for it."""
         is_tall, is_wide = self.size.height >= TALL, self.size.width >= WIDE
-        talking = 2 + min(max(1, len(self._talks)), MOST_TALKS if is_tall else 3)
+        is_alone = self.host.inspection.connection is not None
+        talking = 2 + min(max(1, len(self._talks) + is_alone), MOST_TALKS if is_tall else 3)
         self.connections.styles.height = talking
         said = len(self._verdict_text.wrap(self.app.console, max(10, self.size.width - 2)))
         room, width = self.size.height - talking - said, self.size.width // 2 - 1 if is_wide else self.size.width
@@ -172,7 +175,7 @@ class OverviewView(View):
 
     @on(ConnectionList.Opened)
     def _connection_opened(self, event: ConnectionList.Opened) -> None:
-        self.host.to_filter(f"connection = {event.connection}")
+        self.host.choose(event.connection or None)
 
     @property
     def vbucket_here(self) -> int | None:

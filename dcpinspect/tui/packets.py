@@ -26,10 +26,10 @@ from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.filter_bar import FilterBar, by_field
 from dcpinspect.tui.filtering import Filtering
 from dcpinspect.tui.frame import Line
-from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.links import WORDS, Link, links_of, target
 from dcpinspect.tui.packet_list import PacketList
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.search import Search
 from dcpinspect.tui.strips import room
 from dcpinspect.tui.theme import Glyphs

@@ -36,7 +36,8 @@ TOUR = (
         " verdict. Below it are the findings by cause, all vbuckets in a small map, the messages over time (bytes after `d`), and who"
         " talks to whom.\n\n"
         "`↑` `↓` and `Tab` go from part to part, `←` and `→` move in the map and in time. `Enter` goes in: to the finding, to the vbucket"
-        " on the map, to the messages at that time, or to the messages of the connection.",
+        " on the map, or to the messages at that time. On a connection, it shows this one alone in all views, as `C` does from everywhere;"
+        " `Esc` shows all again.",
         ("0",),
     ),
     Scene(
@@ -92,8 +93,8 @@ TOUR = (
         "findings",
         "4 Findings",
         "All that is wrong, with the worst first and the effects below their cause, or by connection after `d`. Each finding has its"
-        " evidence, what to do, and when it is no error. `Enter` goes to the message that shows the finding, with the cursor on the right"
-        " field. `Backspace` comes back, and `]` chooses the next evidence.",
+        " evidence, what to do, and when it is no error. Below is the stretch of the timeline that shows it. `Enter` goes to the message"
+        " that shows the finding, with the cursor on the right field. `Backspace` comes back, and `]` chooses the next evidence.",
         ("colon", *"rollback", "enter"),
     ),
     Scene(

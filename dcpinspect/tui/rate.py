@@ -19,7 +19,7 @@ from dcpinspect.statistics import Charts
 from dcpinspect.tables.series import SPANS
 from dcpinspect.tui import theme
 from dcpinspect.tui.charts import LABEL, Whole, columns, short
-from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.strips import strip
 from dcpinspect.tui.theme import Glyphs
 
@@ -50,6 +50,8 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         self.measure: Measure = "messages"
         self._charts = Charts()
         self._first_ns = 0
+        self._why = ""
+        """Why nothing is drawn."""
         self._found: dict[Severity, Whole] = {}
         """Times of what was found, by severity."""
         self._values: Whole = np.zeros(0, np.int64)
@@ -59,6 +61,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
     def show(self, results: Results, first_ns: int, findings: Sequence[Finding] | None = None) -> None:
         """What is known by now; ``first_ns``: when the capture began; ``findings``: those that are shown, without them all but notes."""
         self._charts, self._first_ns = results.charts, first_ns
+        self._why = "nothing was read so far" if results.connection is None else f"counting the messages of connection {results.connection}"
         shown = results.findings if findings is None else findings
         self._found = {
             severity: np.array(
@@ -166,7 +169,7 @@ class Rate(Widget, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         label = base + self.get_component_rich_style("rate--label", partial=True)
         if not len(self._values):
-            return strip([(" nothing was read so far" if y == 0 else "", label)], self.size.width, base)
+            return strip([(f" {self._why}" if y == 0 else "", label)], self.size.width, base)
         high = max(1, self.size.height - 2)
         if y < high:
             values = self._drawn()

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from dcpinspect.render.coverage import coverage_table
 from dcpinspect.tui.charts import BLOCKS
-from dcpinspect.tui.inspection import Results
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.stats_page import Measure, page
 from dcpinspect.tui.view import Host, View
 
@@ -61,6 +61,8 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         colour = self.get_component_rich_style("stats--chart", partial=True)
         text = Text(no_wrap=True)
         width = max(40, self.size.width - 3)
+        if self._results.connection is not None and not self._results.charts.commands:
+            text.append(f"counting the messages of connection {self._results.connection}\n\n")
         for line, style in page(self._results.charts, self._results.statistics, first_ns, width=width, measure=self.measure):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":

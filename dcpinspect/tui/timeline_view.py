@@ -16,9 +16,9 @@ from dcpinspect.render.lane_paint import legend, legend_lines
 from dcpinspect.render.lanes import LETTERS, Glyphs
 from dcpinspect.tui import theme
 from dcpinspect.tui.export import Choice, of_vbucket
-from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.progress import Progress
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.timeline_cursor import FORMS, Form
 from dcpinspect.tui.tracks import Tracks, tracks_of

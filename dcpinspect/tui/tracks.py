@@ -87,6 +87,7 @@ def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], b
     results = inspection.results
     if results.tables is None:
         return Tracks(vbucket)
+    only = () if results.connection is None else (range(results.connection, results.connection + 1),)
     items, apart = VbucketItems(vbucket, ()), [np.empty(0, np.int64)]
     store = inspection.store
     rows = store.of_vbucket(vbucket)
@@ -97,7 +98,7 @@ def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], b
         kind, connection, sid, seqno, time_ns = store.numbers(read, _READ)
         items.take(Own(kind.values, connection.values, read, sid, seqno, time_ns.values))
         apart.append(read[np.isin(kind.values, (SYSTEM_EVENT, SET_STATE))])
-    found = stories(results.tables, vbucket, (), items)
+    found = stories(results.tables, vbucket, only, items)
     notes = by_stream(found, _noted(inspection, np.concatenate(apart)[:_MOST_NOTED]))
     first_ns, marks = inspection.reading.first_time_ns or 0, _found(inspection, vbucket, rows)
     several = any(story.stream["sid"] is not None for story in found)

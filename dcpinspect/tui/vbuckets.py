@@ -14,8 +14,8 @@ from textual.widgets import Static
 from dcpinspect.tui import vbucket_grid
 from dcpinspect.tui.export import Choice, of_vbucket, table
 from dcpinspect.tui.heat_map import HeatMap
-from dcpinspect.tui.inspection import Results
 from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.results import Results
 from dcpinspect.tui.stream_table import StreamTable, about
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_grid import VbucketGrid

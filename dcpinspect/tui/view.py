@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from textual.widget import Widget
 
 from dcpinspect.tui.export import Choice
-from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.jumps import Spot
+from dcpinspect.tui.results import Results
 
 
 class Host(Protocol):
@@ -40,6 +41,9 @@ class Host(Protocol):
 
     def to_map(self, vbucket: int) -> None:
         """To a vbucket on the map of all."""
+
+    def choose(self, connection: int | None) -> None:
+        """Looks at one connection alone, or at all."""
 
     def to_bad_row(self, *, back: bool = False) -> None:
         """To the next message with an error or a warning."""

@@ -6,7 +6,7 @@ import pytest
 
 from dcpinspect.errors import CaptureError
 from dcpinspect.reading import Reading
-from dcpinspect.tui.inspection import Inspection, Results
+from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES
 
 
@@ -29,11 +29,6 @@ def test_it_ends_with_what_check_and_streams_say() -> None:
     assert results.findings == findings
     assert {name: table.records() for name, table in results.records.items()} == {name: table.records() for name, table in tables.items()}
     inspection.close()
-
-
-def test_nothing_is_known_before_reading() -> None:
-    assert Results().severity(1) is None
-    assert Results().marked.of(1) == []
 
 
 def test_what_is_stopped_keeps_what_was_read() -> None:

@@ -1,0 +1,64 @@
+"""The list of connections that opens over a view, to choose the one that is looked at alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from dcpinspect.tui.connection_list import ConnectionList, Talk
+from dcpinspect.tui.theme import Glyphs
+
+
+class ConnectionDialog(ModalScreen[int | None]):
+    """The number of a connection; 0 for all, None for no change."""
+
+    BINDINGS = [  # noqa: RUF012 - Textual's way
+        Binding("escape,q,C", "dismiss(None)", "Close"),
+        Binding("enter", "choose"),
+        Binding("up,k", "move('step', -1)"),
+        Binding("down,j", "move('step', 1)"),
+        Binding("pageup", "move('page', -1)"),
+        Binding("pagedown", "move('page', 1)"),
+        Binding("home,g", "move('first')"),
+        Binding("end,G", "move('last')"),
+    ]
+
+    def __init__(self, told: Sequence[Talk], glyphs: Glyphs, here: int) -> None:
+        """``here``: the connection that is chosen; 0: all."""
+        super().__init__()
+        self._told = told
+        self._here = here
+        self.list = ConnectionList(glyphs, id="connections")
+
+    def compose(self) -> ComposeResult:
+        """The parts."""
+        with Vertical(id="connections-box"):
+            yield Static(Text("connections, the worst first", "bold"))
+            yield self.list
+            yield Static(Text("Enter shows one alone   Esc closes", "dim"))
+
+    def on_mount(self) -> None:
+        """The cursor is at the one that is chosen."""
+        self.list.styles.height = len(self._told) + 2
+        self.list.show(self._told, self._here, has_all=True)
+        self.list.focus()
+
+    def action_move(self, how: str, *steps: int) -> None:
+        """Of the list."""
+        getattr(self.list, f"action_{how}")(*steps)
+
+    def action_choose(self) -> None:
+        """The connection under the cursor."""
+        self.list.action_open()
+
+    @on(ConnectionList.Opened)
+    def _chosen(self, event: ConnectionList.Opened) -> None:
+        event.stop()
+        self.dismiss(event.connection)

@@ -1,0 +1,85 @@
+"""What was worked out of a capture, of one connection alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.protocol.columns import Rows
+from dcpinspect.render.verdict import LookedAt
+from dcpinspect.statistics import Charts, charts_of
+from dcpinspect.store.store import Store
+from dcpinspect.tables.filter import Filter, parse_filter
+from dcpinspect.tables.filter_rows import FilterRows
+from dcpinspect.tables.records import Records
+from dcpinspect.tables.statistics import MessageStats
+from dcpinspect.tui.marked import Marked
+from dcpinspect.tui.results import Results
+from dcpinspect.tui.vbucket_cells import whole
+
+_BATCH = 1 << 16
+"""Messages that are counted at once."""
+
+
+def filter_of(connection: int) -> Filter:
+    """The messages of a connection."""
+    return parse_filter(f"connection = {connection}")
+
+
+def of_connection(results: Results, connection: int) -> Results:
+    """The same of one connection; its messages are still to be counted.
+
+    A vbucket has what its client received on all connections, and a finding says what it says of all.
+    """
+    findings = [one for one in results.findings if connection in one.connections]
+    records = {name: table.take(_rows_of(table, connection)) for name, table in results.records.items()}
+    coverage = None if results.coverage is None else _coverage_of(results.coverage, connection)
+    counts = results.charts.by_connection
+    messages = int(counts[connection, 0]) if connection < len(counts) else 0
+    return replace(
+        results,
+        connection=connection,
+        records=records,
+        findings=findings,
+        statistics=[row for row in results.statistics if row.get("connection") == connection],
+        charts=Charts(windows=[window for window in results.charts.windows if window[0] == connection], by_connection=counts),
+        coverage=coverage,
+        looked=None if coverage is None else _looked(coverage, messages, records),
+        marked=Marked(findings),
+    )
+
+
+def _rows_of(table: Records, connection: int) -> Rows:
+    if "connections" in table.columns:
+        return np.array([row for row, own in enumerate(table.values("connections")) if connection in own], np.int64)
+    return np.flatnonzero(whole(table, "connection") == connection) if len(table) else np.empty(0, np.int64)
+
+
+def _coverage_of(coverage: Coverage, connection: int) -> Coverage:
+    return replace(coverage, directions=[one for one in coverage.directions if one.connection == connection], left=())
+
+
+def _looked(coverage: Coverage, messages: int, records: Mapping[str, Records]) -> LookedAt:
+    decoded = sum(one.decoded for one in coverage.directions)
+    known = sum(one.unique + one.missing for one in coverage.directions)
+    return LookedAt(messages, len(records["streams"]) if "streams" in records else 0, decoded, known)
+
+
+def counted(store: Store, results: Results, goes_on: Callable[[float], bool]) -> Results | None:
+    """The same with the messages of its connection counted, which reads them once more; None where it does not go on.
+
+    ``goes_on`` is told how much is counted, 0 to 1.
+    """
+    assert results.connection is not None
+    rows = store.matching(FilterRows(filter_of(results.connection))).astype(np.int64)
+    statistics = MessageStats()
+    for start in range(0, len(rows), _BATCH):
+        if not goes_on(start / len(rows)):
+            return None
+        batch = store.messages(rows[start : start + _BATCH])
+        statistics.feed(batch, np.arange(len(batch)))
+    charts = replace(charts_of(statistics, results.charts.windows), by_connection=results.charts.by_connection)
+    return replace(results, statistics=[*statistics.rows(), *results.statistics], charts=charts)

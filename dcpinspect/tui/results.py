@@ -1,0 +1,56 @@
+"""What was worked out of a capture, for views to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dcpinspect.coverage import Coverage
+from dcpinspect.findings.finding import Finding
+from dcpinspect.protocol.message import Severity
+from dcpinspect.render.verdict import LookedAt
+from dcpinspect.statistics import Charts
+from dcpinspect.streams.tracker import Tables
+from dcpinspect.tables.records import Records
+from dcpinspect.tables.statistics import Row
+from dcpinspect.tui.heat import Heat
+from dcpinspect.tui.marked import Marked
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What was worked out of the messages up to ``rows``."""
+
+    rows: int = 0
+    tables: Tables | None = None
+    records: Mapping[str, Records] = field(default_factory=dict)
+    """By the names that SQL knows them by."""
+    findings: Sequence[Finding] = ()
+    statistics: Sequence[Row] = ()
+    charts: Charts = field(default_factory=Charts)
+    heat: Heat = field(default_factory=Heat)
+    coverage: Coverage | None = None
+    looked: LookedAt | None = None
+    """How much was checked."""
+    encrypted: int = 0
+    """Connections whose TLS is not opened."""
+    marked: Marked = field(default_factory=Marked)
+    """The rows that show findings."""
+    connection: int | None = None
+    """The only one that it is of; None: it is of all."""
+
+    @property
+    def vbuckets(self) -> Sequence[int]:
+        """Those that there are streams of, rising."""
+        table = self.records.get("vbuckets")
+        return [] if table is None else sorted(set(table.values("vbucket")))
+
+    def severity(self, row: int) -> Severity | None:
+        """Of the worst that a row shows."""
+        found = self.finding(row)
+        return None if found is None else found.severity
+
+    def finding(self, row: int) -> Finding | None:
+        """The worst that a row shows."""
+        numbers = self.marked.of(row)
+        return self.findings[numbers[0]] if numbers else None
