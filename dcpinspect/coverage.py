@@ -83,8 +83,8 @@ class Coverage:
     packets: Mapping[str, int]
     """Packets by class (``headers.CLASS_NAMES``), all classes."""
     directions: Sequence[DirectionCoverage]
-    """By connection, client to server first; those without payload too. There may be very many, so each is made when it is looked at,
-    and tells of the reading as far as it has come by then."""
+    """By connection, client to server first, of connections that carried a byte or are known to lack one. There may be very many, so each
+    is made when it is looked at, and tells of the reading as far as it has come by then."""
     left: Sequence[DirectionCoverage] = ()
     """The same of all connections together that have left memory, as those of connection 0; none where none has."""
     tls: Mapping[int, TlsConnection] = field(default_factory=dict)

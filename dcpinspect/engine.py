@@ -7,7 +7,8 @@ the packets were divided into batches.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -59,6 +60,21 @@ class Frames(NamedTuple):
     is_last: bool
 
 
+MOST_SILENT = 10_000
+"""Connections without a byte of payload that tables have."""
+
+
+class Names(dict[int, str]):
+    """Addresses by number: those of connections with messages, and of others when they are asked for. Of a scan there are millions."""
+
+    def __init__(self, find: Callable[[int], str]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, index: int) -> str:
+        return self._find(index)
+
+
 class Engine:
     """State of one reading.
 
@@ -95,7 +111,8 @@ class Engine:
         self._accounts = Accounts()
         self._gone = np.zeros(64, dtype=np.bool_)  # connections that have left, by number
         self._lost = np.zeros((64, 2), dtype=np.int64)  # one more than what _lost_behind gives; 0: none
-        self._endpoints = Endpoints([], [])
+        self._clients, self._servers = (Names(partial(self._end, side)) for side in (0, 1))
+        self._endpoints = Endpoints(self._clients, self._servers)
         self._begun: list[tuple[int, bool]] = []
         self._origin_ns: int | None = None
         self._waiting_keys: dict[int, bytes] = {}
@@ -153,7 +170,7 @@ class Engine:
         packets = dict(zip(CLASS_NAMES, self.transport.headers.counts.tolist(), strict=True))
         there = self.there
         others = left(self.transport.left(there), self._accounts.left, self.tls.left) if len(there) < self.transport.count else ()
-        return Coverage(packets, self._directions(there), others, self.tls.connections, self.tls.has_keys)
+        return Coverage(packets, self._directions(self.transport.with_bytes(there)), others, self.tls.connections, self.tls.has_keys)
 
     def _directions(self, connections: Rows) -> Directions:
         return Directions(connections, self.transport, self._endpoints, self._account, self._evidence, self.tls)
@@ -194,7 +211,7 @@ class Engine:
             self._gone[connection] = True
             self._asked.pop(connection, None)
             if self._keeper is None:  # who keeps messages wants to name their connections
-                self._endpoints.client[connection - 1] = self._endpoints.server[connection - 1] = ""
+                self._clients[connection - 1] = self._servers[connection - 1] = ""
         for number in numbers:
             framer = self._framers.pop(number, None)
             if framer is not None:
@@ -205,10 +222,25 @@ class Engine:
         self.tls.leave(connections)
         self.transport.keep(self.there)
 
+    def _listed(self, connections: Rows) -> Rows:
+        """These without those that never carried a byte, but for the first ones."""
+        busy = self.transport.with_bytes(connections)
+        silent = np.setdiff1d(connections, busy, assume_unique=True)
+        return connections if len(silent) <= MOST_SILENT else np.union1d(busy, silent[:MOST_SILENT])
+
+    @property
+    def unlisted(self) -> int:
+        """Connections that never carried a byte and are not among ``links``."""
+        there = self.there
+        return len(there) - len(self._listed(there))
+
     @property
     def links(self) -> list[Link]:
-        """The connections that are there and carry the protocol, or may: how they began and ended, and what is missing; by number."""
-        turned, there = self._evidence.reversed, self.there
+        """The connections that are there and carry the protocol, or may: how they began and ended, and what is missing; by number.
+
+        Of those that never carried a byte the first ``MOST_SILENT`` are there: a scan or a flood has millions.
+        """
+        turned, there = self._evidence.reversed, self._listed(self.there)
         directions = self._directions(there)
         found = []
         for place, (number, life) in enumerate(zip(there.tolist(), self.transport.lifetimes_of(there), strict=True)):
@@ -290,9 +322,8 @@ class Engine:
         if not self._evidence.is_needed:
             return parts
         parts = self._evidence.believed(parts, final=final)
-        ends = self._endpoints
         for index in (number - 1 for number in self._evidence.just_reversed):
-            ends.client[index], ends.server[index] = ends.server[index], ends.client[index]
+            self._clients[index], self._servers[index] = self._servers[index], self._clients[index]
         return parts
 
     def _new_framer(self, connection: int, direction: int) -> Framer:
@@ -312,16 +343,20 @@ class Engine:
         return framer.account if framer is not None else self._accounts.get(number)
 
     def _meet_connections(self) -> None:
-        for connection in self.transport.connections_from(len(self._endpoints.client)):
-            self._endpoints.client.append(connection.client)
-            self._endpoints.server.append(connection.server)
-            self._endpoints.has_handshake.append(connection.starts == "handshake")
-            if connection.server_port not in self._ports:
-                self._evidence.doubt(connection.number)
+        known = self._endpoints.has_handshake
+        for place in np.flatnonzero(~np.isin(self.transport.server_ports(len(known)), self._ports)).tolist():
+            self._evidence.doubt(len(known) + place + 1)
+        known += self.transport.handshakes(len(known))
+
+    def _end(self, side: int, index: int) -> str:
+        """The address of a connection's client, side 0, or server."""
+        return self.transport.ends(index + 1)[side]
 
     def _begin(self, connection: int) -> None:
         """There are bytes of a connection: whether its handshake was captured is certain from now on."""
         has_handshake = self._endpoints.has_handshake[connection - 1] = self.transport.has_handshake(connection)
+        if connection - 1 not in self._clients:
+            self._clients[connection - 1], self._servers[connection - 1] = self.transport.ends(connection)
         self._begun.append((connection, has_handshake))
         if has_handshake:
             self._evidence.orient(connection)

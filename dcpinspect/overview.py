@@ -49,7 +49,7 @@ def overview(reading: Reading) -> Overview:
         "dropped_packets": sum(counts.lost for file in reading.capture.files for counts in file.counts),
         "truncated_packets": reading.truncated,
         "messages": reading.messages,
-        "connections": len(links),
+        "connections": len(links) + reading.engine.unlisted,
         "mid_stream": [link.number for link in links if not link.has_handshake],
         "streams": len(streams),
         "answers": dict(Counter(answer for _, _, answer in streams)),

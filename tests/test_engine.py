@@ -16,6 +16,7 @@ from dcpinspect.capture.open import open_capture
 from dcpinspect.engine import Engine
 from dcpinspect.export.json import dump, message_object
 from dcpinspect.protocol.encode import encode
+from dcpinspect.reading import Reading
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.transport.chunk import StreamChunk
 from tests import builders
@@ -351,3 +352,20 @@ def test_nothing_is_kept_of_directions_that_have_ended(talk: Path) -> None:
     assert not engine._framers
     assert not engine._asked
     assert sum(one.decoded for one in engine.coverage.directions) > 500
+
+
+def test_of_a_scan_the_first_connections_are_listed_and_the_others_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.engine.MOST_SILENT", 3)
+    scan = [Conversation(client=("10.0.0.9", port)) for port in range(1000, 1010)]
+    for one in scan:
+        one.handshake()
+    busy = Conversation(client=("10.0.0.8", 4000))
+    busy.handshake()
+    busy.send(True, builders.message(opcode=0x0A))
+    with Reading([str(written(tmp_path / "x.pcap", *scan, busy))]) as reading:
+        assert sum(len(batch) for batch in reading) == 1
+    engine = reading.engine
+    assert [link.client for link in engine.links] == ["10.0.0.9:1000", "10.0.0.9:1001", "10.0.0.9:1002", "10.0.0.8:4000"]
+    assert engine.unlisted == 7
+    assert {one.connection for one in engine.coverage.directions} == {11}
+    assert engine._framers == {}

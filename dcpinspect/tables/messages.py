@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,13 +46,19 @@ class Missing:
         return tuple(zip(self.start[low:high].tolist(), self.end[low:high].tolist(), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+class Texts(Protocol):
+    """Texts by number."""
+
+    def __getitem__(self, index: int, /) -> str: ...
+
+
+@dataclass(slots=True)
 class Endpoints:
     """Addresses of the connections of a reading; grows while it is read."""
 
-    client: list[str]
+    client: Texts
     """Address of the client of connection n at n - 1."""
-    server: list[str]
+    server: Texts
     has_handshake: list[bool] = field(default_factory=list)
     """Whether the connection's SYN was captured."""
 

@@ -20,6 +20,7 @@ TLS_PORT = 11207
 KEY = 10
 """Numbers in a pair's key: the lower end's address (4 words of 32 bits) and the higher end's, then the two ports in that order."""
 _PRIME = (1 << 31) - 1
+_MIX = 0x45D9F3B
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,19 @@ def endpoint_text(words: Column, port: int) -> str:
 
 @inline
 def slot_of(key: Ints, row: int, swap: int, secret: int, slots: int) -> int:
-    """Polynomial hash over the prime 2**31 - 1 at a secret point; ``swap`` reads the two ends in the other order."""
+    """Polynomial hash over the prime 2**31 - 1 at a secret point; ``swap`` reads the two ends in the other order.
+
+    The bits are mixed in the end (as MurmurHash3 does): ports that follow each other, as in a scan, make steps of equal width, and their
+    low bits alone may be few.
+    """
     value = 0
     for word in range(8):
         value = (value * secret + key[row, word ^ (4 * swap)]) % _PRIME
     value = (value * secret + key[row, 8 + swap]) % _PRIME
     value = (value * secret + key[row, 9 - swap]) % _PRIME
-    return int(value & (slots - 1))
+    value = ((value ^ (value >> 16)) * _MIX) & 0xFFFF_FFFF
+    value = ((value ^ (value >> 13)) * _MIX) & 0xFFFF_FFFF
+    return int((value ^ (value >> 16)) & (slots - 1))
 
 
 @kernel("int64(int64[:,::1], int64, int64[::1], int64[:,::1], int64, int64[::1], int64[::1])")

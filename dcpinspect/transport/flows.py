@@ -71,7 +71,10 @@ def drop_stray(tables: TransportTables, flow: Flow) -> None:
 
 @inline
 def end_flow(tables: TransportTables, flow: Flow, packet: Packet, frame: int) -> None:
-    """Nothing more of a flow will be entered, as a packet shows; ``frame``: that of the packet, or 0."""
+    """Nothing more of a flow will be entered, as a packet shows; ``frame``: that of the packet, or 0.
+
+    The end of a connection that never carried a byte is not entered: of a scan or a flood there are millions.
+    """
     while flow.head >= 0:  # bytes beyond a FIN
         node = tables.nodes[flow.head]
         if node.source != HOLE:
@@ -79,6 +82,9 @@ def end_flow(tables: TransportTables, flow: Flow, packet: Packet, frame: int) ->
             flow.late += node.length
         unlink_head(tables, flow)
     flow.ended = 1
+    other = tables.flows[flow.number ^ 1]
+    if flow.next == 0 and other.next == 0 and other.head < 0:
+        return
     n = enter(tables, flow, 0, END, packet)
     tables.entries[n].packet.frame = frame
 

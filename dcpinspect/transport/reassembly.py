@@ -215,17 +215,29 @@ class Reassembler:
     @property
     def connections(self) -> list[Connection]:
         """The connections met so far; number ``n`` is at ``n - 1``."""
-        return self.connections_from(0)
-
-    def connections_from(self, first: int) -> list[Connection]:
-        """As ``connections``, without the ``first`` ones."""
         found = []
-        for index in range(first, self._tables.counts.connections):
-            connection = self._tables.connections[index]
-            pair, end, packet = connection.pair, connection.client_end, connection.first_packet
-            client, server = self.pairs.address(pair, end), self.pairs.address(pair, 1 - end)
-            starts = "handshake" if self.has_handshake(index + 1) else "mid-stream"
-            found.append(Connection(index + 1, client, server, int(self.pairs.keys[pair, 8 + 1 - end]), packet, starts))
+        for number in range(1, self.count + 1):
+            client, server = self.ends(number)
+            starts = "handshake" if self.has_handshake(number) else "mid-stream"
+            packet = self._tables.connections[number - 1].first_packet
+            found.append(Connection(number, client, server, int(self.server_ports(number - 1)[0]), packet, starts))
+        return found
+
+    def ends(self, connection: int) -> tuple[str, str]:
+        """Addresses of the client and of the server, as text."""
+        one = self._tables.connections[connection - 1]
+        return self.pairs.address(one.pair, one.client_end), self.pairs.address(one.pair, 1 - one.client_end)
+
+    def server_ports(self, first: int) -> Column:
+        """Those of the connections met so far, without the ``first`` ones."""
+        met = self._known[first:]
+        found: Column = self.pairs.keys[met.pair, 8 + 1 - met.client_end]
+        return found
+
+    def handshakes(self, first: int) -> list[bool]:
+        """Of the same ones, whether the SYN was captured."""
+        started = self._tables.flows[2 * first : 2 * self.count].started
+        found: list[bool] = (started.reshape(-1, 2) != 0).any(axis=1).tolist()
         return found
 
     @property
@@ -255,6 +267,12 @@ class Reassembler:
         """The bytes of one direction so far."""
         flow = self._tables.flows[2 * connection - 2 + direction]
         return DirectionAccount(connection, direction, *(getattr(flow, name) for name in _COUNTED))
+
+    def with_bytes(self, connections: Column) -> Column:
+        """Those of these connections that carried a byte, or are known to lack one."""
+        flows = [self._tables.flows[2 * connections - side] for side in (2, 1)]
+        found: Column = connections[np.any([(flow.payload > 0) | (flow.missing > 0) for flow in flows], axis=0)]
+        return found
 
     @property
     def count(self) -> int:
