@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.candidates import Candidates
     from dcpinspect.findings.checker import Checker
     from dcpinspect.findings.finding import Finding
+    from dcpinspect.logs.evidence import Evidence
     from dcpinspect.protocol.redact import Redactor
     from dcpinspect.streams.events import EventQuery, FoundEvents
     from dcpinspect.streams.tracker import Tables, Tracker
@@ -150,11 +151,19 @@ class Reading:
 
         self.tracker = Tracker(remembers=not self._is_repeatable and not self._is_part)
 
-    def check(self, rules: Iterable[str] | None = None, *, redactor: Redactor | None = None, with_rows: bool = False) -> None:
+    def check(
+        self,
+        rules: Iterable[str] | None = None,
+        *,
+        redactor: Redactor | None = None,
+        with_rows: bool = False,
+        evidence: Evidence | None = None,
+    ) -> None:
         """Look for what is wrong from now on, which is before the first batch; ``rules``: ids of those that are wanted; else all but
         those of the family lint.
 
         ``redactor``: replaces what findings say of documents. ``with_rows``: findings have the rows of all messages that show them.
+        ``evidence``: logs and checkpoints to look at beside the captures.
         """
         from dcpinspect.findings.checker import Checker  # deferred, as above
         from dcpinspect.findings.registry import ORDINARY
@@ -162,6 +171,7 @@ class Reading:
         self.track()
         assert self.tracker is not None
         self.checker = Checker(self.tracker, ORDINARY if rules is None else rules, with_keys=redactor is None, with_rows=with_rows)
+        self.checker.evidence = evidence
         self._redactor = redactor
 
     def forget_what_is_over(self) -> None:

@@ -20,10 +20,13 @@ from dcpinspect.export.formats import FORMATS, SARIF, Format, Report, TableForma
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dcpinspect.cli.choosing import Choosing
     from dcpinspect.export.formats import Paint
     from dcpinspect.export.target import Target
     from dcpinspect.findings.finding import Finding
     from dcpinspect.findings.lint import Verdict
+    from dcpinspect.logs.evidence import Evidence
+    from dcpinspect.logs.reading import LogReading
     from dcpinspect.parts import Merged
     from dcpinspect.reading import Reading
     from dcpinspect.streams.links import Link
@@ -61,7 +64,23 @@ def print_rules(is_asked: bool) -> None:
 
 def check(
     context: typer.Context,
-    captures: options.Captures,
+    captures: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[CAPTURE…]",
+            callback=options.with_folders,
+            help="Capture files, or directories of them, read as one in order of time. - is standard input. With --log or --checkpoint,"
+            " there may be none.",
+        ),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option("--log", metavar="FILE", help="Also look at this memcached.log, or output of cbstats or mcstat. May be repeated."),
+    ] = None,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option("--checkpoint", metavar="FILE", help="Also check whether a consumer can resume from this JSON. May be repeated."),
+    ] = None,
     rule: options.Rules = None,
     family: options.Families = None,
     lint: options.Lint = False,
@@ -140,7 +159,18 @@ def check(
     manner = packet_wishes(write, with_secrets=with_secrets, decrypted=decrypted, redactor=redactor)
     wanted = options.rules_of(rule, family, no_rule, lint=lint)
     choice = choosing(vbucket, connection, client, severity, filter_, limit, baseline, context.obj, options.span_of_whole(since, until))
+    captures = captures or []
+    evidence = None
+    if log or checkpoint:
+        from dcpinspect.logs.evidence import Evidence
+
+        evidence = Evidence.read(log or (), checkpoint or ())
     shown = columns_of(columns, chosen, several=len(captures) > 1)
+    if not captures:
+        if evidence is None:
+            raise UsageError("name a capture, or give --log or --checkpoint")
+        options.refuse_others(context, "check without a capture", _WITHOUT_CAPTURE)
+        return _check_alone(evidence, wanted, choice, chosen, output, shown, fail_on, effects=effects, guard=csv_guard)
     extra_ports, find_ports = options.ports(port)
     with ExitStack() as stack:
         packets = None
@@ -151,7 +181,7 @@ def check(
         reading = stack.enter_context(Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper))
         if keeper is not None:
             keeper.follow(reading)
-        reading.check(wanted, redactor=redactor)
+        reading.check(wanted, evidence=evidence, redactor=redactor)
         with opened(output, chosen, captures) as out:
             try:
                 with closing(reading.ahead()) as batches:
@@ -186,10 +216,52 @@ def check(
                 if packets is not None:
                     packets.write(found, reading)
         status = remarks(reading, stats=stats, checks=True)
+        if evidence is not None:
+            status = status or log_remarks(evidence.logs)
         if is_checked and not reading.checker.has_dcp:
             more = "" if find_ports else "; DCP may be on another port, try --port auto"
             complain(f"no DCP among {reading.messages:,} messages: only the rules for any message and connection were checked{more}")
         return FOUND if fails(found, fail_on) and status != UsageError.exit_status else status
+
+
+_WITHOUT_CAPTURE = (
+    *("log", "checkpoint", "rule", "family", "no_rule", "effects", "vbucket", "client", "severity", "filter_", "limit", "columns"),
+    *("baseline", "list_rules", "fail_on", "format_name", "output", "csv_guard"),
+)
+"""Options that say something of logs and checkpoints alone."""
+
+
+def _check_alone(
+    evidence: Evidence,
+    wanted: Sequence[str],
+    choice: Choosing,
+    chosen: Format,
+    output: str | None,
+    shown: list[str] | None,
+    fail_on: FailOn,
+    *,
+    effects: bool,
+    guard: bool,
+) -> int:
+    """Checks logs and checkpoints where there is no capture; the exit status."""
+    from dcpinspect.errors import CaptureError
+    from dcpinspect.findings.alone import findings_alone
+
+    found = choice.of(findings_alone(evidence, wanted, choice.wants), ())
+    is_checked = evidence.has_something
+    with opened(output, chosen, ()) as out:
+        width = out.width() or columns_asked()
+        told = report_of(found, wanted, (), (), None, effects=effects, is_checked=is_checked, width=width, nothing=choice.nothing)
+        write_report(out, chosen, told, shown, guard=guard)
+    status = log_remarks(evidence.logs) if is_checked else CaptureError.exit_status
+    return FOUND if fails(found, fail_on) else status
+
+
+def log_remarks(logs: Sequence[LogReading]) -> int:
+    """Tell of logs what could not be used; the exit status."""
+    from dcpinspect.cli.log import remarks as of_logs
+
+    return of_logs(logs) if logs else 0
 
 
 def columns_of(text: str | None, format_: Format, *, several: bool) -> list[str] | None:

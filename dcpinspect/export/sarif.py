@@ -152,7 +152,9 @@ def _location(place: Place, files: Sequence[str], links: Mapping[int, Link]) -> 
 
 def _connection(one: Finding, files: Sequence[str], links: Mapping[int, Link]) -> dict[str, Any]:
     """The place of what no message shows."""
-    number = one.connections[0]
+    number = next(iter(one.connections), None)
+    if number is None:  # of a log or a checkpoint, which is no artifact of the run
+        return {"logicalLocations": [{"name": one.where, "kind": "module", "fullyQualifiedName": one.where}]}
     file = links[number].first_file if number in links else 0
     return {
         "physicalLocation": {"artifactLocation": _artifact(files, file, index=file)},

@@ -76,7 +76,7 @@ _KINDS: dict[str, dict[str, Any]] = {
             "type": "object",
             "properties": {
                 "client": {"type": ["string", "null"]},
-                "connection": {"type": "integer"},
+                "connection": {"type": ["integer", "null"]},
                 "vbuckets": {"type": "array", "items": {"type": "integer"}},
                 "sid": {"type": ["integer", "null"]},
                 "message": _TEXT,

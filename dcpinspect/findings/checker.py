@@ -17,6 +17,7 @@ from dcpinspect.findings.outcomes import Outcomes
 from dcpinspect.findings.registry import ORDINARY, RULE_SETS, RULES
 from dcpinspect.findings.rule import Need
 from dcpinspect.findings.rule_set import Fed, Finished, Watcher
+from dcpinspect.logs.evidence import Evidence
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.streams.contents import Contents
 from dcpinspect.streams.flow import FlowControl
@@ -41,6 +42,8 @@ class Checker:
         """
         wanted = set(rules)
         self._with_keys = with_keys
+        self.evidence: Evidence | None = None
+        """Logs and checkpoints that are looked at beside the captures."""
         self._rules = {rule.id: rule for rule in RULES.values() if rule.id in wanted}
         self._sets = [one for one in RULE_SETS if one.finds(self._rules)]
         self._follow(tracker)
@@ -170,7 +173,7 @@ class Checker:
             watcher.reconsider(context, found)
         places, faulty = self._places.by_row, found.offenders()
         for occurrence in self._occurrences(
-            Finished(context, tables, coverage, places, faulty, found, is_whole=is_whole, with_keys=self._with_keys)
+            Finished(context, tables, coverage, places, faulty, found, is_whole, self._with_keys, self.evidence)
         ):
             found.add(occurrence)
         return context, found

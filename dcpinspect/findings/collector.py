@@ -487,15 +487,16 @@ class Collector:
             cause=first.cause,
             message=first.message,
             next=self._next([heap]) or self._rules[first.rule].next,
-            connections=(first.connection,),
+            connections=(first.connection,) if first.connection > 0 else (),
             vbuckets=first.vbuckets if first.vbucket is None else (first.vbucket,),
             sid=first.sid,
             places=places,
             seqnos=first.seqnos,
-            first_time_ns=min((place.time_ns for place in places if place.time_ns), default=0),
+            first_time_ns=min((place.time_ns for place in places if place.time_ns), default=first.time_ns),
             last_time_ns=heap.last_time_ns,
             count=heap.count,
             facts=first.facts,
+            clients=(first.client,) if first.client is not None else (),
             latest=latest[0] if latest else None,
             rows=_rows(heap.rows) if heap.rows is None else np.unique(_rows(heap.rows)),
             over="unknown" if first.is_over is None else "recovered" if first.is_over else "open",
@@ -515,7 +516,7 @@ class Collector:
         parts = []
         for (what, row), of in found.items():
             vbuckets = {heap.first.vbucket for heap in of if heap.first.vbucket is not None}
-            connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}"
+            connections = f"connection {ranges(sorted({heap.first.connection for heap in of}))}" if of[0].first.connection > 0 else ""
             where = f"vb {ranges(sorted(vbuckets))}" if vbuckets else connections
             label = ", ".join(filter(None, (where if len(heaps) > 1 else "", row)))
             parts.append(f"{label}: {what}" if label else f"{what}")
@@ -534,12 +535,13 @@ class Collector:
         on = [f"{len(vbuckets)} vbuckets"] if len(vbuckets) > 1 else [f"vb {vbuckets[0]}"] if vbuckets else []
         of = [f"{len(connections)} connections"] if len(connections) > 1 else []
         listed = ranges(vbuckets if len(vbuckets) > 1 else connections)
+        time = f" in {duration((last - first) / 1e9)}" if first else ""
         overs = {case.over for case in cases}
         return replace(
             whole,
             next=self._next(heaps) or self._rules[whole.rule].next,
             what=what,
-            message=f"{what} on {' of '.join(on + of)} in {duration((last - first) / 1e9)}: {listed}" if on + of else what,
+            message=f"{what} on {' of '.join(on + of)}{time}: {listed}" if on + of else what,
             connections=tuple(connections),
             vbuckets=tuple(vbuckets),
             sid=sids.pop() if len(sids) == 1 else None,

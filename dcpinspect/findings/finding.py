@@ -48,6 +48,7 @@ class Occurrence:
     message: str
     """One sentence, without the place, which every view adds in its own way."""
     connection: int
+    """Not above 0: of none, but of a log or a checkpoint; each of their clients has a number of its own."""
     places: tuple[Place, ...]
     """The offender first."""
     vbucket: int | None = None
@@ -76,6 +77,10 @@ class Occurrence:
     """What differs from one occurrence to the next, by the heading of its column."""
     is_over: bool | None = None
     """Whether it has ended, where the rule knows."""
+    time_ns: int = 0
+    """When it was, where no message shows it; 0: nobody knows."""
+    client: str | None = None
+    """Whose it is, where no connection says it."""
     rows: Collection[int] | Rows = field(default=(), compare=False)
     """Of all messages that show it, where they are more than the first of ``places``."""
 
@@ -95,6 +100,7 @@ class Finding:
     message: str
     next: str
     connections: tuple[int, ...]
+    """Empty: of none, but of a log or a checkpoint."""
     vbuckets: tuple[int, ...]
     """Sorted; empty: the whole connection."""
     sid: int | None
@@ -131,7 +137,7 @@ class Finding:
     @property
     def id(self) -> str:
         """The same in every reading of the same captures, and of no other finding of it."""
-        parts = (self.rule, self.cause, self.connections, self.vbuckets, self.sid)
+        parts = (self.rule, self.cause, self.connections or self.clients, self.vbuckets, self.sid)
         places = [(one.connection, one.direction, one.stream_offset) for one in self.places[:1]]
         return sha256(repr((*parts, *places)).encode()).hexdigest()[:12]
 
@@ -148,11 +154,23 @@ class Finding:
     @property
     def where(self) -> str:
         """What it speaks of: ``vb 417, connection 3``."""
-        connections = f"connection{'s' if len(self.connections) > 1 else ''} {ranges(self.connections)}"
+        connections = connections_of(self)
         if not self.vbuckets:
-            return connections
+            return connections or "log"
         vbuckets = f"vb {self.vbuckets[0]}" if len(self.vbuckets) == 1 else f"{len(self.vbuckets)} vbuckets"
-        return f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}, {connections}"
+        return ", ".join(filter(None, [f"{vbuckets}{'' if self.sid is None else f' stream-id {self.sid}'}", connections]))
+
+
+def connections_of(one: Finding) -> str:
+    """Its connections by their numbers; empty where it has none."""
+    return f"connection{'s' if len(one.connections) > 1 else ''} {ranges(one.connections)}" if one.connections else ""
+
+
+def who_alone(found: Finding) -> str:
+    """Whose it is, where no connection of a capture says it."""
+    if not found.clients:
+        return ""
+    return f"client {found.clients[0]}" if len(found.clients) == 1 else f"{len(found.clients)} clients"
 
 
 MOST_RANGES = 12

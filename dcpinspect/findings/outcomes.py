@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from dcpinspect.findings.context import Context
-from dcpinspect.findings.finding import Finding, Over
+from dcpinspect.findings.finding import Finding, Over, who_alone
 from dcpinspect.findings.registry import RULES
 from dcpinspect.streams import words as w
 from dcpinspect.streams.links import Link
@@ -57,7 +57,7 @@ class Outcomes:
 
     def _client(self, case: Finding) -> str | None:
         """Whose it is, also where its connection has left."""
-        return self._context.clients.get(case.connections[0], next(iter(case.clients), None))
+        return self._context.clients.get(next(iter(case.connections), 0), next(iter(case.clients), None))
 
     def _over(self, case: Finding) -> tuple[Over, int | None]:
         if case.rule in STILL_OPEN:
@@ -119,7 +119,7 @@ class Outcomes:
         links = [known[one] if one in known else self._past[one][0] for one in found.connections if one in known or one in self._past]
         servers = sorted({link.server for link in links})
         server = f"server {servers[0]}" if len(servers) == 1 else f"{len(servers)} servers" if servers else ""
-        return replace(found, who=self._who(found, links) if links else "", server=server)
+        return replace(found, who=self._who(found, links) if links else who_alone(found), server=server)
 
     def _who(self, found: Finding, links: Sequence[Link]) -> str:
         past = self._past

@@ -25,7 +25,7 @@ FINDINGS = RecordTable(
         _C("message", "text", "what happened, in one sentence"),
         _C("next", "text", "what to do; null if the cause says it"),
         _C("connection", "number", "the connection; null where there are several"),
-        _C("connections", "numbers", "the connections"),
+        _C("connections", "numbers", "the connections; empty for a log or a checkpoint"),
         _C("vbuckets", "numbers", "the vbuckets, sorted; empty for the whole connection"),
         _C("sid", "number", "DCP stream-id"),
         _C("rows", "numbers", "messages that show it, the faulty one first"),
@@ -130,7 +130,7 @@ def with_findings(
 def _case(case: Finding) -> dict[str, Any]:
     return {
         "client": escape(case.clients[0]) if case.clients else None,
-        "connection": case.connections[0],
+        "connection": next(iter(case.connections), None),
         "vbuckets": list(case.vbuckets),
         "sid": case.sid,
         "message": case.message,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dcpinspect.findings import (
     acknowledged,
+    checkpoints,
     closing,
     connections,
     diverging,
@@ -24,6 +25,7 @@ from dcpinspect.findings import (
     reported_seqnos,
     requests,
     round_trips,
+    server_logs,
     tls,
     unrequested,
     wire,
@@ -76,6 +78,8 @@ for _one in (
     connections.RULE_SET,
     tls.RULE_SET,
     closing.RULE_SET,
+    server_logs.RULE_SET,
+    checkpoints.RULE_SET,
     lint.RULE_SET,
 ):
     plug(_one)

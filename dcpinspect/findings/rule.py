@@ -18,9 +18,9 @@ _RECEIVES: Mapping[str | None, Whose] = {"c2s": "server", "s2c": "client"}
 Need = Literal["contents", "flow", "noops", "histories"]
 """What a tracker only follows for rules that need it, by the name that it has there."""
 
-Family = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "lint"]
+Family = Literal["wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint"]
 
-FAMILIES: tuple[Family, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "lint")
+FAMILIES: tuple[Family, ...] = ("wire", "session", "stream", "snapshot", "flow", "noop", "capture", "log", "lint")
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """Worst first."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dcpinspect.findings.context import Context
     from dcpinspect.findings.facts import Facts
     from dcpinspect.findings.finding import Occurrence, Place
+    from dcpinspect.logs.evidence import Evidence
     from dcpinspect.protocol.columns import Rows
     from dcpinspect.streams.tracker import Tables, Tracker
     from dcpinspect.tables.messages import MessageBatch
@@ -52,6 +53,8 @@ class Finished:
     """All messages were taken, so that what did not come is absent."""
     with_keys: bool
     """Documents may be named."""
+    evidence: Evidence | None = None
+    """Logs and checkpoints that were given beside the captures."""
 
 
 class Watcher:

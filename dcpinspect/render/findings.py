@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from dcpinspect.escape import escape, escape_rest
-from dcpinspect.findings.finding import Finding, ranges
+from dcpinspect.findings.finding import Finding, connections_of, ranges
 from dcpinspect.findings.rule import SEVERITIES
 from dcpinspect.render.verdict import LookedAt, clock, verdict
 from dcpinspect.tables.times import in_words
@@ -126,7 +126,7 @@ class _Page:
             return [*out, *([self._clipped(f"    next: {escape_rest(one.next)}")] if one.severity != "note" and one.next else [])]
         out = head
         who = ", ".join(filter(None, [escape(one.who), escape(one.server)]))
-        out += self.wrapped(f"{who}; {place_of(one)}" if who else place_of(one), "    ", "      ")
+        out += self.wrapped("; ".join(filter(None, [who, place_of(one)])), "    ", "      ")
         out += self.wrapped(told_of(one), "    ", "      ")
         out += self._table(one)
         if one.places:
@@ -193,10 +193,10 @@ def sentence(one: Finding) -> str:
 
 def place_of(one: Finding) -> str:
     """Connections and vbuckets by their numbers."""
-    connections = f"connection{'s' if len(one.connections) > 1 else ''} {ranges(one.connections)}"
+    connections = connections_of(one)
     sid = "" if one.sid is None else f" stream-id {one.sid}"
     count = f"{len(one.vbuckets):,} vbuckets: " if len(one.vbuckets) > SHOWN_BY_NUMBER else "vb "
-    return f"{connections}, {count}{ranges(one.vbuckets)}{sid}" if one.vbuckets else connections
+    return ", ".join(filter(None, [connections, f"{count}{ranges(one.vbuckets)}{sid}" if one.vbuckets else ""]))
 
 
 def told_of(one: Finding) -> str:

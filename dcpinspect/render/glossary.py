@@ -128,6 +128,7 @@ GLOSSARY: dict[str, dict[str, str]] = {
         "flow": "flow control: windows and acknowledgements",
         "noop": "noops and their answers",
         "capture": "capture loss",
+        "log": "what the server's log, and checkpoints, say",
         "lint": "what is recommended to clients",
     },
 }

@@ -67,7 +67,7 @@ class _Met:
 
     def add(self, cost: Cost, one: Finding) -> None:
         for case in one.each:
-            client = case.clients[0] if case.clients else case.connections[0]
+            client = case.clients[0] if case.clients else case.connections
             if cost.of == "client":
                 self.those.add((client,))
             elif cost.of == "vbucket" and case.vbuckets:

@@ -77,6 +77,37 @@ def explain_rollback(asked: Asked, rollback: int, log: Log | None, seen: Vbucket
     return Explanation(cause, text, resume)
 
 
+class UndecidedError(LookupError):
+    """Whether a request is rolled back depends on what nobody knows."""
+
+
+def predicted_rollback(asked: Asked, log: Log, *, high: int | None, is_exact: bool = True, purge: int = 0) -> tuple[int, str] | None:
+    """The seqno that a server with this failover log would have a request roll back to, and the cause; None: it would accept.
+
+    The steps are those of ``FailoverTable::needsRollback`` in the server's source. ``high``: the high seqno of its newest branch;
+    ``is_exact``: it is not only the least that it can be. ``purge``: its purge seqno. Streams of some collections may be spared where
+    tombstones were purged. Raises UndecidedError where too little is known.
+    """
+    if asked.start == 0 and (not asked.flags & STRICT or asked.uuid == 0):
+        return None
+    if 0 < asked.start < purge:
+        return 0, "purge"
+    place = next((number for number, (uuid, _) in enumerate(log) if uuid == asked.uuid), None)
+    if place is None:
+        return 0, "strict-uuid" if asked.start == 0 else "unknown-uuid"
+    low, end = asked.snapshot_start, asked.snapshot_end
+    if asked.start == low:
+        end = asked.start
+    upper = log[place - 1][1] if place else high
+    if upper is not None and end <= upper:
+        return None
+    if upper is None or (not place and not is_exact):
+        raise UndecidedError
+    if asked.start == end:
+        low = asked.start
+    return (upper, "leading-consumer") if upper < low else (low, "snapshot-mismatch")
+
+
 def _cause(asked: Asked, rollback: int, span: tuple[int, int], place: int | None, upper: int | None, seen: VbucketFacts) -> tuple[str, str]:
     low, high = span
     if asked.start == 0 and asked.flags & STRICT and asked.uuid and place is None:

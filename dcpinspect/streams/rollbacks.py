@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,6 +79,10 @@ class Rollbacks:
     def of(self, stream: int) -> Rollback:
         """The rollback that answered a stream request. Raises KeyError for other streams."""
         return self._found[stream]
+
+    def everything(self) -> Iterator[tuple[int, Rollback]]:
+        """Every rollback, with the number of the stream whose request it answered."""
+        return iter(self._found.items())
 
     def _explain(self, number: int) -> Rollback:
         row = self._streams[number]

@@ -17,6 +17,7 @@ from dcpinspect.findings.record import FINDINGS
 from dcpinspect.reading import Reading
 from tests import builders
 from tests.builders import Conversation
+from tests.logs.written import rollback
 from tests.peers.truth import SAMPLES
 from tests.streams.told import Told, capture
 
@@ -290,3 +291,42 @@ def test_a_capture_with_messages_and_no_dcp_is_checked_as_far_as_that_goes(tmp_p
         "dcpinspect: no DCP among 2 messages: only the rules for any message and connection were checked; DCP may be on another port,"
         " try --port auto\n"
     )
+
+
+def _log(path: Path, *lines: str) -> str:
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def test_a_log_is_checked_without_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--log", _log(tmp_path / "memcached.log", rollback()), "--fail-on", "warning"]) == 1
+    out = capsys.readouterr()
+    assert out.out.startswith("1 vbucket was rolled back\n")
+    assert out.err == ""
+
+
+@pytest.mark.parametrize("format_name", ["json", "csv", "sarif", "ndjson"])
+def test_findings_of_a_log_have_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str], format_name: str) -> None:
+    assert main(["check", "--log", _log(tmp_path / "memcached.log", rollback()), "--format", format_name]) == 0
+    assert "server-rollback" in capsys.readouterr().out
+
+
+def test_a_log_is_checked_beside_a_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = _log(tmp_path / "memcached.log", rollback())
+    assert main(["check", ROLLBACK, "--log", log, "--rule", "server-rollback"]) == 0
+    assert "the server rolled back from 1000 to 900" in capsys.readouterr().out
+
+
+def test_a_log_without_a_record_is_not_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--log", _log(tmp_path / "other.txt", "nothing")]) == 2
+    assert capsys.readouterr().out == "nothing was checked\n"
+
+
+def test_what_cannot_be_asked_of_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = _log(tmp_path / "memcached.log", rollback())
+    assert main(["check"]) == 2
+    assert "name a capture, or give --log or --checkpoint" in capsys.readouterr().err
+    assert main(["check", "--log", log, "--lint"]) == 2
+    assert "--lint: check without a capture does not use it" in capsys.readouterr().err
+    assert main(["check", "--checkpoint", log]) == 2
+    assert "is no JSON" in capsys.readouterr().err

@@ -25,6 +25,8 @@ NOT_PLANTED = {
     *("oversized-body", "cache-transfer-record", "refused-payload", "value-length", "undeclared-stream-id", "legacy-layout"),
     *("rollback-layout", "ack-early", "gap-unexplained", "capture-hole", "capture-cut", "mid-stream-start", "undecoded-bytes"),
     *("connection-reuse-inferred", "failover", "slow-responses"),
+    *("server-rollback", "server-refused", "server-ended", "server-slow-stream", "server-disconnect"),
+    *("checkpoint-rollback", "checkpoint-range", "checkpoint-unchecked"),
     *("tls-without-key", "tls-key-unknown", "tls-alert", "tls-certificate"),
 }
 """What captures lack, what older generations do, what is no fault, and what only the tests of the rules themselves show."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dcpinspect.protocol.flags import STRICT
-from dcpinspect.streams.rollback import CAUSES, Asked, Log, VbucketFacts, explain_rollback
+from dcpinspect.streams.rollback import CAUSES, Asked, Log, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
 
 NEW, OLD, FOREIGN = 0xB, 0xA, 0xF
 LOG: Log = ((NEW, 100), (OLD, 0))
@@ -53,3 +55,41 @@ def test_a_server_may_have_lost_the_end_of_its_newest_branch() -> None:
         "the server has this branch up to 160, so it did not lose its end"
     )
     assert explain_rollback(Asked(150, 140, 160, NEW, 0), 0, LOG).text == "tombstones up to the purge seqno are gone"
+
+
+@given(
+    start=st.integers(0, 9),
+    low=st.integers(0, 9),
+    high=st.integers(0, 9),
+    uuid=st.sampled_from([0xA, 0xB, 0xC, 0xF]),
+    flags=st.sampled_from([0, STRICT]),
+    branches=st.lists(st.integers(1, 8), unique=True, max_size=2),
+    server=st.integers(0, 12),
+    purge=st.integers(0, 4),
+)
+def test_a_rollback_that_is_predicted_has_the_cause_that_would_explain_it(
+    start: int, low: int, high: int, uuid: int, flags: int, branches: list[int], server: int, purge: int
+) -> None:
+    if not low <= start <= high:
+        return
+    log = [*zip((0xC, 0xB), sorted(branches, reverse=True), strict=False), (0xA, 0)]
+    asked = Asked(start, low, high, uuid, flags)
+    found = predicted_rollback(asked, log, high=max(server, log[0][1]), purge=purge)
+    if found is None:
+        return
+    seqno, cause = found
+    assert seqno <= start
+    explained = explain_rollback(asked, seqno, log, VbucketFacts(purge)).cause
+    at_zero = {"purge", "leading-consumer", "snapshot-mismatch", "unknown-uuid"}  # which one it was, nobody can tell from the seqno 0
+    assert explained in (cause, "unknown") or (seqno == 0 and {explained, cause} <= at_zero)
+
+
+def test_what_depends_on_an_unknown_high_seqno_is_not_predicted() -> None:
+    asked = Asked(150, 150, 150, NEW, 0)
+    with pytest.raises(UndecidedError):
+        predicted_rollback(asked, LOG, high=None)
+    with pytest.raises(UndecidedError):
+        predicted_rollback(asked, LOG, high=140, is_exact=False)
+    assert predicted_rollback(asked, LOG, high=150, is_exact=False) is None
+    assert predicted_rollback(asked, LOG, high=140) == (140, "leading-consumer")
+    assert predicted_rollback(Asked(150, 150, 150, OLD, 0), LOG, high=None) == (100, "leading-consumer")

@@ -1,0 +1,156 @@
+"""Rules about checkpoints of consumers: whether a server would go on from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dcpinspect.escape import escape
+from dcpinspect.findings.context import Context, plain
+from dcpinspect.findings.costs import Cost
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.logs.checkpoints import Checkpoint
+from dcpinspect.logs.evidence import Evidence, History, Resumed
+from dcpinspect.streams.logs import KnownLog, told_at
+from dcpinspect.streams.rollback import UndecidedError
+
+RULES = (
+    Rule(
+        "checkpoint-rollback",
+        "log",
+        "warning",
+        "a stream request from the checkpoint has to roll back, by the vbucket's failover log, its high seqno and its purge seqno; or the"
+        " server's log has that it was rolled back before",
+        "checkpoints on the newest branch where the high seqno is not known; streams of collections that have nothing above the seqno",
+        "undo what the consumer has above the seqno, and resume there",
+        whose="normal",
+        cost=Cost("vbucket", "will be rolled back", "will be rolled back"),
+        causes=("strict-uuid", "unknown-uuid", "leading-consumer", "snapshot-mismatch", "purge", "consumer-ahead", "unknown"),
+    ),
+    Rule(
+        "checkpoint-range",
+        "log",
+        "error",
+        "the seqno of a checkpoint is outside its snapshot",
+        "",
+        "do not resume from it: servers answer such a request with ERANGE; find out how it came to be saved",
+        whose="client",
+        cost=Cost("vbucket", "has a checkpoint that servers refuse", "have checkpoints that servers refuse"),
+    ),
+    Rule(
+        "checkpoint-unchecked",
+        "log",
+        "note",
+        "nothing that was given decides whether a checkpoint can be resumed from",
+        "",
+        "add the failover logs and seqnos of the vbuckets with --log: the output of cbstats failovers and of cbstats vbucket-seqno",
+        whose="capture",
+    ),
+)
+
+
+_OUTSIDE = "seqnos outside the snapshots of their checkpoints"
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences, beside a capture."""
+    if finished.evidence is not None and finished.evidence.checkpoints:
+        _learn(finished.evidence, finished.context)
+        yield from occurrences(finished.evidence)
+
+
+def occurrences(evidence: Evidence) -> Iterator[Occurrence]:
+    """All occurrences."""
+    for one in evidence.checkpoints:
+        if not one.is_in_snapshot:
+            message = f"seqno {one.seqno} is outside the snapshot {one.snapshot_start}–{one.snapshot_end}"
+            yield _occurrence(
+                evidence, one, "checkpoint-range", f"{message} of its checkpoint", "seqnos outside the snapshots of their checkpoints"
+            )
+            continue
+        try:
+            resumed = evidence.resumed(one)
+        except UndecidedError:
+            known = evidence.history_of(one)
+            why = "the failover log is not known" if known is None else "the high seqno is not known"
+            yield _occurrence(evidence, one, "checkpoint-unchecked", f"the checkpoint could not be checked: {why}", None)
+            continue
+        if resumed is not None:
+            yield _rolled(evidence, resumed)
+
+
+def _rolled(evidence: Evidence, one: Resumed) -> Occurrence:
+    checkpoint = one.checkpoint
+    message = f"resuming from {checkpoint.seqno} will be rolled back to {one.to}: {escape(one.text)} (by {escape(one.source)})"
+    above = f"what the consumer has above {one.to}" if one.to else "all that the consumer has"
+    branch = "" if one.resume_uuid is None else f" with uuid 0x{one.resume_uuid:016x}"
+    return _occurrence(
+        evidence,
+        checkpoint,
+        "checkpoint-rollback",
+        message,
+        f"resuming from these checkpoints will be rolled back to {one.to}",
+        cause=one.cause,
+        to=one.to,
+        next_=f"undo {above}, and resume at {one.to}{branch}",
+    )
+
+
+def _occurrence(
+    evidence: Evidence,
+    one: Checkpoint,
+    rule: str,
+    message: str,
+    shared: str | None,
+    *,
+    cause: str | None = None,
+    to: int | None = None,
+    next_: str | None = None,
+) -> Occurrence:
+    client = f"{one.consumer} ({escape(one.file)})"
+    severity = next(rule_.severity for rule_ in RULES if rule_.id == rule)
+    return Occurrence(
+        rule,
+        severity,
+        message,
+        evidence.client_number(client),
+        (),
+        one.vbucket,
+        None,
+        cause,
+        next_,
+        shared=shared,
+        seqnos=(one.seqno, *(() if to is None else (to,))),
+        client=client,
+        facts={
+            "seqno": one.seqno,
+            "snapshot": f"{one.snapshot_start}–{one.snapshot_end}",
+            **({"rollback": to} if to is not None else {}),
+            "uuid": f"0x{one.uuid:016x}",
+        },
+    )
+
+
+def _learn(evidence: Evidence, context: Context) -> None:
+    """Adds what the capture has of histories, where no file has them: of each vbucket the latest failover log."""
+    latest: dict[tuple[int, str | None], KnownLog] = {}
+    for vbucket, log in context.logs.everything():
+        key = vbucket, context.session(log.connection).bucket
+        if log.entries and (key not in latest or told_at(log) > told_at(latest[key])):
+            latest[key] = log
+    streams = context.streams
+    reached: dict[tuple[int, int], int] = {}
+    for number in np.flatnonzero(streams.seen > 0).tolist():
+        uuid = context.logs.newest(number)
+        if uuid is not None:
+            place = int(streams.vbucket[number]), uuid
+            reached[place] = max(reached.get(place, 0), plain(int(streams.last[number])))
+    for (vbucket, bucket), log in latest.items():
+        high = reached.get((vbucket, log.entries[0][0]))
+        evidence.know(vbucket, bucket, History(log.entries, f"row {log.at.row} of the capture", high))
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

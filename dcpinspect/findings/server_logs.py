@@ -1,0 +1,270 @@
+"""Rules about the server's own log, which says why it did what a capture shows, or what no capture shows."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from dcpinspect.escape import escape
+from dcpinspect.findings.context import Context, occurrence
+from dcpinspect.findings.costs import BACK, REFUSED, Cost
+from dcpinspect.findings.finding import Occurrence
+from dcpinspect.findings.rule import Rule
+from dcpinspect.findings.rule_set import Finished, RuleSet
+from dcpinspect.logs.events import LogEvent
+from dcpinspect.logs.evidence import Evidence, cause_of
+from dcpinspect.protocol.message import Severity
+
+WARNED = frozenset(("too-slow", "backfill-failed", "rollback", "lost-privileges"))
+"""Ends of streams that somebody has to look at."""
+TOLD = WARNED | {"state-changed", "filter-empty"}
+"""Ends of streams that are told at all; the others follow from what the client did."""
+_PRODUCER = "eq_dcpq:"
+"""What the server puts before the DCP name of a client."""
+
+RULES = (
+    Rule(
+        "server-rollback",
+        "log",
+        "warning",
+        "the server's log has a rollback of a stream request, with the reason; a note if the capture has it, too",
+        "requests that the server accepted",
+        "read the reason; 'dcpinspect log FILE' has the request and the seqno to roll back to",
+        whose="normal",
+        cost=BACK,
+        causes=("purge", "unknown-uuid", "consumer-ahead", "unknown"),
+    ),
+    Rule(
+        "server-refused",
+        "log",
+        "warning",
+        "the server's log has a stream request that failed, with the reason",
+        "streams of a connection that the capture has, where the answer is looked at",
+        "change what the reason names; a vbucket that moved needs the newest cluster map",
+        whose="unknown",
+        cost=REFUSED,
+    ),
+    Rule(
+        "server-ended",
+        "log",
+        "warning",
+        "the server's log has the end of a stream for a reason that the client did not give; a note for state-changed and filter-empty",
+        "streams of a connection that the capture has, where their end is looked at",
+        "resume the stream where it ended; 'dcpinspect explain' has the meaning of the reason",
+        whose={
+            **dict.fromkeys(("too-slow", "filter-empty", "lost-privileges"), "client"),
+            **dict.fromkeys(("state-changed", "rollback"), "normal"),
+            "backfill-failed": "server",
+        },
+        cost=Cost("vbucket", "was ended by the server", "were ended by the server"),
+        causes=tuple(sorted(TOLD)),
+    ),
+    Rule(
+        "server-slow-stream",
+        "log",
+        "warning",
+        "the server's log calls a stream slow, or says that it waits for the consumer to free its window",
+        "",
+        "find out why the consumer is slow: it reads or acknowledges too little, or its window is too small",
+        whose="client",
+        cost=Cost("client", "is slow by the server's log", "are slow by the server's log"),
+        causes=("slow-stream", "buffer-full"),
+    ),
+    Rule(
+        "server-disconnect",
+        "log",
+        "warning",
+        "the server's log says that it closes a connection, because it heard nothing for the idle timeout, or because nothing is"
+        " acknowledged",
+        "",
+        "let the client answer noops and acknowledge bytes also while it is busy",
+        whose="client",
+        cost=Cost("client", "was disconnected by the server", "were disconnected by the server"),
+        causes=("idle", "not-acknowledged"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The connections of a capture by the names that the server's log has for them."""
+
+    context: Context
+
+    @cached_property
+    def connections(self) -> Mapping[str, list[int]]:
+        """By name, in order of their first packets."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for link in sorted(self.context.links, key=lambda one: one.first_ns):
+            name = self.context.session(link.number).name
+            if name is not None:
+                found[_PRODUCER + name].append(link.number)
+        return found
+
+    @cached_property
+    def streams(self) -> frozenset[tuple[int, int]]:
+        """Connection and vbucket of every stream."""
+        streams = self.context.streams
+        return frozenset(zip(streams.connection.tolist(), streams.vbucket.tolist(), strict=True))
+
+    @cached_property
+    def rollbacks(self) -> Mapping[tuple[int, ...], list[int]]:
+        """Streams that were answered with a rollback, by vbucket, uuid, start, snapshot and seqno."""
+        found: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        streams = self.context.streams
+        for number, one in self.context.rollbacks.everything():
+            asked = one.asked
+            key = (int(streams.vbucket[number]), asked.uuid, asked.start, asked.snapshot_start, asked.snapshot_end, one.to)
+            found[key].append(number)
+        for numbers in found.values():
+            numbers.sort(key=lambda number: int(streams.answered.time[number]))
+        return found
+
+    def connection_of(self, event: LogEvent) -> int:
+        """The latest with its name that began before a line was written; 0 where there is none."""
+        numbers = self.connections.get(event.name or "", [])
+        began = [number for number in numbers if event.time is None or self.context.by_number[number].first_ns <= event.time]
+        return (began or numbers[:1] or [0])[-1]
+
+    def has_stream(self, event: LogEvent) -> bool:
+        """Whether a connection of its name has a stream of its vbucket."""
+        numbers = self.connections.get(event.name or "", [])
+        return event.vbucket is not None and any((number, event.vbucket) in self.streams for number in numbers)
+
+
+def findings(finished: Finished) -> Iterator[Occurrence]:
+    """All occurrences, beside a capture."""
+    if finished.evidence is not None:
+        yield from occurrences(finished.evidence, finished.context)
+
+
+def occurrences(evidence: Evidence, context: Context | None) -> Iterator[Occurrence]:
+    """All occurrences; ``context``: of the capture, if there is one."""
+    return _Log(evidence, Captured(context) if context is not None else None).occurrences()
+
+
+@dataclass(frozen=True)
+class _Log:
+    """What logs say, beside a capture or alone."""
+
+    evidence: Evidence
+    captured: Captured | None
+
+    def occurrences(self) -> Iterator[Occurrence]:
+        events = self.evidence.events
+        yield from self._rollbacks()
+        for event in events["stream-refused"]:
+            if not self._is_looked_at(event):
+                message = f"the server refused a stream: {_text(event.reason)}"
+                yield self._told(event, "server-refused", message, cause=_slug(event.reason))
+        for event in events["stream-closed"]:
+            if event.reason in TOLD and not self._is_looked_at(event):
+                severity: Severity = "warning" if event.reason in WARNED else "note"
+                yield self._told(event, "server-ended", f"the server ended a stream: {event.reason}", severity, cause=event.reason)
+        for event in events["slow-stream"]:
+            behind = _behind(event)
+            message = f"the server calls a stream slow{f', {behind:,} seqnos behind' if behind is not None else ''}"
+            yield self._told(event, "server-slow-stream", message, cause="slow-stream", shared="the server calls streams slow")
+        for event in events["buffer-full"]:
+            message = f"the server waited {_text(event.reason)} for the consumer to free its window"
+            yield self._told(event, "server-slow-stream", message, cause="buffer-full")
+        for event in events["disconnect"]:
+            is_idle = (event.reason or "").startswith("a message has not been received")
+            message = f"the server closes the connection: {_text(event.reason)}"
+            yield self._told(event, "server-disconnect", message, cause="idle" if is_idle else "not-acknowledged")
+
+    def _is_looked_at(self, event: LogEvent) -> bool:
+        return self.captured is not None and self.captured.has_stream(event)
+
+    def _rollbacks(self) -> Iterator[Occurrence]:
+        """The log and the capture have the same rollback where vbucket, uuid, start, snapshot and seqno are the same."""
+        captured = self.captured
+        left = {key: iter(numbers) for key, numbers in captured.rollbacks.items()} if captured is not None else {}
+        for event in self.evidence.events["rollback"]:
+            cause = cause_of(event.reason or "")
+            message = f"the server rolled back from {event.start_seqno} to {event.rollback_seqno}: {_text(event.reason)}"
+            shared = f"rolled back by the server: {_SHARED[cause]}"
+            one = self._told(event, "server-rollback", message, cause=cause, shared=shared)
+            asked = (event.vbucket, event.vbucket_uuid, event.start_seqno, event.snapshot_start, event.snapshot_end, event.rollback_seqno)
+            number = next(left.get(tuple(-1 if part is None else part for part in asked), iter(())), None)
+            if number is None or captured is None:
+                yield one
+                continue
+            answered_ns = int(captured.context.streams.answered.time[number])
+            ahead = (event.time or answered_ns) - answered_ns
+            yield occurrence(
+                captured.context,
+                number,
+                "server-rollback",
+                "note",
+                f"the server's log has the reason of this rollback: {_text(event.reason)} ({_place(event)})",
+                (captured.context.answer(number), captured.context.request(number)),
+                cause=cause,
+                shared=f"the server's log has the reason of these rollbacks: {_SHARED[cause]}",
+                facts={**one.facts, "clock of the log": f"{ahead / 1e9:+.3f} s"},
+            )
+
+    def _told(
+        self,
+        event: LogEvent,
+        rule: str,
+        message: str,
+        severity: Severity = "warning",
+        *,
+        cause: str | None = None,
+        shared: str | None = None,
+    ) -> Occurrence:
+        connection = self.captured.connection_of(event) if self.captured is not None else 0
+        return Occurrence(
+            rule,
+            severity,
+            f"{message} ({_place(event)})",
+            connection or self.evidence.client_number(event.name or event.file),
+            (),
+            event.vbucket,
+            event.sid,
+            cause,
+            shared=shared or message,
+            seqnos=tuple(one for one in (event.start_seqno, event.rollback_seqno) if one is not None),
+            last_time_ns=event.time or 0,
+            time_ns=event.time or 0,
+            client=escape(event.name) if event.name is not None else None,
+            facts={
+                "log": _place(event),
+                **({"start": event.start_seqno} if event.start_seqno is not None else {}),
+                **({"rollback": event.rollback_seqno} if event.rollback_seqno is not None else {}),
+            },
+        )
+
+
+_SHARED = {
+    "purge": "tombstones were purged since",
+    "unknown-uuid": "no history in common",
+    "consumer-ahead": "the consumer is ahead of the branch point, or of the server",
+    "unknown": "see the reason of each",
+}
+
+
+def _place(event: LogEvent) -> str:
+    return f"{escape(event.file)}:{event.line}"
+
+
+def _text(reason: str | None) -> str:
+    return escape(reason or "no reason")
+
+
+def _slug(reason: str | None) -> str:
+    """A reason without its numbers, as a cause."""
+    return re.sub(r"[^a-z]+", "-", (reason or "").lower()).strip("-")[:60]
+
+
+def _behind(event: LogEvent) -> int | None:
+    if event.high_seqno is None or event.last_seqno is None or event.high_seqno < event.last_seqno:
+        return None
+    return event.high_seqno - event.last_seqno
+
+
+RULE_SET = RuleSet(RULES, findings=findings)

@@ -1,0 +1,223 @@
+"""Checkpoints of consumers that keep them as JSON: where each would resume every vbucket.
+
+| consumer | what is read | source |
+| --- | --- | --- |
+| Kafka connector | ``GET /connectors/NAME/offsets``; lines of ``kafka-console-consumer``, key and value | SourceOffset.java |
+| Elasticsearch connector | ``cbes-checkpoint-backup``; the xattr ``cbes`` of its documents | CheckpointBackup.java |
+| go-dcp and what is built on it | its file; the xattr ``cbgo`` of its documents | models/type.go |
+| Sync Gateway | ``_sync:dcp_ck:`` documents, with ``DCPMeta``; those of cbgt by key | dcp_client_metadata.go, cbgt_checkpoint.go |
+| Java DCP client | the session's state | SessionStateSerializer.java |
+
+Documents that stand for one vbucket are read as an object of documents by their keys, or one a line with ``key`` or ``id``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from dcpinspect.errors import CaptureError
+from dcpinspect.logs.lines import TextFile
+
+MOST_DOCUMENT = 64 << 20
+"""Bytes of a file; a checkpoint of 1,024 vbuckets has 200 kB."""
+MOST_CHECKPOINTS = 1 << 20
+_DEEPEST = 4
+"""Objects around a checkpoint."""
+_KEY = re.compile(r".*:(?:checkpoint:|dcp_ck:(?:.*:)?)(\d{1,5})(?:#.*)?", re.DOTALL)
+"""A document's key, and the vbucket in it; what follows a # moves the document to its vbucket."""
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a consumer would resume a vbucket."""
+
+    file: str
+    consumer: str
+    """Who writes checkpoints of this form."""
+    vbucket: int
+    seqno: int
+    uuid: int
+    """0: the consumer names no branch."""
+    snapshot_start: int
+    snapshot_end: int
+    bucket: str | None = None
+
+    @property
+    def is_in_snapshot(self) -> bool:
+        """Whether the seqno is in the snapshot, which servers demand."""
+        return self.snapshot_start <= self.seqno <= self.snapshot_end
+
+
+class UnreadableError(ValueError):
+    """A value in a checkpoint is not what it has to be."""
+
+
+def read_checkpoints(path: str) -> list[Checkpoint]:
+    """All checkpoints of a file. Raises CaptureError where there is none, or one that cannot be read."""
+    with TextFile(path) as file:
+        text = file.whole(MOST_DOCUMENT)
+        if file.problem is not None:
+            raise CaptureError(path, None, file.problem)
+    found: list[Checkpoint] = []
+    try:
+        for document in _documents(path, text):
+            found += _of(path, document, None, None, _DEEPEST)
+            if len(found) > MOST_CHECKPOINTS:
+                raise CaptureError(path, None, f"has more than {MOST_CHECKPOINTS:,} checkpoints")
+    except UnreadableError as error:
+        raise CaptureError(path, None, str(error)) from error
+    if not found:
+        raise CaptureError(path, None, "has no checkpoint in a form that is known", "docs/logs.md has the forms")
+    return found
+
+
+def _documents(path: str, text: bytes) -> Iterator[Any]:
+    """A document, or one a line; a key and a value with a tab between them are a pair."""
+    try:
+        yield orjson.loads(text)
+        return
+    except orjson.JSONDecodeError as error:
+        first = error
+    for number, line in enumerate(text.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield [orjson.loads(part) for part in line.split(b"\t", 1)] if b"\t" in line else orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            where = first if number == 1 else error
+            raise CaptureError(path, None, f"line {number} is no JSON ({where.msg})") from error
+
+
+def _of(path: str, document: Any, vbucket: int | None, bucket: str | None, deepest: int) -> Iterator[Checkpoint]:
+    """The checkpoints in a document. ``vbucket``, ``bucket``: whose it is, as far as what is around it says."""
+    if isinstance(document, list):
+        if len(document) == 2 and _is_partition(document[0]):
+            yield from _kafka(path, document[0][1], document[1])
+        elif deepest:
+            for one in document:
+                yield from _of(path, one, vbucket, bucket, deepest - 1)
+        return
+    if not isinstance(document, dict):
+        return
+    if "offset" in document and isinstance(document.get("partition"), dict):
+        yield from _kafka(path, document["partition"], document["offset"])
+    elif isinstance(document.get("DCPMeta"), dict):
+        for name, meta in document["DCPMeta"].items():
+            yield _sync_gateway(path, _vbucket(name), meta)
+    elif isinstance(document.get("ps"), list) and "v" in document:
+        for number, state in enumerate(document["ps"]):
+            yield _java(path, number, state)
+    elif "seqStart" in document and "failOverLog" in document:
+        if vbucket is None:
+            raise UnreadableError("a checkpoint of cbgt does not say of which vbucket it is; give an object of such documents by key")
+        yield _cbgt(path, vbucket, document)
+    elif isinstance(document.get("checkpoint"), dict) and "seqno" in document["checkpoint"]:
+        if vbucket is None:
+            raise UnreadableError("a checkpoint does not say of which vbucket it is; give an object of such documents by key")
+        yield _vbuuid(path, vbucket, document["checkpoint"], "Elasticsearch connector or go-dcp")
+    elif document.get("formatVersion") is not None and isinstance(document.get("vbuckets"), dict):
+        for name, checkpoint in document["vbuckets"].items():
+            yield _vbuuid(path, _vbucket(name), checkpoint, "Elasticsearch connector")
+    elif deepest:
+        own = _named(document, vbucket)
+        for name, one in document.items():
+            yield from _of(path, one, _in_key(name, own), bucket, deepest - 1)
+
+
+def _is_partition(key: Any) -> bool:
+    return isinstance(key, list) and len(key) == 2 and isinstance(key[1], dict) and "partition" in key[1]
+
+
+def _named(document: Mapping[str, Any], vbucket: int | None) -> int | None:
+    """The vbucket that a row of a query names by the key of its document."""
+    for name in ("key", "id", "_id"):
+        if isinstance(document.get(name), str):
+            return _in_key(document[name], vbucket)
+    return vbucket
+
+
+def _in_key(key: str, otherwise: int | None) -> int | None:
+    if key.isascii() and key.isdecimal() and len(key) <= 5:
+        return _vbucket(key)
+    found = _KEY.fullmatch(key)
+    return _vbucket(found[1]) if found else otherwise
+
+
+def _vbucket(name: Any) -> int:
+    text = str(name)
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= 0xFFFF):
+        raise UnreadableError("a checkpoint is of a vbucket that is no number from 0 to 65535")
+    return int(text)
+
+
+def _number(document: Any, *path: str, otherwise: int | None = None) -> int:
+    """A number of 64 bits. Consumers in Java write those of 2**63 and more as negative ones."""
+    value = document
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if value is None and otherwise is not None:
+        return otherwise
+    if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**64:
+        raise UnreadableError(f"{'.'.join(path)} of a checkpoint is missing, or no number of 64 bits")
+    return value & _MASK
+
+
+def _kafka(path: str, partition: Mapping[str, Any], offset: Any) -> Iterator[Checkpoint]:
+    if offset is None:
+        return  # the offset was deleted
+    vbucket, seqno = _vbucket(partition.get("partition")), _number(offset, "bySeqno")
+    bucket = partition.get("bucket")
+    yield Checkpoint(
+        path,
+        "Kafka connector",
+        vbucket,
+        seqno,
+        _number(offset, "vbuuid", otherwise=0),
+        _number(offset, "snapshotStartSeqno", otherwise=seqno),
+        _number(offset, "snapshotEndSeqno", otherwise=seqno),
+        bucket if isinstance(bucket, str) else None,
+    )
+
+
+def _vbuuid(path: str, vbucket: int, one: Any, consumer: str) -> Checkpoint:
+    return Checkpoint(
+        path,
+        consumer,
+        vbucket,
+        _number(one, "seqno"),
+        _number(one, "vbuuid"),
+        _number(one, "snapshot", "startSeqno"),
+        _number(one, "snapshot", "endSeqno"),
+    )
+
+
+def _sync_gateway(path: str, vbucket: int, one: Any) -> Checkpoint:
+    seqnos = (_number(one, "SnapStartSeqNo"), _number(one, "SnapEndSeqNo"))
+    return Checkpoint(path, "Sync Gateway", vbucket, _number(one, "StartSeqNo"), _number(one, "VbUUID"), *seqnos)
+
+
+def _cbgt(path: str, vbucket: int, one: Mapping[str, Any]) -> Checkpoint:
+    log = one["failOverLog"]
+    uuid = log[0][0] if isinstance(log, list) and log and isinstance(log[0], list) and log[0] else 0
+    return Checkpoint(
+        path,
+        "cbgt",
+        vbucket,
+        _number(one, "seqStart"),
+        _number({"failOverLog": uuid}, "failOverLog"),
+        _number(one, "snapStart"),
+        _number(one, "snapEnd"),
+    )
+
+
+def _java(path: str, vbucket: int, one: Any) -> Checkpoint:
+    log = one.get("flog") if isinstance(one, dict) else None
+    uuid = _number(log[0], "uuid") if isinstance(log, list) and log else 0
+    snapshot = (_number(one, "sss"), _number(one, "ses"))
+    return Checkpoint(path, "Java DCP client", _vbucket(vbucket), _number(one, "ss"), uuid, *snapshot)

@@ -1,0 +1,163 @@
+"""Logs, statistics and checkpoints put together, to be looked at beside a capture, or without one."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dcpinspect.logs.checkpoints import Checkpoint, read_checkpoints
+from dcpinspect.logs.events import MOST_EVENTS, LogEvent
+from dcpinspect.logs.reading import LogReading
+from dcpinspect.streams.rollback import Asked, Explanation, Log, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
+
+KEPT = frozenset(("rollback", "stream-refused", "stream-closed", "slow-stream", "buffer-full", "disconnect"))
+"""Events that rules look at one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a server is known to have of a vbucket."""
+
+    log: Log
+    """Its failover log, newest branch first; never empty."""
+    source: str
+    """Where that is from."""
+    high: int | None = None
+    """The high seqno of the newest branch, or the least that it can be."""
+    is_exact: bool = False
+    purge: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What resuming from a checkpoint would lead to."""
+
+    checkpoint: Checkpoint
+    to: int
+    """The seqno to roll back to."""
+    cause: str
+    text: str
+    resume_uuid: int | None
+    """The branch to resume on, where the log tells."""
+    source: str
+
+
+@dataclass(slots=True)
+class Evidence:
+    """All that is no capture."""
+
+    logs: list[LogReading] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    events: dict[str, list[LogEvent]] = field(default_factory=lambda: defaultdict(list))
+    """Those that rules look at, by what they say; the first ones of very many."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """All of them."""
+    _clients: dict[str, int] = field(default_factory=dict)
+    _rolled: dict[tuple[int, int, int, int, int], LogEvent] = field(default_factory=dict)
+    """The latest rollback of each request: vbucket, uuid, start and snapshot."""
+    _histories: dict[int, dict[str | None, History]] = field(default_factory=dict)
+    """By vbucket and bucket."""
+
+    @classmethod
+    def read(cls, logs: Sequence[str], checkpoints: Sequence[str]) -> Evidence:
+        """Raises CaptureError for a file that cannot be read."""
+        found = cls()
+        for path in logs:
+            found._take(LogReading(path))
+        for path in checkpoints:
+            found.checkpoints += read_checkpoints(path)
+        return found
+
+    def _take(self, reading: LogReading) -> None:
+        self.logs.append(reading)
+        seqnos: dict[tuple[str | None, int], LogEvent] = {}
+        told: list[LogEvent] = []
+        for event in reading:
+            if event.event == "rollback" and (key := _request(event)) is not None:
+                self._rolled[key] = event
+            if event.event == "vbucket-seqnos" and event.vbucket is not None:
+                seqnos[event.bucket, event.vbucket] = event
+            elif event.event == "failover-log":
+                told.append(event)
+            elif event.event in KEPT:
+                self.counts[event.event] += 1
+                if len(self.events[event.event]) < MOST_EVENTS // len(KEPT):
+                    self.events[event.event].append(event)
+        for event in told:
+            assert event.vbucket is not None
+            assert event.failover_log is not None
+            beside = seqnos.get((event.bucket, event.vbucket))
+            is_same = beside is not None and beside.vbucket_uuid in (None, event.failover_log[0][0])
+            self.know(
+                event.vbucket,
+                event.bucket,
+                History(
+                    event.failover_log,
+                    reading.path,
+                    beside.high_seqno if beside is not None and is_same else None,
+                    is_exact=beside is not None and is_same and beside.high_seqno is not None,
+                    purge=(beside.purge_seqno or 0) if beside is not None else 0,
+                ),
+            )
+
+    def client_number(self, client: str) -> int:
+        """Stands for the connection of a client that no capture has: the same for the same name, and below 0."""
+        return -self._clients.setdefault(client, len(self._clients) + 1)
+
+    def know(self, vbucket: int, bucket: str | None, history: History) -> None:
+        """Adds a history, unless there is one of the bucket."""
+        self._histories.setdefault(vbucket, {}).setdefault(bucket, history)
+
+    def history_of(self, checkpoint: Checkpoint) -> History | None:
+        """That of its bucket; None where there is none, or nobody can know which one it is."""
+        found = self._histories.get(checkpoint.vbucket, {})
+        if checkpoint.bucket in found:
+            return found[checkpoint.bucket]
+        others = list(found.values()) if checkpoint.bucket is None else [found[None]] if None in found else []
+        if len(others) > 1:
+            others = [one for one in others if any(uuid == checkpoint.uuid for uuid, _ in one.log)]
+        return others[0] if len(others) == 1 else None
+
+    def resumed(self, checkpoint: Checkpoint) -> Resumed | None:
+        """What resuming from it would be answered with; None: the server would accept it. Raises UndecidedError where nobody can know."""
+        key = (checkpoint.vbucket, checkpoint.uuid, checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end)
+        before = self._rolled.get(key)
+        history = self.history_of(checkpoint)
+        asked = Asked(checkpoint.seqno, checkpoint.snapshot_start, checkpoint.snapshot_end, checkpoint.uuid, 0)
+        if before is not None and before.rollback_seqno is not None and checkpoint.bucket in (None, before.bucket):
+            why = explain_rollback(asked, before.rollback_seqno, history.log if history is not None else None)
+            cause, text = cause_of(before.reason or ""), f"the server has answered this request so before, because {before.reason}"
+            return Resumed(checkpoint, before.rollback_seqno, cause, text, why.resume_uuid, before.file)
+        if history is None:
+            raise UndecidedError
+        found = predicted_rollback(asked, history.log, high=history.high, is_exact=history.is_exact, purge=history.purge)
+        if found is None:
+            return None
+        to, cause = found
+        explained: Explanation = explain_rollback(asked, to, history.log, VbucketFacts(history.purge or None, history.high))
+        return Resumed(checkpoint, to, cause, explained.text, explained.resume_uuid, history.source)
+
+    @property
+    def has_something(self) -> bool:
+        """Whether there is anything to look at."""
+        return bool(self.checkpoints) or any(log.events for log in self.logs)
+
+
+def cause_of(reason: str) -> str:
+    """The cause of a rollback by the reason that the server's log has for it."""
+    if reason.startswith("purge seqno ("):
+        return "purge"
+    if reason.startswith("vBucket UUID not found in failover table"):
+        return "unknown-uuid"
+    if reason.startswith("consumer ahead of producer"):
+        return "consumer-ahead"
+    return "unknown"
+
+
+def _request(event: LogEvent) -> tuple[int, int, int, int, int] | None:
+    if event.vbucket is None or event.vbucket_uuid is None or event.start_seqno is None:
+        return None
+    if event.snapshot_start is None or event.snapshot_end is None:
+        return None
+    return event.vbucket, event.vbucket_uuid, event.start_seqno, event.snapshot_start, event.snapshot_end

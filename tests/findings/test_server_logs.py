@@ -1,0 +1,114 @@
+"""The server's log, beside a capture and alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.findings.alone import findings_alone
+from dcpinspect.findings.finding import Finding
+from dcpinspect.findings.registry import ORDINARY
+from dcpinspect.logs.evidence import Evidence
+from tests.findings.checked import checked
+from tests.logs.written import producer, rollback, seqnos
+from tests.streams.told import Told, opened, packets
+
+OLD, NEW = 0xA1, 0xB2
+CLOSING = "Stream closing, sent until seqno 12 remaining items 0, reason: "
+SLOW = "The stream was closed early because it was too slow"
+MOVED = "The stream closed early because the vbucket state changed"
+IDLE = "a message has not been received for the DCP idle timeout of 360s. Received last message 361s ago."
+
+
+def read(path: Path, *lines: str) -> Evidence:
+    path.write_text("\n".join(lines))
+    return Evidence.read([str(path)], [])
+
+
+def alone(path: Path, *lines: str) -> list[Finding]:
+    return findings_alone(read(path, *lines), ORDINARY)
+
+
+def beside(evidence: Evidence, *talks: Told) -> list[Finding]:
+    checker, engine = checked(packets(*talks), (), ORDINARY)
+    checker.evidence = evidence
+    return [one for one in checker.findings(engine.links, engine.coverage) if one.rule.startswith("server-")]
+
+
+def rolled_back(name: str = "reader:1") -> Told:
+    talk = opened(name)
+    talk.stream(417, start=1000, uuid=OLD, rollback=900)
+    return talk
+
+
+@pytest.mark.parametrize(
+    ("line", "rule", "cause", "severity"),
+    [
+        (rollback(), "server-rollback", "consumer-ahead", "warning"),
+        (rollback(reason="something new"), "server-rollback", "unknown", "warning"),
+        (producer("Stream request failed because this vbucket doesn't exist"), "server-refused", "this-vbucket-doesn-t-exist", "warning"),
+        (producer(CLOSING + SLOW), "server-ended", "too-slow", "warning"),
+        (producer(CLOSING + MOVED), "server-ended", "state-changed", "note"),
+        (producer(f"Disconnecting because {IDLE}", None), "server-disconnect", "idle", "warning"),
+        (
+            producer(
+                "Handling slow stream; state_ : in-memory, lastReadSeqno : 7, lastSentSeqno : 6, vBucketHighSeqno : 90,"
+                " isBackfillTaskRunning : False"
+            ),
+            "server-slow-stream",
+            "slow-stream",
+            "warning",
+        ),
+    ],
+)
+def test_a_line_is_a_finding_without_a_capture(tmp_path: Path, line: str, rule: str, cause: str, severity: str) -> None:
+    (one,) = alone(tmp_path / "memcached.log", line)
+    assert (one.rule, one.cause, one.severity) == (rule, cause, severity)
+    assert one.message.endswith(f"({tmp_path}/memcached.log:1)")
+
+
+def test_what_the_client_did_is_no_finding(tmp_path: Path) -> None:
+    ends = ["The stream closed early due to a close stream message", "The stream ended due to all items being streamed"]
+    assert alone(tmp_path / "memcached.log", *(producer(CLOSING + end) for end in ends), seqnos(417, 5)) == []
+
+
+def test_the_reason_of_a_rollback_that_the_capture_has_is_a_note_at_its_answer(tmp_path: Path) -> None:
+    (one,) = beside(read(tmp_path / "memcached.log", rollback()), rolled_back())
+    assert (one.rule, one.severity, one.connections, one.vbuckets) == ("server-rollback", "note", (1,), (417,))
+    assert [place.direction for place in one.places] == ["s2c", "c2s"]
+    assert "consumer ahead of producer - producer upper at 900" in one.message
+    assert one.facts["clock of the log"]
+
+
+@pytest.mark.parametrize("line", [rollback(to=899), rollback(start=1001, snapshot=(1001, 1001)), rollback(uuid=NEW), rollback(416)])
+def test_another_rollback_is_not_the_one_of_the_capture(tmp_path: Path, line: str) -> None:
+    (one,) = beside(read(tmp_path / "memcached.log", line), rolled_back())
+    assert (one.severity, one.places, one.connections) == ("warning", (), (1,))
+
+
+def test_each_rollback_of_the_capture_is_taken_once(tmp_path: Path) -> None:
+    found = beside(read(tmp_path / "memcached.log", rollback(), rollback()), rolled_back())
+    assert sorted(one.severity for one in found) == ["note", "warning"]
+
+
+def test_a_log_of_other_clients_has_no_connection(tmp_path: Path) -> None:
+    (one,) = beside(read(tmp_path / "memcached.log", rollback(to=1)), rolled_back("other:1"))
+    assert (one.connections, one.who) == ((), "client eq_dcpq:reader:1")
+
+
+def test_what_the_capture_tells_of_a_stream_itself_is_not_told_twice(tmp_path: Path) -> None:
+    lines = [producer(CLOSING + SLOW), producer("Stream request failed because of something")]
+    assert beside(read(tmp_path / "memcached.log", *lines), rolled_back()) == []
+    assert len(beside(read(tmp_path / "memcached.log", *lines), rolled_back("other:1"))) == 2
+
+
+def test_a_disconnect_is_told_of_its_connection(tmp_path: Path) -> None:
+    (one,) = beside(read(tmp_path / "memcached.log", producer(f"Disconnecting because {IDLE}", None)), rolled_back())
+    assert (one.rule, one.connections) == ("server-disconnect", (1,))
+
+
+def test_hostile_names_and_reasons_are_escaped(tmp_path: Path) -> None:
+    line = rollback(reason="\x1b[31mred").replace("reader", "re\x1b]der")
+    (one,) = alone(tmp_path / "memcached.log", line)
+    assert "\x1b" not in one.message + one.who
