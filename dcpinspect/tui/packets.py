@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container, Vertical
 from textual.timer import Timer
 
 from dcpinspect.errors import DcpInspectError
-from dcpinspect.escape import clip, escape, one_line
+from dcpinspect.escape import clip, escape
 from dcpinspect.protocol.message import FieldValue, Message
 from dcpinspect.render.field_table import message_title
 from dcpinspect.render.lines import TimeFormat
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.schema import BY_NAME
-from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.copying import FORMS, conversation, copied
 from dcpinspect.tui.dialogs import Choose, Prompt
 from dcpinspect.tui.divider import Divider
@@ -28,6 +27,7 @@ from dcpinspect.tui.filtering import Filtering
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.links import WORDS, Link, links_of, target
+from dcpinspect.tui.message_panes import MessagePanes
 from dcpinspect.tui.packet_list import PacketList
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.search import Search
@@ -48,10 +48,8 @@ TIMES: Mapping[TimeFormat, str] = {
 """Forms of the time column."""
 LARGE = 1 << 18
 """Bytes from which a message is taken apart behind what is shown."""
-ROOMY = 132
-"""Columns from which there is room for 16 bytes a line beside the fields."""
-STACKED = 100
-"""Columns below which fields and bytes do not fit beside each other, where both stand beside the list."""
+COLUMNS = 64
+"""Columns in which the list has everything but summaries."""
 FOLLOWED = 0.5
 """Seconds between two rows that are taken apart while the cursor follows what comes."""
 
@@ -67,21 +65,15 @@ class PacketsView(View):
         self.list = PacketList(self._inspection, glyphs, id="packet-list")
         self.filtering = Filtering(self.list, bar, host)
         self.search = Search(self.list, host)
-        self.fields = FieldTree(glyphs, id="field-tree")
-        self.bytes = BytePane(id="byte-pane")
-        self.split, self.details = Container(id="split"), Horizontal(id="details")
-        self._upper, self._lower = Vertical(id="upper"), Vertical(id="lower")
-        self._share: float = 5
-        """Tenths of the room that are the list's, once somebody has asked for others."""
-        self._heading, self._title, self._why = Line(id="list-heading"), Divider(id="message-title"), Line(id="message-finding")
-        self._note = Line(id="message-note")
-        self._beside, self._between = Divider(id="list-divider"), Divider(id="byte-divider")
-        self._glyphs = glyphs
+        self.panes = MessagePanes(self._inspection, glyphs)
+        self.fields, self.bytes = self.panes.fields, self.panes.bytes
+        self.split, self._upper = Container(id="split"), Vertical(id="upper")
+        self._heading, self._beside = Line(id="list-heading"), Divider(id="list-divider")
+        self._share: float | None = None
+        """The part of the room that the list has, once somebody has asked for another."""
         self._count = ""
         self._talk = self._before = ""
         """The filter of the conversation that was followed last, and the filter before it."""
-        self._inner_share: float | None = None
-        """Of the room of fields and bytes, the part that the fields have, once somebody has dragged what is between them."""
         self._rest: Timer | None = None
         self._taken_apart = 0.0
         self.wanted_fields: Sequence[str] = ()
@@ -96,14 +88,7 @@ class PacketsView(View):
                 yield self._heading
                 yield self.list
             yield self._beside
-            with self._lower:
-                yield self._title
-                yield self._why
-                yield self._note
-                with self.details:
-                    yield self.fields
-                    yield self._between
-                    yield self.bytes
+            yield self.panes
 
     def on_mount(self) -> None:
         """The keyboard begins in the list."""
@@ -122,22 +107,14 @@ class PacketsView(View):
         if met:
             self.host.say(f"{met:,} messages have marks or notes from before; M shows them")
         self.list.refresh()
-        self.tell(self.list.row)
+        self.panes.tell(self.list.row)
 
     def on_resize(self) -> None:
         """The heading is as wide as the list."""
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
-        """Bytes are 16 a line where there is room, and stand below the fields where both do not fit beside each other."""
-        self.details.set_class(self.details.size.width >= ROOMY, "roomy")
-        self.details.set_class(self.split.has_class("beside") and self.details.size.width < STACKED, "stacked")
-        if self._inner_share is not None:
-            is_stacked = self.details.has_class("stacked")
-            for pane, share in ((self.fields, self._inner_share), (self.bytes, 1 - self._inner_share)):
-                pane.styles.width = "1fr" if is_stacked else f"{share}fr"
-                pane.styles.height = f"{share}fr" if is_stacked else "1fr"
-                pane.styles.max_width = "100%"
+        self.panes.fit(is_beside=self.split.has_class("beside"))
         self.head()
 
     def head(self) -> None:
@@ -173,12 +150,12 @@ class PacketsView(View):
         try:
             batch = self._inspection.store.messages([row])
             if int(batch.length[0]) > LARGE:
-                self._show_message(row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}")
+                self.panes.show(row, None, {}, f"{int(batch.length[0]):,} bytes, being read … · row {row:,}")
                 self._read_behind(row, batch)
             else:
                 self._show_read(row, batch, batch.annotate(0))
         except (DcpInspectError, IndexError, OSError) as error:
-            self._show_message(row, None, {}, str(error))
+            self.panes.show(row, None, {}, str(error))
 
     @work(thread=True, group="read", exclusive=True)
     def _read_behind(self, row: int, batch: MessageBatch) -> None:
@@ -193,45 +170,14 @@ class PacketsView(View):
             title += f" · {self._count}"
         if self.list.guest == row:
             title += " · outside the filter"
-        self._show_message(row, message, links_of(batch), title)
+        self.panes.show(row, message, links_of(batch), title)
         any(self.fields.select_named(name) for name in self.wanted_fields)
         self.wanted_fields = ()
-        self.bytes.light(self.fields.span)
-
-    def _show_message(self, row: int, message: Message | None, links: dict[str, Link], title: str) -> None:
-        self.fields.show(message, links)
-        self.bytes.show(message)
-        self._title.update(Text(f"── {title} "))
-        self.tell(row)
-
-    def _tell_why(self, row: int) -> None:
-        """What was found of the message, above its fields."""
-        found = self._inspection.results.finding(row)
-        for severity in ("error", "warning", "note"):
-            self._why.set_class(found is not None and found.severity == severity, severity)
-        more = len(self._inspection.results.marked.of(row)) - 1
-        text = "" if found is None else f"{self._glyphs.of(found.severity)} {found.rule}: {one_line(found.message)}"
-        self._why.update(Text(f"   {text}{f' (and {more} more; e shows them)' if more > 0 else ''}"))
-
-    def _tell_note(self, row: int) -> None:
-        """The note on the message."""
-        note = self._inspection.notes.text(row)
-        self._note.set_class(bool(note), "on")
-        self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
 
     def tell(self, row: int) -> None:
-        """What is said of a message, which may be others now."""
+        """What is said of a message, which may be another now."""
         if row == self.list.row:
-            self._tell_why(row)
-            self._tell_note(row)
-
-    @on(FieldTree.Selected)
-    def _selected(self, event: FieldTree.Selected) -> None:
-        self.bytes.light(event.span)
-
-    @on(BytePane.Picked)
-    def _picked(self, event: BytePane.Picked) -> None:
-        self.fields.select_at(event.offset)
+            self.panes.tell(row)
 
     @on(PacketList.Opened)
     def _opened(self) -> None:
@@ -356,30 +302,22 @@ class PacketsView(View):
 
     def action_resize(self, steps: int) -> None:
         """More room for the list, or for what is below or beside it."""
-        self._share = min(max(self._share + steps, 1), 9)
+        self._share = min(max((self._share or 0.5) + steps / 10, 0.1), 0.9)
         self._split()
 
     @on(Divider.Dragged)
     def _dragged(self, event: Divider.Dragged) -> None:
         """The panes on both sides change."""
-        if event.divider is self._between:
-            region, is_across = self.details.content_region, not self.details.has_class("stacked")
-        else:
-            region, is_across = self.split.content_region, self.split.has_class("beside")
-        share = (event.x - region.x) / max(region.width, 1) if is_across else (event.y - region.y) / max(region.height, 1)
-        share = min(max(share, 0.1), 0.9)
-        if event.divider is self._between:
-            self._inner_share = share
-            self._fit()
-        else:
-            self._share = 10 * share
-            self._split()
+        self._share = event.share(self.split, is_across=self.split.has_class("beside"))
+        self._split()
 
     def _split(self) -> None:
+        """Lays the panes out; beside the fields, the list has room for all columns but the summary, unless somebody asked for another."""
         is_beside = self.split.has_class("beside")
-        for pane, share in ((self._upper, self._share), (self._lower, 10 - self._share)):
-            pane.styles.width = f"{share}fr" if is_beside else "1fr"
-            pane.styles.height = "1fr" if is_beside else f"{share}fr"
+        share = self._share or max(0.5, min(COLUMNS / max(self.size.width, 1), 0.55) if is_beside else 0)
+        for pane, part in ((self._upper, share), (self.panes, 1 - share)):
+            pane.styles.width = f"{part}fr" if is_beside else "1fr"
+            pane.styles.height = "1fr" if is_beside else f"{part}fr"
         self.call_after_refresh(self._fit)
 
     def action_find(self) -> None:
@@ -439,13 +377,7 @@ class PacketsView(View):
 
     def action_display(self) -> None:
         """Bytes as hex or as the specification's grid; where there is room for one pane only, first fields or bytes."""
-        is_alone = self.screen.has_class("-narrow") and not self.has_class(ALONE[-1])
-        shows_bytes = self.details.has_class("bytes") or not is_alone
-        if is_alone and (not shows_bytes or self.bytes.form == "grid"):
-            self.details.toggle_class("bytes")
-        if shows_bytes:
-            self.bytes.form = "hex" if self.bytes.form == "grid" else "grid"
-        self.details.set_class(self.bytes.form == "grid", "grid")
+        self.panes.change_form(is_narrow=self.screen.has_class("-narrow") and not self.has_class(ALONE[-1]))
 
     def action_value(self) -> None:
         """Values as text, with JSON taken apart, or as bytes."""
