@@ -220,7 +220,7 @@ def test_rows_come_while_a_table_is_read() -> None:
     with Captures([TOUR]) as captures, Query("select n from many where n % 2 = 0", captures) as asked:
         asked.register("many", ScannedTable(schema, rows))
         first = next(iter(asked.result()))
-        assert 0 < first.num_rows <= query.SLICE
+        assert 0 < first.num_rows <= duck_query.SLICE
         assert len(pulled) < 1_000
 
 

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.spark.places import local_path
 from dcpinspect.spark.scan import Report
 from dcpinspect.spark.schema import TABLES
 from dcpinspect.spark.units import Unit
@@ -90,7 +91,7 @@ class Manifest:
 
         Raises UsageError where it is no output of a pipeline, or one of another version.
         """
-        folder = Path(out)
+        folder = Path(local_path(os.fspath(out), "tables are written"))
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{escape(os.fspath(out))}: is a file; name a directory for the tables")
         numbers = [int(path.stem) for path in (folder / FOLDER).glob("*.json") if path.stem.isdigit()]
@@ -103,7 +104,8 @@ class Manifest:
     @classmethod
     def newest(cls, out: str | os.PathLike[str]) -> Self:
         """The newest state of a directory that a pipeline has written. Raises UsageError where there is none."""
-        if not (Path(out) / FOLDER).is_dir() or not (found := cls.at(out)).number:
+        folder = Path(local_path(os.fspath(out), "tables are read"))
+        if not (folder / FOLDER).is_dir() or not (found := cls.at(folder)).number:
             raise UsageError(f"{escape(os.fspath(out))}: no pipeline has written here; 'dcpinspect pipeline run CAPTURES… -o OUT' does")
         return found
 

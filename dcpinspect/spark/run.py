@@ -85,7 +85,7 @@ class Summary:
 def run(options: Options, tasks_of: TasksOf) -> Summary:
     """Brings the tables at ``options.out`` up to date. Raises DcpInspectError; then, and after Ctrl-C, they are as they were."""
     manifest = Manifest.at(options.out)
-    paths = files_of(options.captures, without=options.out)
+    paths = files_of(options.captures, without=os.fspath(manifest.out))
     with manifest.locked():
         manifest = _with_options(Manifest.at(options.out), options)
         manifest.clean()
@@ -116,7 +116,7 @@ class _Run:
         self.manifest = manifest
         self.options = options
         self.batch = manifest.number + 1
-        self.out = os.path.abspath(options.out)
+        self.out = os.path.abspath(manifest.out)
         self.written: list[Written] = []
         """Files of tasks that this run is to name."""
         self.summary = Summary(options.out, self.batch)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.spark.places import local_path
 from dcpinspect.spark.schema import ddl, table_schema
 from dcpinspect.spark.units import BY_DIRECTORY, check_rule, files_of, units_of
 from dcpinspect.suggest import did_you_mean
@@ -179,7 +178,7 @@ def _check_types(schema: Mapping[str, str]) -> None:
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
     several = json.loads(given.get("paths") or "[]")
-    paths = tuple(_local(path) for path in (*([given["path"]] if given.get("path") else []), *several))
+    paths = tuple(local_path(path, "captures are read") for path in (*([given["path"]] if given.get("path") else []), *several))
     if not paths:
         raise UsageError('name captures, as in spark.read.format("dcp").load("captures/")')
     return paths
@@ -189,29 +188,16 @@ def _keylogs(text: str | None) -> tuple[str, ...]:
     if text is None:
         return ()
     try:
-        return tuple(map(_local, map(str, json.loads(text)))) if text.startswith("[") else (_local(text),)
+        names = list(map(str, json.loads(text))) if text.startswith("[") else [text]
     except json.JSONDecodeError:
         raise UsageError('option keylog: write a path, or several as ["a.log", "b.log"]') from None
+    return tuple(local_path(name, "key logs are read") for name in names)
 
 
 def _trials(text: str | None) -> int:
     if text is not None and not (text.isascii() and text.isdecimal()):
         raise UsageError(f"option tls_search: {escape(text)} is no number; write how many secrets and record numbers are tried")
     return SEARCH if text is None else int(text)
-
-
-def _local(path: str) -> str:
-    """A path of this machine, which may be written as an URL."""
-    if os.path.lexists(path):
-        return path
-    parts = urlsplit(path)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return unquote(parts.path)
-    if "://" in path:
-        raise UsageError(
-            f"{escape(path)}: captures are read as files; give a path that every executor has, such as a mount of that storage"
-        )
-    return path
 
 
 def _selection(given: Mapping[str, str]) -> select.Selection:

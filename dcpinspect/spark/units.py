@@ -18,6 +18,7 @@ from itertools import pairwise
 from dcpinspect.capture.folders import captures_in
 from dcpinspect.errors import UsageError
 from dcpinspect.escape import escape
+from dcpinspect.spark.places import local_path
 
 END = 1 << 16
 """Bytes of each end of a file that tell it from others."""
@@ -69,9 +70,10 @@ def files_of(names: Sequence[str], *, without: str) -> list[str]:
     ``without``: a directory that is not looked into. Raises UsageError for what is not there.
     """
     found: dict[str, str] = {}
-    for name in names:
-        if name == "-":
+    for given in names:
+        if given == "-":
             raise UsageError("-: a pipeline reads files, each maybe more than once; write standard input to a file")
+        name = local_path(given, "captures are read")
         if os.path.isdir(name):
             paths = list(captures_in(name, os.path.realpath(without)))
             if not paths:

@@ -139,6 +139,9 @@ def test_what_could_not_be_read_makes_the_status_3(spark: SparkSession, tmp_path
         (["run", "a.pcap", "-o", "out", "--conf", "x"], "--conf x: write KEY=VALUE"),
         (["run", "a.pcap", "-o", "out", "--capture-point", "interface"], "--capture-point interface: files belong together"),
         (["run", "a.pcap", "-o", "a.pcap"], "a.pcap: is a file; name a directory"),
+        (["run", "a.pcap", "-o", "s3a://bucket/x"], "s3a://bucket/x: tables are written at paths that every process sees, and not by URI"),
+        (["run", "hdfs://node/a.pcap", "-o", "out"], "hdfs://node/a.pcap: captures are read at paths that every process sees"),
+        (["sql", "gs://bucket/x", "select 1"], "gs://bucket/x: tables are read at paths that every process sees"),
         (["check", "."], ".: no pipeline has written here"),
         (["info", "gone"], "gone: no pipeline has written here"),
         (["check", ".", "--rule", "nothing"], "--rule nothing: no rule has this name"),
@@ -155,6 +158,7 @@ def test_bad_usage_is_one_line(
     assert (status, out) == (2, "")
     assert says in err
     assert err.count("\n") == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"a.pcap", "out"}
 
 
 def test_no_java_is_one_line_and_changes_nothing(tmp_path: Path) -> None:

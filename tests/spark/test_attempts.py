@@ -22,7 +22,7 @@ from dcpinspect.spark.message_files import MessageFiles
 from dcpinspect.spark.run import Options, run
 from dcpinspect.spark.tasks import SparkTasks
 from tests.spark.cuts import cut, packets_of, written
-from tests.spark.outputs import Here, stored, told
+from tests.spark.outputs import Here, here, stored, told
 from tests.spark.test_run import SAMPLES, equal
 
 if TYPE_CHECKING:
@@ -89,11 +89,6 @@ def test_a_file_that_changed_after_its_task_ended_is_not_committed(tmp_path: Pat
     with pytest.raises(OutputError, match=r"\.parquet: is not as its task left it .*run it again"):
         run(Options([str(tmp_path / "ring")], str(tmp_path / "out")), here)
     equal(stored(tmp_path / "out", cut=True), before)
-
-
-@contextmanager
-def here() -> Iterator[Here]:
-    yield Here()
 
 
 def test_what_is_verified_is_size_rows_and_the_end(tmp_path: Path) -> None:

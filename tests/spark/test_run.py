@@ -19,7 +19,7 @@ from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.whole import whole
 from tests.builders import Recorded
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
-from tests.spark.outputs import ran, stored, told
+from tests.spark.outputs import here, ran, stored, told
 from tests.transport import test_unusual
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
@@ -219,6 +219,13 @@ def test_a_run_that_is_interrupted_changes_nothing(tmp_path: Path, monkeypatch: 
 
 def interrupted(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
+
+
+def test_captures_and_outputs_may_be_written_as_uris_of_files(tmp_path: Path) -> None:
+    done = run.run(run.Options([(SAMPLES / "rollback.pcap").as_uri()], (tmp_path / "an out").as_uri()), here)
+    assert done.captures == 1
+    assert Manifest.newest((tmp_path / "an out").as_uri()).number == 1
+    equal(stored(tmp_path / "an out", cut=False), told(SAMPLES / "rollback.pcap", cut=False))
 
 
 def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:

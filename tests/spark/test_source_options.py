@@ -35,7 +35,7 @@ TOUR = str(SAMPLES / "tour.pcapng")
         ({"onError": "ignore"}, "option on_error: ignore is not known; write row, fail or skip"),
         ({"onError": "row", "columns": "row"}, "option on_error: a row says in the column error what could not be read"),
         ({"capturePoint": "host"}, "option capture_point: files belong together by their directory (dir)"),
-        ({"path": "s3://bucket/x.pcap"}, "s3://bucket/x.pcap: captures are read as files; give a path that every executor has"),
+        ({"path": "s3://bucket/x.pcap"}, "s3://bucket/x.pcap: captures are read at paths that every process sees, and not by URI"),
         ({"path": ""}, "name captures, as in spark.read"),
     ],
 )
