@@ -191,7 +191,9 @@ def explore(
 
 def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[str, Any]:
     """How an application looks, and what it remembers: what every ``ThemedApp`` takes. Raises UsageError."""
-    from dcpinspect.tui.history import Memory  # deferred, as above
+    from rich.console import Console  # deferred, as above
+
+    from dcpinspect.tui.history import Memory
     from dcpinspect.tui.theme import known_theme
 
     place = "--theme"
@@ -201,6 +203,7 @@ def _look(context: typer.Context, *, ascii_: bool, theme: str | None) -> dict[st
         "is_ascii": ascii_ or os.environ.get("TERM") == "linux",
         "memory": Memory.of_user(),
         "theme_name": known_theme(theme, place) if theme else "",
+        "has_few_colors": Console().color_system == "standard",
     }
 
 
@@ -231,7 +234,7 @@ def _draw(
     if not all(SMALLEST <= one <= LARGEST for one in (columns, lines)):
         raise UsageError(f"--size {escape(size or '')}: write columns and lines, {SMALLEST} to {LARGEST} of each, as in 120x36")
     refuse_to_overwrite(output, captures)
-    look = _look(context, ascii_=ascii_, theme=theme) | {"memory": Memory()}
+    look = _look(context, ascii_=ascii_, theme=theme) | {"memory": Memory(), "has_few_colors": False}
     extra_ports, find_ports = options.ports(port)
     file = AtomicFile(output)
     try:

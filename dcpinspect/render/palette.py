@@ -108,7 +108,8 @@ JSON = {"name": _CYAN, "string": _GREEN, "number": _BLUE, "literal": _PURPLE, "o
 
 _DARK_TO_BRIGHT = ("#4b3a8c", "#3d5f9a", "#2b8291", "#26a286", "#52bd68", "#93d044", "#cfdc33", "#fde725")
 _PALE_TO_DARK = ("#b7cfe8", "#93b8dd", "#6f9fd0", "#4d86c0", "#336cab", "#215494", "#123d78", "#08285c")
-SCALE = {str(level): Paint(*colours, "") for level, colours in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, strict=True), 1)}
+_DIM_TO_BRIGHT = ("blue", "bright_blue", "cyan", "bright_cyan", "green", "bright_green", "yellow", "bright_yellow")
+SCALE = {str(level): Paint(*three) for level, three in enumerate(zip(_DARK_TO_BRIGHT, _PALE_TO_DARK, _DIM_TO_BRIGHT, strict=True), 1)}
 """Of amounts, in eight levels: the most stands out on either background."""
 
 PAINTS = {

@@ -77,6 +77,7 @@ class InspectApp(ThemedApp):
         colors: ColorRules | None = None,
         memory: Memory | None = None,
         theme_name: str = "",
+        has_few_colors: bool = False,
         filter_text: str = "",
         can_read_again: bool = True,
     ) -> None:
@@ -84,7 +85,7 @@ class InspectApp(ThemedApp):
 
         ``theme_name``: empty: the one that was chosen last. ``can_read_again``: the capture is in files that are complete.
         """
-        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name)
+        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors)
         self.inspection = inspection
         self._can_read_again = can_read_again
         if self.memory.notes is not None:

@@ -42,6 +42,7 @@ TITLES = {
     "by_this('not')": "Filter: leave out what is under the cursor",
     "find": "Find in messages: text, /regex/ or bytes",
     "find_next": "Find the next one",
+    "find_next(True)": "Find the one before",
     "zoom(1)": "Zoom in",
     "zoom(-1)": "Zoom out",
     "zoom(0)": "Zoom: show all",

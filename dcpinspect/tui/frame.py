@@ -69,18 +69,22 @@ def tabs(inspection: Inspection, view: str, glyphs: Glyphs, width: int) -> Conte
     counts = Counter(one.severity for one in inspection.results.findings if one.effect_of is None)
     files = inspection.files
     name = escape(Path(files[0]).name) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-    parts = [name, f"{inspection.store.rows:,} messages" if width >= WIDE and inspection.connection is None else "", state(inspection)]
-    right = [Content("  ".join(part for part in parts if part))]
+    found = []
     if inspection.connection is not None:
-        right[:0] = [piece(f" con {inspection.connection} alone ", "reverse", "connections"), Content("  ")]
+        found += [Content("  "), piece(f" con {inspection.connection} alone ", "reverse", "connections")]
     severities: Sequence[Severity] = ("error", "warning", "note")
     for severity in severities:
         count = counts[severity]
         style = f"bold $paint-severity-{severity}" if count and severity != "note" else ""
-        right += [Content("  "), piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')")]
-    line, rest = Content.assemble(*left), Content.assemble(*right, " ")
-    if line.cell_length + rest.cell_length > width:
-        rest = rest.truncate(max(0, width - line.cell_length), ellipsis=True)
+        found += [Content("  "), piece(f"{glyphs.of(severity)} {count:,}", style, f"severity('{severity}')")]
+    line, right = Content.assemble(*left), Content.assemble(*found, " ")
+    room = width - line.cell_length - right.cell_length
+    rows = f"{inspection.store.rows:,} messages" if width >= WIDE and inspection.connection is None else ""
+    choices = [
+        "  ".join(filter(None, parts)) for parts in ((name, rows, state(inspection)), (name, state(inspection)), (state(inspection),))
+    ]
+    about = next((one for one in choices if cells(one) <= room), "")  # what was found is never left out for it
+    rest = Content.assemble(about, right).truncate(max(0, width - line.cell_length), ellipsis=True)
     return Content.assemble(line, " " * max(0, width - line.cell_length - rest.cell_length), rest)
 
 

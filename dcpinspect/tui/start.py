@@ -12,9 +12,11 @@ class StartApp(ThemedApp):
 
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, *, is_ascii: bool = False, memory: Memory | None = None, theme_name: str = "", said: str = "") -> None:
+    def __init__(
+        self, *, is_ascii: bool = False, memory: Memory | None = None, theme_name: str = "", has_few_colors: bool = False, said: str = ""
+    ) -> None:
         """``said``: why something could not be opened."""
-        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name)
+        super().__init__(is_ascii=is_ascii, memory=memory, theme_name=theme_name, has_few_colors=has_few_colors)
         self._why = said
 
     def on_mount(self) -> None:

@@ -72,7 +72,8 @@ def variables(theme: Theme, *, has_color: bool) -> dict[str, str]:
 
 THEMES = tuple(BUILTIN_THEMES)
 """Names of themes, Textual's own."""
-DEFAULT_THEME = "textual-dark"
+DEFAULT_THEME, TERMINAL_THEME = "textual-dark", "ansi-dark"
+"""The second has the terminal's own 16 colours."""
 
 
 def known_theme(name: str, place: str) -> str:

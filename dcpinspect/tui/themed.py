@@ -21,13 +21,13 @@ class ThemedApp(App[Opening | None]):
     CSS = theme.CSS
     TITLE = "dcpinspect"
 
-    def __init__(self, *, is_ascii: bool, memory: Memory | None, theme_name: str) -> None:
-        """``theme_name``: empty: the one that was chosen last."""
+    def __init__(self, *, is_ascii: bool, memory: Memory | None, theme_name: str, has_few_colors: bool = False) -> None:
+        """``theme_name``: empty: the one that was chosen last, or that suits the terminal. ``has_few_colors``: it has 16 or fewer."""
         super().__init__()
         self.memory = memory or Memory()
         self.glyphs = theme.ASCII if is_ascii else theme.UNICODE
         remembered = [one for one in self.memory.themes.texts if one in theme.THEMES]
-        self.theme = theme_name or next(iter(remembered), theme.DEFAULT_THEME)
+        self.theme = theme_name or next(iter(remembered), theme.TERMINAL_THEME if has_few_colors else theme.DEFAULT_THEME)
         self.crash: Exception | None = None
         """The fault that ended the application."""
 

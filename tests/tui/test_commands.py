@@ -55,7 +55,7 @@ async def choose(app: InspectApp, pilot: Keys, title: str) -> None:
 
 def test_an_action_of_another_view_goes_there() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await choose(app, pilot, "Zoom in")
+        await choose(app, pilot, "Gaps: next")
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)

@@ -73,3 +73,11 @@ def test_ctrl_c_leaves() -> None:
         await until(pilot, lambda: not app.is_running or app._exit)
 
     play("rollback.pcap", scene)
+
+
+def test_what_was_found_is_never_left_out_of_the_first_line() -> None:
+    inspection = Inspection([str(SAMPLES / "orphans.pcap")])
+    inspection.load(lambda: None)
+    for width in range(70, 130):
+        assert "✖ 2  ! 0  · " in frame.tabs(inspection, "stats", UNICODE, width).plain
+    inspection.close()

@@ -29,12 +29,19 @@ def test_what_is_left_is_replaced_column_by_column(text: str, shown: str) -> Non
     assert segment.cell_length == Segment(text).cell_length
 
 
+LOOKS = (
+    *(("1", "n"), ("right",), ("2",), ("vertical_line",), ("vertical_line",), ("3",), ("vertical_line",), ("vertical_line",)),
+    *(("4", "n"), ("5",), ("0",)),
+)
+"""Keys that lead from one view and layout to the next."""
+
+
 @pytest.mark.parametrize("name", ["textual-dark", "textual-light"])
 def test_what_is_drawn_can_be_read(name: str) -> None:
     """Text as large as a terminal's needs a contrast of 4.5, what is meant to stay in the background 3; blocks are no text."""
 
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        for keys in (("n",), ("right",), ("2",), ("vertical_line",), ("3",), ("4", "n"), ("5",)):
+        for keys in LOOKS:
             await press(app, pilot, *keys)
             for line in app.screen._compositor.render_strips():
                 for segment in line:
@@ -74,3 +81,14 @@ def test_a_theme_that_nobody_knows_is_refused_with_one_that_is_like_it() -> None
     assert known_theme("nord", "--theme") == "nord"
     with pytest.raises(UsageError, match=r"^--theme nrod: no theme has this name; did you mean nord\?$"):
         known_theme("nrod", "--theme")
+
+
+def test_the_terminals_own_colours_are_enough_for_every_view() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for keys in LOOKS:
+            await press(app, pilot, *keys)
+            styles = [segment.style for line in app.screen._compositor.render_strips() for segment in line if segment.style]
+            colours = {one.name for style in styles for one in (style.color, style.bgcolor) if one is not None}
+            assert not {one for one in colours if one.startswith("#")}, keys
+
+    play("orphans.pcap", scene, has_few_colors=True)
