@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from dcpinspect.errors import DcpInspectError, UsageError
 from dcpinspect.escape import clip, escape
 from dcpinspect.export.line_rows import LineRows
+from dcpinspect.growing import give_back
 from dcpinspect.protocol.columns import Mask, Rows
 from dcpinspect.render.lines import Lines
 from dcpinspect.store.store import Store
@@ -184,6 +185,9 @@ class Search:
             host.from_thread(self._end, run)
         except DcpInspectError as error:
             host.from_thread(self._end, run, str(error))
+        finally:
+            give_back()  # 40 MB that C and Arrow keep for the next who asks
+            pa.default_memory_pool().release_unused()
 
     # -- what was found -----------------------------------------------------------------------------------
 
