@@ -109,12 +109,20 @@ class FindingsView(View):
 
     def _vbucket(self, one: Finding, row: int | None) -> int | None:
         """The one whose timeline shows a message of a finding; None where it is about no vbucket."""
-        case = next((case for case in one.each if any(place.row == row for place in case.places)), None)
-        if case is None and row is not None and self.host.inspection.store.first_row <= row:
-            vbucket = self.host.inspection.store.messages([row]).vbucket_of(0)
-            case = next((case for case in one.each if vbucket in case.vbuckets), None)
-        vbuckets = (case or one).vbuckets
-        return vbuckets[0] if vbuckets else None
+        store = self.host.inspection.store
+        if row is not None and store.first_row <= row <= store.rows:
+            own = store.numbers([row], ("vbucket",))[0].at(0)
+            if own in one.vbuckets:
+                return own
+        case = next((case for case in one.each if any(place.row == row for place in case.places)), one)
+        return case.vbuckets[0] if case.vbuckets else None
+
+    def choose(self, number: int, *, row: int = 0, vbucket: int | None = None) -> None:
+        """The cursor goes to a finding, and to this row of its evidence, or to the first of a vbucket."""
+        self.list.select(number)
+        is_it = self.evidence == row if vbucket is None else np.isin(self.evidence, self.host.inspection.store.of_vbucket(vbucket))
+        self.list.evidence = int(np.argmax(is_it)) if is_it.any() else 0
+        self.arrive()
 
     @property
     def evidence(self) -> Rows:

@@ -223,13 +223,13 @@ class Navigation(ContentSwitcher):
         self._switch("timeline")
         self.get_child_by_id("timeline", TimelineView).show(vbucket, seqno, stream, span)
 
-    def to_finding(self, number: int, others: Sequence[int] = ()) -> None:
-        """To a finding, one of several of a message."""
+    def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
+        """To a finding, one of several of a message, and to this row of its evidence, or to the first of a vbucket."""
         self.leave()
         self._switch("findings")
         view = self.get_child_by_id("findings", FindingsView)
         view.others = others
-        view.list.select(number)
+        view.choose(number, row=row, vbucket=vbucket)
 
     def to_filter(self, condition: str) -> None:
         """To the messages for which this is true."""

@@ -359,7 +359,7 @@ class PacketsView(View):
         """What is found of the message."""
         numbers = self._inspection.results.marked.of(self.list.row)
         if numbers:
-            self.host.to_finding(numbers[0], numbers)
+            self.host.to_finding(numbers[0], numbers, row=self.list.row)
         else:
             self.host.say("no finding here; n goes to the next error or warning")
 

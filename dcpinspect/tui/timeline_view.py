@@ -226,7 +226,7 @@ class TimelineView(View):
         if number is None:
             super().action_finding()
         else:
-            self.host.to_finding(number)
+            self.host.to_finding(number, vbucket=self.lanes.vbucket)
 
     def action_bad(self, back: bool = False) -> None:
         """To the next message of the vbucket with an error or a warning."""

@@ -61,8 +61,8 @@ class Host(Protocol):
         ``span``: nanoseconds since the capture began.
         """
 
-    def to_finding(self, number: int, others: Sequence[int] = ()) -> None:
-        """To a finding, one of several of a message."""
+    def to_finding(self, number: int, others: Sequence[int] = (), *, row: int = 0, vbucket: int | None = None) -> None:
+        """To a finding, one of several of a message, and to this row of its evidence, or to the first of a vbucket."""
 
     def to_filter(self, condition: str) -> None:
         """To the messages for which this is true."""
@@ -121,7 +121,7 @@ class View(Widget):
         vbucket = self.vbucket_here
         for number, one in enumerate(self.host.inspection.results.findings):
             if vbucket in one.vbuckets:
-                self.host.to_finding(number)
+                self.host.to_finding(number, vbucket=vbucket)
                 return
         self.host.say("no finding here; n goes to the next error or warning")
 

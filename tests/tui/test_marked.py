@@ -73,9 +73,10 @@ def faulty(folder: Path) -> Path:
 def test_each_of_many_like_faults_is_marked(tmp_path: Path) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
         (one,) = [one for one in app.inspection.results.findings if one.rule == "cas-zero"]
-        rows = rows_of(one).tolist()
+        rows = sorted(rows_of(one).tolist())
         assert one.count == len(rows) == 16
         seen = list[int]()
+        await press(app, pilot, "1")
         while not seen or app.packets.list.row != seen[-1]:
             seen.append(app.packets.list.row)
             await press(app, pilot, "n")
@@ -103,5 +104,11 @@ def test_each_vbucket_of_a_finding_about_many_is_marked(tmp_path: Path) -> None:
         assert "findings" in screen(app)
         await press(app, pilot, "n", "enter")
         assert app.inspection.store.messages([app.packets.list.row]).vbucket.at(0) == 17
+        await press(app, pilot, "2")
+        app.grid.move_to(17)
+        await press(app, pilot, "e", "enter")
+        assert app.packets.list.row == 39, "the request of this vbucket, although the evidence begins with those of others"
+        await press(app, pilot, "backspace", "right_square_bracket", "right_square_bracket", "v")
+        assert app.lanes.vbucket == 18
 
     play(path, scene)
