@@ -210,7 +210,7 @@ class Recording:
 
             file = AtomicFile(os.fspath(path))
             try:
-                file.write(written(format_, of_reading(reading, store, statistics, redactor=redactor)).encode())
+                file.write(written(format_, of_reading(reading, store, statistics.charts, redactor=redactor)).encode())
                 file.commit()
             finally:
                 file.discard()

@@ -20,7 +20,7 @@ from dcpinspect.render.info import info_facts
 from dcpinspect.render.lines import Lines
 from dcpinspect.render.timeline import name, words
 from dcpinspect.render.verdict import LookedAt, verdict
-from dcpinspect.statistics import Charts, Statistics
+from dcpinspect.statistics import Charts
 from dcpinspect.store.store import Store
 from dcpinspect.streams.items import Own, VbucketItems
 from dcpinspect.streams.story import StreamStory, stories
@@ -134,11 +134,24 @@ class Contents:
     """What the report has not, a sentence each."""
 
 
+WorkedOut = tuple[Tables, Sequence[Finding], Mapping[str, Records]]
+"""As ``Reading.worked_out`` has it."""
+
+
 def of_reading(
-    reading: Reading, store: Store, statistics: Statistics, *, redactor: Redactor | None = None, is_whole: bool = True
+    reading: Reading,
+    store: Store,
+    charts: Callable[[Tables], Charts],
+    *,
+    redactor: Redactor | None = None,
+    is_whole: bool = True,
+    worked_out: WorkedOut | None = None,
 ) -> Source:
-    """A reading that checked, all of which ``store`` and ``statistics`` took. ``is_whole``: it came to the end of the captures."""
-    tables, found, by_name = reading.worked_out(is_whole=is_whole)
+    """A reading that checked and is over, all of which ``store`` took. ``charts``: those of ``Statistics``.
+
+    ``is_whole``: it came to the end of the captures. ``worked_out``: if that was done before.
+    """
+    tables, found, by_name = worked_out or reading.worked_out(is_whole=is_whole)
 
     def events_of(vbucket: int) -> VbucketItems:
         items, rows = VbucketItems(vbucket), store.of_vbucket(vbucket)
@@ -156,7 +169,7 @@ def of_reading(
         findings=found,
         tables=tables,
         by_name=by_name,
-        charts=statistics.charts(tables),
+        charts=charts(tables),
         coverage=reading.coverage,
         events_of=events_of,
         messages=lambda rows, most: _messages(store, rows, reading, redactor, most),

@@ -31,7 +31,7 @@ from dcpinspect.tui.completion import frequent_values
 from dcpinspect.tui.connection_dialog import ConnectionDialog
 from dcpinspect.tui.connection_list import talks
 from dcpinspect.tui.dialogs import ExportDialog, Help, MarksDialog, Prompt, Question
-from dcpinspect.tui.export import messages
+from dcpinspect.tui.export import messages, report
 from dcpinspect.tui.exporting import Exporting
 from dcpinspect.tui.filter_bar import FilterBar
 from dcpinspect.tui.filtering import oddity
@@ -334,6 +334,7 @@ class InspectApp(ThemedApp):
             choices.append(messages(f"the {len(shown):,} messages that the filter shows", self.inspection, lambda: shown))
         if last >= first:
             choices.append(messages(f"all {last - first + 1:,} messages", self.inspection, lambda: np.arange(first, last + 1)))
+            choices.append(report(self.inspection))
         if choices:
             self.push_screen(ExportDialog(choices, self.glyphs, self._exporting.begin))
         else:

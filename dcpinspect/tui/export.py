@@ -28,6 +28,7 @@ from dcpinspect.tui.inspection import Inspection
 PACKETS = ".pcapng"
 NAMES = (PACKETS, *SUFFIXES)
 """What the name of a file of messages may end in."""
+REPORTS = (".html", ".md")
 PAGE = 4096
 """Messages that are in memory at once."""
 WIDTH = 200
@@ -85,6 +86,36 @@ def table(words: str, what: str, records: Records, lines: Callable[[], Iterable[
         return f"{len(records):,} {what}"
 
     return Choice(words, tuple(SUFFIXES), write)
+
+
+def report(inspection: Inspection) -> Choice:
+    """All that was found, for somebody who has nothing but a browser."""
+
+    def write(path: str, tell: Tell) -> str:
+        from dcpinspect.report.contents import of_reading
+        from dcpinspect.report.written import format_of, written
+
+        tell(0)
+        if inspection.state == "reading":
+            raise UsageError(f"{escape(path)}: a report is of a whole capture; wait until it is read")
+        results, charts = inspection.results, inspection.results.charts
+        assert results.tables is not None, "reading is over"
+        source = of_reading(
+            inspection.reading,
+            inspection.store,
+            lambda _: charts,
+            is_whole=inspection.state == "done",
+            worked_out=(results.tables, results.findings, results.records),
+        )
+        file = AtomicFile(path)
+        try:
+            file.write(written(format_of(path), source).encode())
+            file.commit()
+        finally:
+            file.discard()
+        return f"{len(results.findings):,} findings"
+
+    return Choice("a report of all that was found", REPORTS, write)
 
 
 def refuse(path: str, names: Sequence[str], inspection: Inspection) -> None:

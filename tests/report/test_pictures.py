@@ -27,7 +27,7 @@ def test_a_timeline_has_each_snapshot_gap_and_event() -> None:
     assert "0–10 disk" in titles
     assert any(re.fullmatch(r"rollback: 12 seqnos", one) for one in titles)
     letters = [one.text for one in drawn.iter("text") if "mark" in one.get("class", "")]
-    assert sorted(filter(None, letters)) == ["E", "Q", "Q", "Q", "R", "X"]
+    assert sorted(filter(None, letters)) == ["B", "E", "Q", "Q", "Q", "R", "X"]
 
 
 def test_gaps_that_fall_on_one_place_are_drawn_once_with_all_their_seqnos() -> None:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcpinspect.cli.main import main
 from dcpinspect.errors import UsageError
-from dcpinspect.tui.export import export
+from dcpinspect.tui.export import export, report
 from dcpinspect.tui.inspection import Inspection
 from tests.tui.screens import SAMPLES
 
@@ -92,3 +93,12 @@ def test_packets_that_came_through_a_pipe_are_not_promised(tmp_path: Path) -> No
     export(str(tmp_path / "a.ndjson"), piped, np.array(ROWS), lambda _: None)
     assert READERS["a.ndjson"](tmp_path / "a.ndjson") == ROWS
     piped.close()
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.html", "<!DOCTYPE html>"), ("a.md", "# ")])
+def test_a_report_is_that_of_the_command(name: str, begins: str, tmp_path: Path, inspection: Inspection) -> None:
+    choice = report(inspection)
+    assert choice.write(str(tmp_path / name), lambda _: None) == f"{len(inspection.results.findings):,} findings"
+    assert main(["report", *inspection.files, "-o", str(tmp_path / f"command-{name}")]) == 0
+    assert (tmp_path / name).read_text().startswith(begins)
+    assert (tmp_path / name).read_text() == (tmp_path / f"command-{name}").read_text()
