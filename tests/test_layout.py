@@ -26,6 +26,8 @@ NO_TEST_FILE = {
     "cli/snapshots.py": "the same",
     "cli/streams.py": "the same",
     "cli/vbuckets.py": "the same",
+    "comparison/contracts.py": "data, which the tests of comparison/differences.py look at",
+    "comparison/queries.py": "queries, which comparison/differences.py runs",
     "findings/candidates.py": "data, which the tests of the rules and of the collector make and look at",
     "findings/finding.py": "the same",
     "findings/rule.py": "the same",

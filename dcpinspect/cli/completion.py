@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
 from dcpinspect.errors import DcpInspectError
+
+if TYPE_CHECKING:
+    from dcpinspect.tables.records import RecordTable
 
 
 def opcodes(incomplete: str) -> list[str]:
@@ -44,19 +48,24 @@ def one_column(incomplete: str) -> list[str]:
 
 def record_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Columns of the table that the command prints, for the last of a list."""
-    from dcpinspect.streams.contracts import BY_TABLE
-
-    table = BY_TABLE.get(ctx.info_name or "")
+    table = _table_of(ctx)
     return _last_of_list(incomplete, [column.name for column in table.columns] if table is not None else ())
 
 
 def sort_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Columns that the rows of the command's table can be put in order by, for the last of a list."""
-    from dcpinspect.streams.contracts import BY_TABLE
     from dcpinspect.tables import record_rows
 
-    table = BY_TABLE.get(ctx.info_name or "")
+    table = _table_of(ctx)
     return _last_of_list(incomplete, record_rows.sort_columns(table) if table is not None else ())
+
+
+def _table_of(ctx: typer.Context) -> RecordTable | None:
+    """The table that a command prints."""
+    from dcpinspect.comparison.contracts import DIFFERENCES
+    from dcpinspect.streams.contracts import BY_TABLE
+
+    return DIFFERENCES if ctx.info_name == "diff" else BY_TABLE.get(ctx.info_name or "")
 
 
 def message_filters(incomplete: str) -> list[str]:

@@ -47,6 +47,7 @@ COMMANDS = {
     "stats": "Count messages: commands, statuses, sizes, times, throughput, losses.",
     "io": "Count messages and bytes by command over time, with charts.",
     "follow": "Show the conversation on one connection.",
+    "diff": "Compare two captures of the same streams.",
     "report": "Write what was found as one file to hand over.",
     "log": "Print what the server's log says of streams.",
     "connections": "Print every connection: client, settings and state.",

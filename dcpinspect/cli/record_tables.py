@@ -43,6 +43,10 @@ READABLE = {
         *("resume_snapshot_start", "resume_snapshot_end", "resume_uuid", "snapshot_start", "snapshot_end", "vbucket_uuid"),
         *("request_row", "log_row", "failover_log", "explanation"),
     ),
+    "differences": (
+        *("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "collection_id", "key", "fields", "a_name", "b_name"),
+        *("a_cas", "b_cas", "a_connection", "b_connection", "a_row", "b_row", "evidence"),
+    ),
     "log_events": (
         *("time", "event", "vbucket", "sid", "name", "reason", "start_seqno", "rollback_seqno", "last_seqno", "high_seqno"),
         *("snapshot_start", "snapshot_end", "vbucket_uuid", "end_seqno", "purge_seqno", "failover_log", "state", "level"),
@@ -60,6 +64,7 @@ FIRST = {
     "snapshots": ("connection", "vbucket", "state", "start_seqno", "end_seqno", "type", "items", "index"),
     "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
     "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "resume_start", "rollback_seqno", "explanation"),
+    "differences": ("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "key", "fields", "evidence", "a_row", "b_row"),
     "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),
     "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "gap_seqnos", "rollbacks"),
 }

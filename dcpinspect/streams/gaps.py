@@ -174,6 +174,7 @@ class ExplainedGaps:
         self.last_time = self._times[1][self._order]
         self.stream = np.concatenate((gaps.stream, np.array([gap.stream for gap in extras], dtype=np.int64)))[self._order]
         self.cause = cause[self._order]
+        self.snapshot = np.concatenate((gaps.snapshot, np.array([gap.snapshot for gap in extras], dtype=np.int64)))[self._order]
 
     def __len__(self) -> int:
         return len(self._order)

@@ -36,11 +36,11 @@ ROUNDS = 4
 _NEAR = 4 * MOST_OTHERS
 """Streams before one among which those are looked for that it is compared with."""
 
-_AS_STORED = 0x004 | 0x008 | 0x040 | 0x100
+AS_STORED = 0x004 | 0x008 | 0x040 | 0x100
 """Flags of an open by which values differ: extended attributes, also those of deletions, no values, no values but their datatype."""
-_HAS_CAS = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
-_HAS_BODY = (Opcode.DCP_MUTATION, Opcode.DCP_PREPARE)
-_STATES = np.zeros(256, dtype=np.int64)
+HAS_CAS = (Opcode.DCP_MUTATION, Opcode.DCP_DELETION, Opcode.DCP_EXPIRATION, Opcode.DCP_PREPARE)
+HAS_BODY = (Opcode.DCP_MUTATION, Opcode.DCP_PREPARE)
+STATES = np.zeros(256, dtype=np.int64)
 """By opcode, as what a change may be shown: who has no sync writes is shown the document, or its deletion, instead of a commit, and who
 did not ask for expirations a deletion."""
 for _opcode, _state in {
@@ -52,7 +52,7 @@ for _opcode, _state in {
     Opcode.DCP_ABORT: 8,
     Opcode.DCP_SYSTEM_EVENT: 16,
 }.items():
-    _STATES[_opcode] = _state
+    STATES[_opcode] = _state
 
 
 class _Part(NamedTuple):
@@ -153,14 +153,14 @@ class Histories:
 
 def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
     """Which changes differ in their keys, in what they do, in their CAS, in their values; as far as that is known of both."""
-    states = _STATES[one.opcode], _STATES[two.opcode]
+    states = STATES[one.opcode], STATES[two.opcode]
     is_document = (one.opcode != Opcode.DCP_SYSTEM_EVENT) & (two.opcode != Opcode.DCP_SYSTEM_EVENT)
     names_key = is_document & (one.collection >= 0) & (two.collection >= 0) & (one.key >= 0) & (two.key >= 0)
     keys = names_key & ((one.collection != two.collection) | (one.key != two.key))
-    is_same = (states[0] == states[1]) & np.isin(one.opcode, _HAS_CAS)
+    is_same = (states[0] == states[1]) & np.isin(one.opcode, HAS_CAS)
     cas = is_same & (one.cas != 0) & (two.cas != 0) & (one.cas != two.cas)
     is_plain = (one.datatype == two.datatype) & (one.datatype & SNAPPY == 0) & (one.opcode == two.opcode)
-    has_body = np.isin(one.opcode, _HAS_BODY)  # what a deletion has of a body, only some servers left there
+    has_body = np.isin(one.opcode, HAS_BODY)  # what a deletion has of a body, only some servers left there
     values = is_same & is_plain & has_body & (one.value >= 0) & (two.value >= 0) & (one.value != two.value)
     return keys, states[0] & states[1] == 0, cas, values
 
@@ -168,7 +168,7 @@ def _differing(one: Changes, two: Changes) -> tuple[Mask, Mask, Mask, Mask]:
 def _shows_alike(sessions: Mapping[int, Session], streams: Streams, one: int, two: int) -> bool:
     """Whether the connections of two streams were opened so that they are shown the same of a value."""
     flags = [(sessions.get(int(streams.connection[number])) or Session()).open_flags for number in (one, two)]
-    return None not in flags and len({(flag or 0) & _AS_STORED for flag in flags}) == 1
+    return None not in flags and len({(flag or 0) & AS_STORED for flag in flags}) == 1
 
 
 def _pairs(streams: Streams, conversation: Conversation, vbucket: int) -> list[tuple[int, int, int, int]]:

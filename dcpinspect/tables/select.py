@@ -43,7 +43,7 @@ class Collections:
     def rows(self, batch: MessageBatch) -> Mask:
         """Messages of these collections."""
         ids = batch.decoded.collection_id
-        keep = _within(ids.values, self.numbers)
+        keep = within(ids.values, self.numbers)
         if self.names and (column := short_column(batch, np.arange(len(batch)), "collection")) is not None:
             assert isinstance(column, Texts), "collections have names"
             is_named = [text is not None and not self.names.isdisjoint((text, text.partition(".")[2])) for text in column.texts]
@@ -77,16 +77,16 @@ class Selection:
             since, until = self.span.bounds(batch.origin_ns)
             keep &= (batch.time_ns >= since) & (batch.time_ns < until)
         if self.vbuckets:
-            keep &= _within(batch.vbucket.values, self.vbuckets) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
+            keep &= within(batch.vbucket.values, self.vbuckets) & (True if batch.vbucket.valid is None else batch.vbucket.valid)
         if self.commands is not None:
             client, server = np.zeros(256, dtype=np.bool_), np.zeros(256, dtype=np.bool_)
             client[list(self.commands.client)] = True
             server[list(self.commands.server)] = True
             keep &= np.where(decoded.is_server, server[decoded.opcode], client[decoded.opcode])
         if self.connections:
-            keep &= _within(batch.connection, self.connections)
+            keep &= within(batch.connection, self.connections)
         if self.statuses:
-            keep &= decoded.is_response & _within(decoded.specific, self.statuses)
+            keep &= decoded.is_response & within(decoded.specific, self.statuses)
         if self.collections is not None:
             keep &= self.collections.rows(batch)
         if self.keys is not None:
@@ -98,7 +98,8 @@ class Selection:
         return rows if self.filter is None else self.filter.rows(batch, rows)
 
 
-def _within(values: Array, ranges: Sequence[range]) -> Mask:
+def within(values: Array, ranges: Sequence[range]) -> Mask:
+    """Which of the values are in one of the ranges."""
     keep = np.zeros(len(values), dtype=np.bool_)
     for span in ranges:
         keep |= (values >= span.start) & (values < span.stop)

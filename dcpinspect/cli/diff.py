@@ -1,0 +1,165 @@
+"""``dcpinspect diff``: two readings of the same streams, compared event by event."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dcpinspect.cli import interrupts, options
+from dcpinspect.cli.output import choose_format, opened
+from dcpinspect.cli.progress import progress, wants_progress
+from dcpinspect.cli.record_tables import (
+    Columns,
+    Filter,
+    Limit,
+    Reverse,
+    Sort,
+    Verbose,
+    Width,
+    columns_asked_for,
+    selection_of,
+    sort_of,
+    write,
+)
+from dcpinspect.cli.remarks import remarks
+from dcpinspect.errors import UsageError
+
+if TYPE_CHECKING:
+    from dcpinspect.cli.output import Output
+    from dcpinspect.comparison.found import Found
+    from dcpinspect.comparison.side import Side
+    from dcpinspect.tables.records import Records
+
+DIFFERENT = 1
+"""Exit status where the sides differ."""
+STDIN = "-"
+
+
+def diff(
+    context: typer.Context,
+    captures: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[A B]", help="The two sides: a capture each, or a directory of captures. - is standard input."),
+    ] = None,
+    a: Annotated[list[str] | None, typer.Option("--a", metavar="FILE", help="A capture of side A, instead of A. May be repeated.")] = None,
+    b: Annotated[list[str] | None, typer.Option("--b", metavar="FILE", help="A capture of side B, instead of B. May be repeated.")] = None,
+    a_connection: Annotated[
+        str | None, typer.Option("--a-connection", metavar="LIST", help="Of side A, only these connections, as in 1,3-4.")
+    ] = None,
+    b_connection: Annotated[str | None, typer.Option("--b-connection", metavar="LIST", help="The same of side B.")] = None,
+    vbucket: options.VBuckets = None,
+    filter_: Filter = None,
+    columns: Columns = None,
+    sort: Sort = None,
+    reverse: Reverse = False,
+    limit: Limit = None,
+    summary: Annotated[bool, typer.Option("--summary", help="For text, print the summary only.")] = False,
+    verbose: Verbose = False,
+    width: Width = None,
+    format_name: options.OutputFormat = None,
+    output: options.OutputFile = None,
+    csv_guard: options.CsvGuard = True,
+    redact: options.Redact = False,
+    redact_salt: options.RedactSalt = None,
+    port: options.Port = None,
+    stats: options.Stats = False,
+) -> int:
+    """Compare two readings of the same streams: which events only one side has, why, and which differ. Exit status 1 if they differ."""
+    # Deferred: DuckDB and the decoder; --help and completion do without.
+    from dcpinspect.comparison.contracts import DIFFERENCES, SIDES
+    from dcpinspect.comparison.differences import Comparison
+    from dcpinspect.comparison.side import Side
+    from dcpinspect.reading import Reading
+    from dcpinspect.store.spool import Spool
+    from dcpinspect.tables.select import Selection, number_ranges
+
+    sides = _sides(captures, a, b)
+    format_ = choose_format(format_name, output)
+    options.refuse_unused(context, format_)
+    selection = selection_of(DIFFERENCES, vbucket, None, filter_, context.obj)
+    selection = replace(selection, sort=sort_of(sort, "differences", DIFFERENCES), is_reversed=reverse)
+    chosen = columns_asked_for(columns, "differences", DIFFERENCES)
+    redactor = options.redactor(redact, redact_salt)
+    extra_ports, find_ports = options.ports(port)
+    connections = [
+        number_ranges(text, option, most=(1 << 31) - 1) if text is not None else ()
+        for text, option in ((a_connection, "--a-connection"), (b_connection, "--b-connection"))
+    ]
+    with (
+        closing(Spool()) as spool,
+        Comparison(spool) as comparison,
+        interrupts.answered(lambda: False, comparison.end, lambda: False),
+        opened(output, format_, [*sides[0], *sides[1]]) as out,
+    ):
+        read = []
+        for name, paths, wanted in zip(SIDES, sides, connections, strict=True):
+            side = Side(name, Reading(paths, extra_ports=extra_ports, find_ports=find_ports, track=True), spool)
+            capture = side.reading.capture
+            with progress(f"reading {name.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output)):
+                side.read(Selection(vbuckets=tuple(selection.vbuckets), connections=wanted), redactor=redactor)
+            read.append(side)
+        _refuse_nothing(read)
+        found = comparison.found(read[0], read[1])
+        records = selection.of(found.records())
+        shown = records if limit is None else records.head(limit)
+        if format_.is_text:
+            names = [", ".join(map(os.path.basename, side.files)) for side in read]
+            _write(out, found, names, shown, chosen, width=width or out.width(), verbose=verbose, is_summary=summary)
+        else:
+            format_.records(out, shown, chosen, guard=csv_guard)
+    statuses = [remarks(side.reading, stats=stats) for side in read]
+    return DIFFERENT if found.is_different else max(statuses)
+
+
+def _sides(captures: list[str] | None, a: list[str] | None, b: list[str] | None) -> tuple[list[str], list[str]]:
+    """The captures of each side. Raises UsageError."""
+    from dcpinspect.capture.folders import with_folders  # deferred, as above
+
+    named = list(captures or ())
+    if named and (a or b):
+        raise UsageError("--a, --b: name all captures by them, or two captures without them")
+    if named and len(named) != 2:
+        many = "only one capture" if len(named) == 1 else f"{len(named)} captures"
+        raise UsageError(f"{many}: name two, as in dcpinspect diff A.pcap B.pcap; a side of several is --a FILE --a FILE --b FILE")
+    if not named and not (a and b):
+        raise UsageError("the captures are missing: name two, as in dcpinspect diff A.pcap B.pcap, or the sides by --a FILE --b FILE")
+    sides = ([named[0]], [named[1]]) if named else (a or [], b or [])
+    if sum(side.count(STDIN) for side in sides) > 1:
+        raise UsageError("-: standard input can be one side only")
+    return with_folders(sides[0]), with_folders(sides[1])
+
+
+def _refuse_nothing(sides: list[Side]) -> None:
+    """Raise UsageError for a side without a stream."""
+    from dcpinspect.render.coverage import nothing_found  # deferred, as above
+
+    for side in sides:
+        if not len(side.streams):
+            what = "no stream of DCP is in it" if side.reading.messages else nothing_found(side.reading)
+            raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {what}")
+
+
+def _write(
+    out: Output,
+    found: Found,
+    names: list[str],
+    shown: Records,
+    chosen: list[str] | None,
+    *,
+    width: int | None,
+    verbose: bool,
+    is_summary: bool,
+) -> None:
+    """Lines for people."""
+    from dcpinspect.render.differences import summary
+
+    out.put("".join(f"{line}\n" for line in summary(found, names, out.painter())))
+    if len(shown) and not is_summary:
+        out.put("\n")
+        write(out, shown, "differences", chosen, width=width, verbose=verbose)
+    out.is_complete = True

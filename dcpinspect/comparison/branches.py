@@ -1,0 +1,70 @@
+"""Of which branch of its vbucket's history each event is, as failover logs tell.
+
+A branch begins above the seqno of its entry and reaches up to that of the next newer one. A stream whose log was not captured is taken to
+have the history of another stream of its vbucket, of its own side rather than of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.streams.rows import Streams
+from dcpinspect.streams.verdicts import failover_entries
+
+Log = tuple[tuple[int, int], ...]
+"""(uuid, seqno) of each branch, newest first."""
+UNKNOWN: Log = ((0, 0),)
+GREATEST = 2**64 - 1
+
+
+class Branch(NamedTuple):
+    """The seqnos of one branch that a stream may have."""
+
+    stream: int
+    vbucket: int
+    uuid: int
+    above: int
+    upto: int
+
+
+def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
+    """The log that each stream was told, by number; one that contradicts itself is none."""
+    parsed = [tuple(failover_entries(raw)) for raw in logs]
+    numbers = np.flatnonzero(streams.log >= 0)
+    found = {int(number): parsed[int(streams.log[number])] for number in numbers}
+    return {number: log for number, log in found.items() if log and all(newer > older for (_, newer), (_, older) in pairwise(log))}
+
+
+def newest(streams: Streams, logs: Mapping[int, Log]) -> dict[int, Log]:
+    """The latest log of each vbucket."""
+    return {int(streams.vbucket[number]): logs[number] for number in sorted(logs)}
+
+
+def branches(streams: Streams, logs: Mapping[int, Log]) -> list[Branch]:
+    """What each stream may have; ``logs``: of every stream."""
+    found = []
+    for number, vbucket in enumerate(streams.vbucket.tolist()):
+        end = GREATEST
+        for uuid, start in logs[number]:
+            found.append(Branch(number, vbucket, uuid, start, end))
+            end = start
+    return found
+
+
+def uuids(stream: npt.NDArray[np.int64], seqno: npt.NDArray[np.uint64], logs: Sequence[Log]) -> npt.NDArray[np.uint64]:
+    """The branch of each event. Most have the newest of their stream; the others are looked up log by log."""
+    first_uuid = np.array([log[0][0] for log in logs] or [0], dtype=np.uint64)
+    first_start = np.array([log[0][1] for log in logs] or [0], dtype=np.uint64)
+    found: npt.NDArray[np.uint64] = first_uuid[stream]
+    older = np.flatnonzero(seqno <= first_start[stream])
+    for number in np.unique(stream[older]).tolist():
+        mine = older[stream[older] == number]
+        starts = np.array([start for _, start in reversed(logs[number])], dtype=np.uint64)
+        names = np.array([uuid for uuid, _ in reversed(logs[number])], dtype=np.uint64)
+        found[mine] = names[np.maximum(np.searchsorted(starts, seqno[mine], side="left") - 1, 0)]
+    return found

@@ -1,0 +1,74 @@
+"""The words and the columns of the table of differences. Keys are only ever added within a version."""
+
+from __future__ import annotations
+
+from dcpinspect.tables.records import RecordColumn, RecordTable
+
+_C = RecordColumn
+
+SIDES = ("a", "b")
+
+MEANINGS = {
+    "differs": "both sides have the event, and it is not the same",
+    "not-sent": "the stream of this side accounts for the seqno, nothing was lost, and neither the event nor a later version came",
+    "other-history": "this side follows another branch of the history",
+    "filter": "the two sides asked for different things",
+    "capture-loss": "the capture of this side lacks packets there, so the event may have come",
+    "before-capture": "the capture of this side began later",
+    "not-asked": "the client of this side did not ask for this seqno",
+    "no-stream": "the capture of this side has no stream of the vbucket",
+    "not-reached": "it is behind the last that the capture of this side has of the stream",
+    "unknown": "nothing in the capture of this side tells why",
+    "rolled-back": "the other side itself was rolled back from it later",
+    "deduplicated": "a later version of the key stands for it, or the key's collection ended",
+    "filtered": "the client of this side did not ask for events of this kind or collection, or may not see them",
+    "purged": "compaction may have removed it before this side read it from disk",
+    "snapshot": "snapshots end at different seqnos, where both sides have the stream",
+}
+"""Every kind of difference: what it says of the side that lacks the event, or of both."""
+KINDS = tuple(MEANINGS)
+"""Worst first."""
+
+VERDICTS = ("different", "not-compared", "alike")
+"""What a kind says: the sides differ; the captures do not tell; it is no difference."""
+VERDICT_OF = {
+    kind: "different"
+    if kind in ("differs", "not-sent", "other-history", "filter")
+    else "alike"
+    if kind in ("rolled-back", "deduplicated", "filtered", "purged", "snapshot")
+    else "not-compared"
+    for kind in KINDS
+}
+SINGLE = ("differs", "not-sent")
+"""Kinds that have a record for each event; of the others, events that follow each other have one record."""
+
+FIELDS = ("key", "state", "cas", "datatype", "value")
+"""In what an event may differ: its key; whether it stores or deletes; its CAS; its datatype; its value."""
+
+
+def _of_both(name: str, kind: str, doc: str) -> tuple[RecordColumn, ...]:
+    return tuple(_C(f"{side}_{name}", kind, f"{side.upper()}: {doc}") for side in SIDES)  # type: ignore[arg-type] # a kind each
+
+
+DIFFERENCES = RecordTable(
+    "difference",
+    (
+        _C("kind", "word", "what it is", KINDS),
+        _C("verdict", "word", "whether the sides differ, the captures do not tell, or it is no difference", VERDICTS),
+        _C("vbucket", "number", "vbucket"),
+        _C("vbucket_uuid", "hex64", "branch of the history; null where neither capture names it"),
+        _C("lacks", "word", "the side that does not have the events; null where both have them", SIDES),
+        _C("first_seqno", "u64", "seqno of the event, or of the first one"),
+        _C("last_seqno", "u64", "seqno of the last one"),
+        _C("events", "number", "events, of the side that has them"),
+        _C("collection_id", "number", "collection of the first event; null if unknown"),
+        _C("key", "text", "key of the first event; null where it is not in the capture"),
+        _C("fields", "words", "in what both sides differ: " + ", ".join(FIELDS)),
+        *_of_both("name", "text", "command of the first event"),
+        *_of_both("cas", "hex64", "its CAS"),
+        *_of_both("connection", "number", "its connection"),
+        *_of_both("row", "number", "its row, as read shows it"),
+        *_of_both("time", "time", "its capture time"),
+        _C("evidence", "text", "what shows it"),
+    ),
+)

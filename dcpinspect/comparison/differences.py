@@ -1,0 +1,237 @@
+"""What differs between two sides: the tables of both joined by DuckDB, and what comes of it as records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.comparison import queries
+from dcpinspect.comparison.branches import UNKNOWN, Log, newest
+from dcpinspect.comparison.contracts import DIFFERENCES, FIELDS, SIDES, SINGLE, VERDICT_OF
+from dcpinspect.comparison.evidence import evidence
+from dcpinspect.comparison.found import MOST, Found, Reached, Row
+from dcpinspect.comparison.shelves import SHELVES, groups
+from dcpinspect.comparison.side import Side
+from dcpinspect.errors import SpoolError
+from dcpinspect.protocol.opcodes import opcode_name
+from dcpinspect.store.spool import Spool
+from dcpinspect.streams import words as w
+from dcpinspect.tables.duck import connect
+
+if TYPE_CHECKING:
+    import duckdb
+
+MEMORY = "1GiB"
+"""What DuckDB may hold at a time; the rest is in the spool's folder."""
+TOGETHER = 1 << 20
+"""Events of both sides that are compared at a time, unless one file has more."""
+
+
+class Comparison:
+    """A database in which two sides are compared. Use as a context manager."""
+
+    def __init__(self, spool: Spool) -> None:
+        """``spool``: where it puts what does not fit into memory."""
+        self._spool = spool
+        self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
+        self._sides: dict[str, Side] = {}
+        self._is_ended = False
+
+    def __enter__(self) -> Comparison:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def end(self) -> None:
+        """End what is computed, with KeyboardInterrupt where that is; from any thread."""
+        self._is_ended = True
+        self._database.interrupt()
+
+    def found(self, a: Side, b: Side) -> Found:
+        """What differs between two sides that were read. To be asked once. Raises SpoolError."""
+        import duckdb  # deferred, as in connect
+
+        try:
+            return self._found(a, b)
+        except (duckdb.Error, RuntimeError) as error:
+            if self._is_ended:
+                raise KeyboardInterrupt from None
+            if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
+                raise SpoolError(self._spool.folder, OSError(str(error).partition("\n")[0])) from error
+            raise
+
+    def _found(self, a: Side, b: Side) -> Found:
+        self._sides = {"a": a, "b": b}
+        logs, assumed, doubted = _logs(a, b)
+        found = Found(assumed, len(doubted))
+        self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint16())}))
+        tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
+        counts = [one + two for one, two in zip(a.events.counts, b.events.counts, strict=True)]
+        for numbers in groups(counts, TOGETHER):
+            for name, side in self._sides.items():
+                self._load(name, numbers, side.event_batches(logs[name], numbers), tables[name])
+            self._join()
+            self._tell(found, numbers)
+        found.in_order()
+        return found
+
+    def _load(self, name: str, numbers: Sequence[int], batches: Iterator[Any], tables: Mapping[str, Any]) -> None:
+        """Makes the tables of one side, of the vbuckets in these files."""
+        first = next(batches)
+        self._take(f"events_{name}", pa.RecordBatchReader.from_batches(first.schema, chain((first,), batches)))
+        for table, rows in tables.items():
+            place = rows.column("vbucket").to_numpy() % SHELVES
+            self._take(f"{table}_{name}", rows.filter(pa.array(np.isin(place, numbers))))
+        for query in (queries.ONCE, queries.NEWEST, queries.COLLECTIONS):
+            self._run(query, side=name)
+
+    def _take(self, table: str, rows: Any) -> None:
+        self._database.register("given", rows)
+        self._run(f"create or replace table {table} as from given")
+        self._database.unregister("given")
+
+    def _join(self) -> None:
+        self._run(queries.UNEQUAL)
+        words: dict[str, Any] = {"loss": w.LOSS, "rollback": w.ROLLBACK, "resumed": w.RESUMED, "unexplained": w.UNEXPLAINED}
+        words |= {"ranks": list(queries.RANKS), "single": SINGLE}
+        for lacks, has in (SIDES, SIDES[::-1]):
+            self._run(queries.MISSING, lacks=lacks, has=has)
+        for lacks, has in (SIDES, SIDES[::-1]):
+            for query in queries.WHY:
+                self._run(query, lacks=lacks, has=has, **words)
+
+    def _tell(self, found: Found, numbers: Sequence[int]) -> None:
+        """Adds what the tables of these vbuckets tell."""
+        for kind, lacks, events, vbuckets in self._database.execute(queries.COUNTS).fetchall():
+            if vbuckets:
+                found.count(kind, lacks, int(events or 0), vbuckets)
+        rows = self._differing()
+        for kind, others in (("filter", self._filters()), ("snapshot", self._snapshots())):
+            rows += others
+            if others:
+                found.count(kind, None, 0, len(others))
+        for lacks, has in (SIDES, SIDES[::-1]):
+            rows += self._missing(lacks, has)
+            found.events[lacks] += self._one(f"select count(*) from once_{lacks}")
+            found.vbuckets[lacks] += self._one(f"select count(distinct vbucket) from branches_{lacks}")
+        found.common += self._one("select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)")
+        found.reached += [Reached(*row) for row in self._database.execute(queries.REACHED).fetchall()]
+        found.shows |= {shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()}
+        self._add_keys(rows, numbers)
+        found.rows += rows
+
+    def _run(self, text: str, **words: object) -> None:
+        self._database.execute(text.format(**words) if words else text)
+
+    def _one(self, text: str) -> int:
+        ((number,),) = self._database.execute(text).fetchall()
+        return int(number)
+
+    def _rows(self, text: str) -> list[Row]:
+        found: list[Row] = self._database.sql(text).to_arrow_table().to_pylist()
+        return found
+
+    # -- records ----------------------------------------------------------------------------------------
+
+    def _differing(self) -> list[Row]:
+        found = self._rows(f"select * from unequal where not a_lacks and not b_lacks order by vbucket, uuid, seqno limit {MOST}")
+        for row in found:
+            row["fields"] = [name for name in FIELDS if row[f"differs_{name}"]]
+        return [
+            _record("differs", row, events=1, first=row["seqno"], collection_id=_known(row["a_collection"]), fields=row["fields"])
+            | _of(row, "a")
+            | _of(row, "b")
+            for row in found
+        ]
+
+    def _missing(self, lacks: str, has: str) -> list[Row]:
+        found = self._rows(
+            f"select r.*, u.{has}_opcode, u.{has}_collection, u.{has}_cas, u.{has}_row, u.{has}_time, u.{has}_connection from"
+            f" (select *, row_number() over (partition by kind order by vbucket, uuid, first_seqno) as place from runs_{lacks}) r"
+            f" join unequal u on u.{lacks}_lacks and u.{has}_row = r.row where place <= {MOST}"
+        )
+        return [
+            _record(row["kind"], row, events=row["events"], first=row["first_seqno"], last=row["last_seqno"], lacks=lacks)
+            | {"collection_id": _known(row[f"{has}_collection"]), f"{lacks}_connection": row["connection"]}
+            | _of(row, has)
+            for row in found
+        ]
+
+    def _filters(self) -> list[Row]:
+        return [_record("filter", row) for row in self._rows(queries.FILTERS)]
+
+    def _snapshots(self) -> list[Row]:
+        return [_record("snapshot", row, first=row["first"], last=row["last"]) for row in self._rows(queries.SNAPSHOTS.format(loss=w.LOSS))]
+
+    def _add_keys(self, rows: Sequence[Row], numbers: Sequence[int]) -> None:
+        for name, side in self._sides.items():
+            wanted = [row[f"{name}_row"] for row in rows if row[f"{name}_row"] is not None and row["key"] is None]
+            if not wanted:
+                continue
+            self._database.register("wanted", pa.table({"row": pa.array(sorted(set(wanted)), pa.int64())}))
+            reader = pa.RecordBatchReader.from_batches(pa.schema([("row", pa.int64()), ("key_text", pa.string())]), side.keys(numbers))
+            self._database.register("given", reader)
+            found = dict(self._database.execute("select row, key_text from given semi join wanted using (row)").fetchall())
+            for row in rows:
+                row["key"] = row["key"] if row["key"] is not None else found.get(row[f"{name}_row"])
+
+
+def _record(
+    kind: str,
+    row: Row,
+    *,
+    first: int | None = None,
+    last: int | None = None,
+    events: int | None = None,
+    lacks: str | None = None,
+    **more: Any,
+) -> Row:
+    found: Row = {column.name: None for column in DIFFERENCES.columns}
+    return found | {
+        "kind": kind,
+        "verdict": VERDICT_OF[kind],
+        "vbucket": row["vbucket"],
+        "vbucket_uuid": row.get("uuid") or None,
+        "lacks": lacks,
+        "first_seqno": first,
+        "last_seqno": first if last is None else last,
+        "events": events,
+        "evidence": evidence(kind, lacks, row),
+        **more,
+    }
+
+
+def _of(row: Row, side: str) -> Row:
+    """Where one side has the event, and what it is."""
+    found = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
+    return found | {f"{side}_name": opcode_name(row[f"{side}_opcode"])}
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _logs(a: Side, b: Side) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
+    """The log of every stream of each side; the vbuckets of which one is not its own, counted; those where there are several to choose."""
+    known = {side.name: newest(side.streams, side.logs) for side in (a, b)}
+    different: dict[int, set[Log]] = {}
+    for side in (a, b):
+        for number, log in side.logs.items():
+            different.setdefault(int(side.streams.vbucket[number]), set()).add(log)
+    found, assumed, doubted = {}, {}, set()
+    for side, other in ((a, b), (b, a)):
+        streams, strange, logs = side.streams, set[int](), list[Log]()
+        may_deliver = np.isin(streams.answer, (w.A_ACCEPTED, w.A_UNKNOWN)).tolist()
+        for number, vbucket in enumerate(streams.vbucket.tolist()):
+            own = side.logs.get(number)
+            if own is None and may_deliver[number]:
+                strange.add(vbucket)
+            logs.append(own or known[side.name].get(vbucket) or known[other.name].get(vbucket, UNKNOWN))
+        found[side.name], assumed[side.name] = logs, len(strange)
+        doubted |= {vbucket for vbucket in strange if len(different.get(vbucket, ())) > 1}
+    return found, assumed, doubted

@@ -1,0 +1,77 @@
+"""The events of a batch as a narrow Arrow batch: what is compared, where it is, and the stream and snapshot that it came in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.streams.events import events_of
+from dcpinspect.streams.kinds import ABORT, EVENT
+from dcpinspect.streams.state import State, unbiased
+from dcpinspect.tables.arrow import record_batch
+from dcpinspect.tables.messages import MessageBatch
+from dcpinspect.tables.select import Selection
+
+SCHEMA = pa.schema(
+    [
+        ("vbucket", pa.uint16()),
+        ("stream", pa.int32()),
+        ("snapshot", pa.int32()),
+        ("seqno", pa.uint64()),
+        ("opcode", pa.uint8()),
+        ("collection", pa.int64()),
+        ("ended", pa.int64()),
+        ("key", pa.int64()),
+        ("cas", pa.uint64()),
+        ("datatype", pa.uint8()),
+        ("value", pa.int64()),
+        ("row", pa.int64()),
+        ("time", pa.int64()),
+        ("connection", pa.int32()),
+        ("key_text", pa.string()),
+    ]
+)
+"""``stream`` and ``snapshot`` are numbers of the tracker; ``key`` and ``value`` are hashes, -1 where part of them is not in the capture;
+``ended`` is the collection that a system event ends, or -1."""
+
+
+def event_batch(batch: MessageBatch, state: State, wanted: Selection, redactor: Redactor | None) -> Any:
+    """The events among these messages, which ``state`` has just taken, that belong to a stream."""
+    events = events_of(batch, with_values=True)
+    messages = state.messages
+    known = np.flatnonzero((messages.kind >= EVENT) & (messages.kind <= ABORT))
+    rows = messages.place.row[known]
+    place = np.minimum(np.searchsorted(rows, events.place.row), max(0, len(rows) - 1))
+    is_known = rows[place] == events.place.row if len(rows) else np.zeros(len(events), dtype=np.bool_)
+    chosen = np.flatnonzero(is_known)
+    own = known[place[chosen]]
+    has_stream = messages.stream[own] >= 0
+    chosen, own = chosen[has_stream], own[has_stream]
+    at = batch.index_of(events.place.row[chosen])
+    kept = np.isin(at, wanted.rows(batch))
+    chosen, own, at = chosen[kept], own[kept], at[kept]
+    if not len(chosen):
+        return pa.RecordBatch.from_pylist([], SCHEMA)
+    table = events[chosen]
+    columns = {
+        "vbucket": table.vbucket,
+        "stream": messages.stream[own],
+        "snapshot": messages.snapshot[own],
+        "seqno": unbiased(table.seqno),
+        "opcode": table.opcode,
+        "collection": table.collection,
+        "ended": table.ended,
+        "key": table.key,
+        "cas": table.cas.view(np.uint64),
+        "datatype": table.datatype,
+        "value": table.value,
+        "row": table.place.row,
+        "time": table.place.time,
+        "connection": table.connection,
+    }
+    arrays = [pa.array(np.asarray(columns[field.name]).astype(field.type.to_pandas_dtype())) for field in SCHEMA if field.name in columns]
+    keys = record_batch(batch.redacted(redactor), at, ["key"]).column(0)
+    return pa.RecordBatch.from_arrays([*arrays, keys], schema=SCHEMA)

@@ -1,0 +1,83 @@
+"""What a comparison has found: the records, and the sums that a summary is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dcpinspect.comparison.contracts import DIFFERENCES, KINDS, SIDES, SINGLE, VERDICT_OF
+from dcpinspect.tables.records import Records
+
+Row = dict[str, Any]
+
+MOST = 100_000
+"""Records of one kind that one side lacks; all others are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far the two sides have come on a branch, where not equally far."""
+
+    vbucket: int
+    uuid: int
+    a: int
+    b: int
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found; vbuckets are added some at a time."""
+
+    assumed: dict[str, int]
+    """By side: vbuckets of a stream of whose history its capture tells nothing."""
+    doubted: int
+    """Vbuckets where there are several histories that it could be."""
+    rows: list[Row] = field(default_factory=list)
+    """By the names of the contract's columns."""
+    counts: dict[tuple[str, str | None], tuple[int, int]] = field(default_factory=dict)
+    """By kind and the side that lacks it: events, and vbuckets with any."""
+    events: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    """By side: different events."""
+    vbuckets: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SIDES, 0))
+    """By side: vbuckets with a stream."""
+    common: int = 0
+    """Events that both sides have."""
+    reached: list[Reached] = field(default_factory=list)
+    shows: set[int] = field(default_factory=set)
+    """How values were shown to either side; -1 for unknown."""
+    left_out: int = 0
+    """Events that differ, or were not sent, and have no record."""
+
+    @property
+    def is_different(self) -> bool:
+        """Whether the sides differ, whatever the captures lack."""
+        return any(VERDICT_OF[kind] == "different" for kind, _ in self.counts)
+
+    @property
+    def are_shown_alike(self) -> bool:
+        """Both sides are shown values in the same form, so that they could be compared."""
+        return len(self.shows) <= 1 and -1 not in self.shows
+
+    def count(self, kind: str, lacks: str | None, events: int, vbuckets: int) -> None:
+        """So many more of a kind."""
+        before = self.counts.get((kind, lacks), (0, 0))
+        self.counts[kind, lacks] = before[0] + events, before[1] + vbuckets
+
+    def in_order(self) -> None:
+        """Worst first, then by vbucket and seqno; what is too much goes."""
+        self.counts = {key: self.counts[key] for key in sorted(self.counts, key=lambda key: (KINDS.index(key[0]), key[1] or ""))}
+        self.rows.sort(key=lambda row: (KINDS.index(row["kind"]), row["vbucket"], row["first_seqno"] or 0, row["lacks"] or ""))
+        kept: dict[tuple[str, str | None], int] = {}
+        rows = []
+        for row in self.rows:
+            key = row["kind"], row["lacks"]
+            kept[key] = kept.get(key, 0) + 1
+            if kept[key] <= MOST:
+                rows.append(row)
+        self.rows = rows
+        self.left_out = sum(count - min(kept.get(key, 0), MOST) for key, (count, _) in self.counts.items() if key[0] in SINGLE)
+
+    def records(self) -> Records:
+        """The table."""
+        columns = {column.name: [row.get(column.name) for row in self.rows] for column in DIFFERENCES.columns}
+        return Records(DIFFERENCES, columns, len(self.rows))

@@ -1,0 +1,90 @@
+"""Events on disk, put apart by vbucket, so that those of some vbuckets can be had without the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dcpinspect.comparison.events import SCHEMA
+from dcpinspect.errors import SpoolError
+from dcpinspect.store.spool import Spool
+
+SHELVES = 32
+"""Files; a vbucket's events are in the one of its number modulo this."""
+_FLUSH = 1 << 13
+"""Events that wait in memory for each file."""
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+class Shelves:
+    """The events of one side. Write to it as a context manager; read when that is done."""
+
+    def __init__(self, name: str, spool: Spool) -> None:
+        self._paths = [spool.path(f"{name}-{number}.arrow") for number in range(SHELVES)]
+        self._folder: Path = spool.folder
+        self._waiting: list[list[Any]] = [[] for _ in range(SHELVES)]
+        self._writers: dict[int, Any] = {}
+        self.counts = [0] * SHELVES
+        """Events in each."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            for number in range(SHELVES):
+                self._flush(number)
+        for writer in self._writers.values():
+            writer.close()
+
+    def put(self, batch: Any) -> None:
+        """Take the next events. Raises SpoolError."""
+        if not batch.num_rows:
+            return
+        place = batch.column("vbucket").to_numpy() % SHELVES
+        order = np.argsort(place, kind="stable")
+        ordered = batch.take(pa.array(order))
+        numbers, starts = np.unique(place[order], return_index=True)
+        ends = [*starts[1:].tolist(), len(order)]
+        for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
+            self._waiting[number].append(ordered.slice(start, end - start))
+            self.counts[number] += end - start
+            if sum(one.num_rows for one in self._waiting[number]) >= _FLUSH:
+                self._flush(number)
+
+    def _flush(self, number: int) -> None:
+        if not self._waiting[number]:
+            return
+        try:
+            if number not in self._writers:
+                self._writers[number] = pa.ipc.new_stream(str(self._paths[number]), SCHEMA, options=_OPTIONS)
+            self._writers[number].write_batch(pa.concat_batches(self._waiting[number]))
+        except OSError as error:
+            raise SpoolError(self._folder, error) from error
+        self._waiting[number] = []
+
+    def batches(self, numbers: Iterable[int]) -> Iterator[Any]:
+        """What is in these files, after a batch without events that tells the columns."""
+        yield pa.RecordBatch.from_pylist([], SCHEMA)
+        for number in numbers:
+            if self.counts[number]:
+                with pa.memory_map(str(self._paths[number])) as file, pa.ipc.open_stream(file) as stored:
+                    yield from stored
+
+
+def groups(counts: Iterable[int], most: int) -> Iterator[list[int]]:
+    """Numbers of files to be looked at together: as many as have no more than ``most`` events, or one."""
+    group, size = list[int](), 0
+    for number, count in enumerate(counts):
+        if group and size + count > most:
+            yield group
+            group, size = [], 0
+        group.append(number)
+        size += count
+    if group:
+        yield group

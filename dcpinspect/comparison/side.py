@@ -1,0 +1,241 @@
+"""One of the two readings: its events in a file, and what its streams, gaps and snapshots say of the events that it does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from dcpinspect.comparison.branches import Branch, Log, branches, logs_of, uuids
+from dcpinspect.comparison.events import event_batch
+from dcpinspect.comparison.shelves import Shelves
+from dcpinspect.protocol.columns import Mask
+from dcpinspect.protocol.datatype import SNAPPY
+from dcpinspect.protocol.flags import DISK, HISTORY
+from dcpinspect.protocol.redact import Redactor
+from dcpinspect.reading import Reading
+from dcpinspect.store.spool import Spool
+from dcpinspect.streams import words as w
+from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
+from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
+from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.rows import CUT_VALUE, Snapshots, Streams
+from dcpinspect.streams.session import Session
+from dcpinspect.streams.state import unbiased
+from dcpinspect.streams.tracker import Tracker
+from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
+from dcpinspect.streams.transitions import OPEN as RUNS
+from dcpinspect.streams.verdicts import Ends
+from dcpinspect.tables.select import Selection, within
+
+_SHOWS = ("JSON", "Snappy", "XATTR")
+"""Features of HELLO by which a value is shown in another form."""
+_HAS_PURGE = 4
+"""Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
+
+
+class Side:
+    """What one side has. Memory grows with its streams, snapshots and gaps; events are in a file of ``spool``."""
+
+    def __init__(self, name: str, reading: Reading, spool: Spool) -> None:
+        """``name``: a or b. ``reading`` is read by ``read``, and tracks streams."""
+        self.name = name
+        self.reading = reading
+        self.events = Shelves(name, spool)
+        self.streams = Streams.zeros(0)
+        self.logs: dict[int, Log] = {}
+        """By stream, as far as they were captured."""
+        self._wanted = Selection()
+
+    @property
+    def files(self) -> list[str]:
+        """The captures."""
+        return [file.name for file in self.reading.capture.files]
+
+    @property
+    def tracker(self) -> Tracker:
+        """What knows the streams."""
+        assert self.reading.tracker is not None, "a side tracks streams"
+        return self.reading.tracker
+
+    def read(self, wanted: Selection, *, redactor: Redactor | None = None) -> None:
+        """Read to the end; ``wanted``: the events that are compared. Raises CaptureError, SpoolError."""
+        self._wanted = wanted
+        with self.reading, self.events:
+            for batch in self.reading:
+                self.events.put(event_batch(batch, self.tracker.state, wanted, redactor))
+        self.streams = self.tracker.state.known.streams
+        self.logs = logs_of(self.streams, self.tracker.conversation.logs)
+
+    def event_batches(self, logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[Any]:
+        """The events of these files, without their keys, with their branches; ``logs``: of every stream."""
+        shows = self._shows()
+        for batch in self.events.batches(numbers):
+            stream = batch.column("stream").to_numpy().astype(np.int64)
+            opcode = batch.column("opcode").to_numpy()
+            datatype = batch.column("datatype").to_numpy()
+            more = {
+                "uuid": pa.array(uuids(stream, batch.column("seqno").to_numpy(), logs)),
+                "state": pa.array(STATES[opcode].astype(np.uint8)),
+                "has_cas": pa.array(np.isin(opcode, HAS_CAS) & (batch.column("cas").to_numpy() != 0)),
+                "has_body": pa.array(np.isin(opcode, HAS_BODY)),
+                "is_packed": pa.array(datatype & SNAPPY != 0),
+                "shows": pa.array(shows[stream]),
+            }
+            kept = [name for name in batch.schema.names if name != "key_text"]
+            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more])
+
+    def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
+        """Row and key of every event of these files."""
+        for batch in self.events.batches(numbers):
+            yield batch.select(["row", "key_text"])
+
+    # -- tables -----------------------------------------------------------------------------------------
+
+    def tables(self, logs: Sequence[Log]) -> dict[str, Any]:
+        """All tables by their names; each row has its vbucket. ``logs``: of every stream."""
+        return {
+            "branches": self.branch_table(logs),
+            "streams": self.stream_table(),
+            "gaps": self.gap_table(),
+            "snapshots": self.snapshot_table(),
+        }
+
+    def branch_table(self, logs: Sequence[Log]) -> Any:
+        """The branches of every stream that may have events."""
+        known = self._may_deliver()
+        rows = [one for one in branches(self.streams, dict(enumerate(logs))) if known[one.stream]]
+        kinds = (pa.int32(), pa.uint16(), pa.uint64(), pa.uint64(), pa.uint64())
+        columns = [[one[place] for one in rows] for place in range(len(kinds))]
+        return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=list(Branch._fields))
+
+    def _may_deliver(self) -> Mask:
+        """Streams that are compared, and that the server did not refuse."""
+        streams = self.streams
+        found: Mask = (streams.answer == w.A_ACCEPTED) | (streams.seen > 0)
+        for column, ranges in ((streams.connection, self._wanted.connections), (streams.vbucket, self._wanted.vbuckets)):
+            if ranges:
+                found = found & within(column, ranges)
+        return found
+
+    def stream_table(self) -> Any:
+        """Every stream: up to where it accounts for its seqnos, how it ended, and what it was asked to show."""
+        streams, links = self.streams, {link.number: link for link in self.reading.engine.links}
+        ends = Ends.of(streams, self.tracker.state.connections, links, {})
+        asked = streams.request.form > 0
+        has_seqno = streams.seen > 0
+        first, last = unbiased(streams.first), unbiased(streams.last)
+        begin = np.where(asked, unbiased(streams.request.start), np.where(has_seqno, first - (first > 0), 0))
+        reached = np.where(streams.has_position != 0, unbiased(streams.position), np.where(has_seqno, last, begin))
+        asks = [self._subscription(number) for number in range(len(streams))]
+        columns = {
+            "stream": pa.array(np.arange(len(streams)), pa.int32()),
+            "vbucket": pa.array(streams.vbucket, pa.uint16()),
+            "connection": pa.array(streams.connection, pa.int32()),
+            "is_asked": pa.array(asked),
+            "began": pa.array(begin, pa.uint64()),
+            "reached": pa.array(np.maximum(begin, reached), pa.uint64()),
+            "asked_end": pa.array(unbiased(streams.request.end), pa.uint64(), mask=~asked),
+            "is_lost": pa.array(ends.is_lost),
+            "has_ended": pa.array((streams.finished.row > 0) | ends.is_closed),
+            "open_row": pa.array(streams.opened.row),
+            "collections": pa.array(
+                [None if one.collections is None else sorted(one.collections - EVERYTHING) for one in asks], pa.list_(pa.int64())
+            ),
+            "has_all": pa.array([one.collections is not None and one.collections >= EVERYTHING for one in asks], pa.bool_()),
+            "system_events": pa.array([one.system_events for one in asks], pa.bool_()),
+            "prepares": pa.array([one.prepares for one in asks], pa.bool_()),
+            "deletions": pa.array([one.deletions for one in asks], pa.bool_()),
+            "asks": pa.array(self._requests(), pa.string()),
+        }
+        return pa.table(columns).filter(pa.array(self._may_deliver()))
+
+    def _session(self, stream: int) -> Session:
+        return self.tracker.conversation.sessions.get(int(self.streams.connection[stream])) or Session()
+
+    def _subscription(self, stream: int) -> Subscription:
+        row, conversation = self.streams[stream], self.tracker.conversation
+        of = self.tracker.state.connections[int(row.connection)]
+        is_whole = bool(of.is_known) and not of.losses[0] and not of.losses[1]
+        filter_ = conversation.filters[row.request.filter] if row.request.filter >= 0 else None
+        asked = bool(row.request.form > 0 and row.request.filter != CUT_VALUE)
+        return subscription(self._session(stream), filter_, asked=asked, is_whole=is_whole)
+
+    def _requests(self) -> list[str | None]:
+        """What each request asks for besides seqnos, in words; None where that, or the open, was not captured."""
+        values: Mapping[int, Any] = dict(enumerate(self.tracker.conversation.filters))
+        found: list[str | None] = []
+        for number, (form, filter_) in enumerate(
+            zip(self.streams.request.form.tolist(), self.streams.request.filter.tolist(), strict=True)
+        ):
+            flags = self._session(number).open_flags
+            if not form or filter_ == CUT_VALUE or flags is None:
+                found.append(None)
+                continue
+            value = values.get(filter_) or {}
+            named = [
+                f"{name} {' '.join(map(str, value[name])) if isinstance(value[name], list) else value[name]}"
+                for name in _FILTERS
+                if name in value
+            ]
+            found.append("; ".join([*(named or ["all collections"]), f"open flags {flags:#x}"]))
+        return found
+
+    def _shows(self) -> npt.NDArray[np.int32]:
+        """A number for how each stream is shown values; -1 where that is not known."""
+        found = np.full(max(1, len(self.streams)), -1, dtype=np.int32)
+        for number in range(len(self.streams)):
+            session = self._session(number)
+            if session.open_flags is not None and session.features is not None:
+                bits = sum(1 << place for place, name in enumerate(_SHOWS) if name in session.features)
+                found[number] = (session.open_flags & AS_STORED) | bits << 16
+        return found
+
+    def gap_table(self) -> Any:
+        """Every gap, with its cause."""
+        gaps = self.tracker.tables(self.reading.engine.links).all_gaps
+        return pa.table(
+            {
+                "stream": pa.array(gaps.stream, pa.int32()),
+                "vbucket": pa.array(self.streams.vbucket[gaps.stream], pa.uint16()),
+                "after": pa.array(unbiased(gaps.after), pa.uint64()),
+                "before": pa.array(unbiased(gaps.before), pa.uint64()),
+                "cause": pa.array(np.asarray(gaps.cause).astype(np.int8)),
+                "snapshot": pa.array(gaps.snapshot, pa.int32()),
+            }
+        )
+
+    def snapshot_table(self) -> Any:
+        """Every snapshot: the seqnos that it stands for, and whether all of it came."""
+        state = self.tracker.state
+        snapshots: Snapshots = state.known.snapshots
+        has_range = snapshots.layout > UPR_LAYOUT
+        before = np.where(snapshots.has_before != 0, unbiased(snapshots.before), np.uint64(2**64 - 1))
+        start = unbiased(snapshots.start)
+        low = np.minimum(np.where(has_range, start - (start > 0), before), before)
+        oso_end = np.maximum(unbiased(snapshots.last), np.where(snapshots.has_advanced != 0, unbiased(snapshots.advanced), np.uint64(0)))
+        complete = np.isin(snapshots.state, (COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO))
+        return pa.table(
+            {
+                "snapshot": pa.array(np.arange(len(snapshots)), pa.int32()),
+                "stream": pa.array(snapshots.stream, pa.int32()),
+                "vbucket": pa.array(self.streams.vbucket[snapshots.stream], pa.uint16()),
+                "index": pa.array(snapshots.index, pa.int32()),
+                "low": pa.array(low, pa.uint64()),
+                "start": pa.array(start, pa.uint64(), mask=~has_range),
+                "high": pa.array(np.where(has_range, unbiased(snapshots.end), oso_end), pa.uint64()),
+                "is_complete": pa.array(complete & (snapshots.is_tainted == 0)),
+                "is_tainted": pa.array(snapshots.is_tainted != 0),
+                "runs": pa.array(snapshots.state == RUNS),
+                "is_partial": pa.array((snapshots.layout == OSO_LAYOUT) | ((snapshots.flags & DISK) != 0) | (snapshots.index <= 1)),
+                "has_history": pa.array((snapshots.flags & HISTORY) != 0),
+                "is_disk": pa.array((snapshots.flags & DISK) != 0),
+                "purge": pa.array(unbiased(snapshots.seqnos.purge), pa.uint64(), mask=(snapshots.seqnos.present & _HAS_PURGE) == 0),
+            }
+        )
+
+
+_FILTERS = ("collections", "scope")

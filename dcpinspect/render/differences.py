@@ -1,0 +1,114 @@
+"""What differs between two sides, in a few lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dcpinspect.escape import clip, escape_rest
+
+if TYPE_CHECKING:
+    from dcpinspect.comparison.found import Found, Row
+
+Paint = Callable[[str, str], str]
+
+EXAMPLES = 3
+"""Records that a line of the summary names."""
+_LONGEST = 100
+
+_SAYS = {
+    "differs": "{events} both sides have, but not the same",
+    "not-sent": "{events} not sent to {lacks}, though its stream covers the seqno and nothing is lost there",
+    "other-history": "{events} of a branch of the history that {lacks} does not follow",
+    "filter": "{vbuckets} for which A and B asked for different things",
+    "capture-loss": "{events} may have come to {lacks}: packets are missing in its capture",
+    "before-capture": "{events} before {lacks}'s capture began",
+    "not-asked": "{events} that the client of {lacks} did not ask for",
+    "no-stream": "{events} of {vbuckets} of which {lacks}'s capture has no stream",
+    "not-reached": "{events} behind the last that {lacks}'s capture has of the stream",
+    "unknown": "{events} that {lacks} lacks, and its capture does not tell why",
+    "rolled-back": "{events} that {has} had and was rolled back from, so {lacks} need not have them",
+    "deduplicated": "{events} for which {lacks} has a later version of the key: de-duplicated",
+    "filtered": "{events} of a kind or collection that {lacks} did not ask for, or may not see",
+    "purged": "{events} that compaction may have removed before {lacks} read them from disk",
+    "snapshot": "{vbuckets} whose snapshots end at different seqnos",
+}
+_HEADINGS = {
+    "different": "Different:",
+    "not-compared": "Not compared, because the captures do not tell:",
+    "alike": "No difference:",
+}
+
+
+def summary(found: Found, names: Sequence[str], paint: Paint) -> Iterator[str]:
+    """Lines; ``names``: of the captures of A and of B."""
+    from dcpinspect.comparison.contracts import VERDICT_OF
+
+    for side, name in zip(("a", "b"), names, strict=True):
+        counted = f"{_count(found.events[side], 'event')} of {_count(found.vbuckets[side], 'vbucket')}"
+        yield f"{side.upper()}  {counted}  {clip(escape_rest(name), _LONGEST)}"
+    yield f"{_count(found.common, 'event')} on both sides"
+    yield ""
+    yield paint("A and B differ." if found.is_different else "A and B do not differ, as far as both captures tell.", "bold")
+    for verdict, heading in _HEADINGS.items():
+        kinds = [key for key in found.counts if VERDICT_OF[key[0]] == verdict]
+        if kinds:
+            yield ""
+            yield heading
+        for kind, lacks in kinds:
+            events, vbuckets = found.counts[kind, lacks]
+            told = _SAYS[kind].format(
+                events=_count(events, "event"),
+                vbuckets=_count(vbuckets, "vbucket"),
+                lacks=(lacks or "").upper(),
+                has="A" if lacks == "b" else "B",
+            )
+            examples = _examples([row for row in found.rows if (row["kind"], row["lacks"]) == (kind, lacks)])
+            yield f"  {told}" + (f": {examples}" if examples else "")
+    yield from _ahead(found)
+    yield from _caveats(found)
+
+
+def _ahead(found: Found) -> Iterator[str]:
+    lines = []
+    for side, other in (("a", "b"), ("b", "a")):
+        leads = [(getattr(one, side) - getattr(one, other), one) for one in found.reached if getattr(one, side) > getattr(one, other)]
+        if leads:
+            most, one = max(leads, key=lambda lead: lead[0])
+            where = f"vbucket {one.vbucket}: {getattr(one, side)} against {getattr(one, other)}"
+            lines.append(f"  {side.upper()} on {_count(len(leads), 'vbucket')}, by up to {_count(most, 'seqno')} ({where})")
+    if lines:
+        yield ""
+        yield "Ahead:"
+        yield from lines
+
+
+def _caveats(found: Found) -> Iterator[str]:
+    lines = [
+        f"The capture of {side.upper()} does not tell the history of {_count(count, 'vbucket')}; it is taken from other streams."
+        for side, count in found.assumed.items()
+        if count
+    ]
+    if found.doubted:
+        lines.append(f"Of {_count(found.doubted, 'vbucket')} there are several to choose from: what differs there is not told.")
+    if not found.are_shown_alike and found.common:
+        lines.append("Values and datatypes were compared only where both connections are known to be shown them in the same form.")
+    if found.left_out:
+        lines.append(f"{found.left_out:,} more differences are counted, but have no record.")
+    if lines:
+        yield ""
+        yield from lines
+
+
+def _examples(rows: Sequence[Row]) -> str:
+    """The first ones, by vbucket and seqno."""
+    told = []
+    for row in rows[:EXAMPLES]:
+        first, last = row["first_seqno"], row["last_seqno"]
+        seqnos = "" if first is None else f" {first}" if first == last else f" {first}–{last}"
+        told.append(f"vb {row['vbucket']}{seqnos}")
+    return ", ".join(told) + (" …" if len(rows) > EXAMPLES else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

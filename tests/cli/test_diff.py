@@ -1,0 +1,123 @@
+"""``dcpinspect diff``: exit status, formats, filters, and what it says of bad usage."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+
+from dcpinspect.cli.main import main
+from dcpinspect.export.table_schema import SCHEMAS
+from tests.comparison.pairs import streaming
+from tests.peers.truth import SAMPLES
+from tests.streams.told import capture
+
+TOUR = str(SAMPLES / "tour.pcapng")
+LOSSY, HOLES = str(SAMPLES / "lossy.pcap"), str(SAMPLES / "capture-loss.pcap")
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[str, str]:
+    """B was not sent two of the events."""
+    paths = []
+    for name, left_out in (("a", ()), ("b", (4, 6))):
+        talk, stream = streaming()
+        stream.snapshot(0, 2, "memory", "checkpoint")
+        for seqno in range(1, 9):
+            if seqno == 3:
+                stream.snapshot(3, 8, "memory", "checkpoint")
+            if seqno not in left_out:
+                stream.mutation(seqno, f"key-{seqno}")
+        paths.append(tmp_path / f"{name}.pcap")
+        paths[-1].write_bytes(capture(talk))
+    return str(paths[0]), str(paths[1])
+
+
+def test_the_status_says_whether_the_sides_differ(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", TOUR, TOUR]) == 0
+    assert "A and B do not differ, as far as both captures tell." in capsys.readouterr().out
+    assert main(["diff", *pair]) == 1
+    assert "2 events not sent to B, though its stream covers the seqno and nothing is lost there: vb 7 4, vb 7 6" in capsys.readouterr().out
+
+
+def test_what_a_capture_lost_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", LOSSY, HOLES, "--summary"]) == 0
+    assert "7 events may have come to B: packets are missing in its capture" in capsys.readouterr().out
+
+
+def test_sides_may_have_several_captures_and_folders(pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "side"
+    folder.mkdir()
+    (folder / "b.pcap").write_bytes(Path(pair[1]).read_bytes())
+    assert main(["diff", pair[0], str(folder), "-f", "ndjson"]) == 1
+    whole = capsys.readouterr().out
+    assert main(["diff", "--a", pair[0], "--a", LOSSY, "--b", str(folder), "--vbucket", "7", "-f", "ndjson"]) == 1
+    assert [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()] == ["key-4", "key-6"]
+    assert [json.loads(line)["key"] for line in whole.splitlines()] == ["key-4", "key-6"]
+
+
+def test_every_format_has_the_records(pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *pair, "--format", "json"]) == 1
+    records = json.loads(capsys.readouterr().out)
+    for record in records:
+        jsonschema.validate(record, SCHEMAS["difference"])
+    assert [(one["kind"], one["first_seqno"], one["vbucket_uuid"]) for one in records] == [
+        ("not-sent", 4, "0x000000000000abcd"),
+        ("not-sent", 6, "0x000000000000abcd"),
+    ]
+    assert main(["diff", *pair, "-o", str(tmp_path / "d.csv"), "--columns", "kind,key,lacks"]) == 1
+    with (tmp_path / "d.csv").open() as file:
+        assert list(csv.reader(file)) == [["kind", "key", "lacks"], ["not-sent", "key-4", "b"], ["not-sent", "key-6", "b"]]
+    assert main(["diff", *pair, "-o", str(tmp_path / "d.parquet")]) == 1
+    assert pq.read_table(tmp_path / "d.parquet").column("a_row").to_pylist() == [record["a_row"] for record in records]
+
+
+def test_records_are_filtered_sorted_and_limited(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    def seqnos(*options: str) -> list[int]:
+        main(["diff", *pair, "-f", "ndjson", *options])
+        return [json.loads(line)["first_seqno"] for line in capsys.readouterr().out.splitlines()]
+
+    assert seqnos("--filter", "first_seqno > 4 and kind = 'not-sent'") == [6]
+    assert seqnos("--sort", "first_seqno", "--reverse") == [6, 4]
+    assert seqnos("-n", "1") == [4]
+    assert seqnos("--vbucket", "8") == []
+
+
+def test_keys_are_redacted(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *pair, "--redact"]) == 1
+    assert "key-" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([TOUR], "only one capture: name two"),
+        ([TOUR, TOUR, TOUR], "3 captures: name two"),
+        ([], "the captures are missing"),
+        (["--a", TOUR], "the captures are missing"),
+        ([TOUR, TOUR, "--a", TOUR], "--a, --b: name all captures by them"),
+        (["-", "-"], "standard input can be one side only"),
+        ([TOUR, TOUR, "--filter", "kinf = 'x'"], "kinf"),
+        ([TOUR, TOUR, "--sort", "nothing"], "differences have no such column"),
+        ([TOUR, TOUR, "-o", TOUR], "no format has names in .pcapng"),
+        ([TOUR, "/nowhere.pcap"], "/nowhere.pcap"),
+    ],
+)
+def test_bad_usage_is_one_line(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.splitlines()[0].startswith("dcpinspect: ")
+    assert len(error.splitlines()) == (3 if "--filter" in arguments else 1)  # where it points at the mistake
+
+
+def test_a_side_without_streams_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = tmp_path / "empty.pcap"
+    empty.write_bytes(Path(HOLES).read_bytes()[:24])
+    assert main(["diff", TOUR, str(empty), "-o", str(tmp_path / "out.json")]) == 2
+    assert "nothing is compared, because of side B: " in capsys.readouterr().err
+    assert not (tmp_path / "out.json").exists()
