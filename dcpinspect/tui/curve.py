@@ -131,6 +131,8 @@ def _name(picture: Curve, tracks: Sequence[Track]) -> None:
         if not len(lines):
             continue
         name = f"con {track.connection} {track.name}" if several else track.name
+        if len({one.vbucket for one in tracks}) > 1:
+            name = f"vb {track.vbucket} {name}"
         last = int(np.argmax(columns))
         line, column = int(lines[last]), int(columns[last])
         before = (column - len(name) - away for away in (1, 4, 8))

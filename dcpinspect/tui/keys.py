@@ -82,7 +82,7 @@ KEYS = (
         views=("packets", "vbuckets", "timeline"),
     ),
     Key("z", "maximize", "make the pane as large as the screen, or normal again", "z", views=("packets",)),
-    Key("m", "mark", "mark the message, or remove the mark", "m", "Mark", _LISTS),
+    Key("m", "mark", "mark the message, or the vbucket to compare timelines with; or remove the mark", "m", "Mark", _THINGS),
     Key("semicolon", "note", "write a note on the message", ";", views=("packets",)),
     Key("apostrophe", "next_mark", "the next mark", "'"),
     Key("M", "marks", "all marks, to go to one, remove it, or export them", "M"),

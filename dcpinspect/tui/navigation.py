@@ -38,6 +38,8 @@ class Navigation(ContentSwitcher):
         self.say = say
         self._switched = switched
         self._jumps = Jumps()
+        self.marked_vbuckets: list[int] = []
+        """Those that timelines are compared with."""
 
     @property
     def packets(self) -> PacketsView:
@@ -99,6 +101,17 @@ class Navigation(ContentSwitcher):
 
     def _time_of(self, row: int) -> int:
         return int(self.inspection.store.take([row], ["time_ns"]).column(0)[0].as_py())
+
+    def mark_vbucket(self, vbucket: int) -> None:
+        """Marks a vbucket, so that its timeline is drawn below that of any other, or not any more."""
+        marked = self.marked_vbuckets
+        if vbucket in marked:
+            marked.remove(vbucket)
+        else:
+            marked.append(vbucket)
+        self.get_child_by_id("vbuckets", VbucketsView).grid.mark(marked)
+        self.get_child_by_id("timeline", TimelineView).compare()
+        self.say(f"timelines are compared with vbucket {', '.join(map(str, marked))}" if marked else "timelines are compared with none")
 
     def to_next_mark(self) -> None:
         """To the next mark, after the last the first."""

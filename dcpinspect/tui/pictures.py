@@ -86,7 +86,7 @@ TOUR = (
         " choose a stream, `,` and `.` a vbucket. `+` and `-` zoom, `a` shows all, `Space` folds a stream. `Enter` opens the message,"
         " `e` the finding, `=` all messages of the vbucket.\n\n"
         "The wheel zooms around the mouse. A range that is dragged, or chosen with `Shift` and the arrows, is what `=` filters by and `+`"
-        " zooms to.",
+        " zooms to. `m` marks a vbucket, here or on the map: its streams are drawn below those of any other, along the same time.",
         ("enter", "right_square_bracket"),
     ),
     Scene(

@@ -62,22 +62,32 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         self.virtual_size = Size(self.size.width, 2 + len(self._rows))
         self._redraw()
 
+    @property
+    def _compared(self) -> Sequence[int]:
+        return () if self.told is None else self.told.vbuckets
+
     def _lanes(self) -> Iterator[Row]:
-        connection = None
+        connection, vbucket = None, self.vbucket
         several = len({track.connection for track in self.tracks}) > 1
         for place, track in enumerate(self.tracks):
+            if track.vbucket != vbucket or (place == 0 and len(self._compared) > 1):
+                connection, vbucket = None, track.vbucket
+                yield Row(place, "vbucket")
             if several and track.connection != connection:
                 connection = track.connection
                 yield Row(place, "")
             yield Row(place, "title")
-            if track.story.key in self._folded:
+            if track.key in self._folded:
                 continue
             for lane in [*track.words, *(["findings"] if track.found_at("seqno") else [])]:
                 for part in range(self._high if lane == "items" else 1):
                     yield Row(place, lane, part)
 
     def _tree(self) -> Iterator[Row]:
-        self._branches = branches([track.story for track in self.tracks])
+        own = [place for place, track in enumerate(self.tracks) if track.vbucket == self.vbucket]
+        self._branches = branches([self.tracks[place].story for place in own])
+        for branch in self._branches:
+            branch.streams = [own[place] for place in branch.streams]
         for place, branch in enumerate(self._branches):
             yield Row(-1, "branch", place)
             for stream in branch.streams:
@@ -90,7 +100,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
 
     def _height_of_items(self) -> int:
         """Lines of the items of each stream: more where there is room."""
-        lines = sum(2 + len(track.words) for track in self.tracks)
+        lines = sum(2 + len(track.words) for track in self.tracks) + (len(self._compared) if len(self._compared) > 1 else 0)
         return 1 + min(max(0, (self.size.height - 2 - lines) // max(1, len(self.tracks))), _TALLEST - 1)
 
     # -- drawing ------------------------------------------------------------------------------------------
@@ -121,6 +131,8 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         if row.lane == "branch":
             return self._branch_line(row.part, base)
         track = self.tracks[row.track]
+        if row.lane == "vbucket":
+            return strip([(f"vb {track.vbucket}", base + Style(bold=True))], self.size.width, base)
         if row.lane == "history":
             return self._history_line(row, base)
         if not row.lane:
@@ -130,7 +142,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         own = base + self.get_component_rich_style("lanes--stream", partial=True) if row.track == self.stream else base
         if row.lane == "title":
             dim = base + self.get_component_rich_style("lanes--dim", partial=True)
-            fold = self._glyphs.closed if track.story.key in self._folded else self._glyphs.open
+            fold = self._glyphs.closed if track.key in self._folded else self._glyphs.open
             told = " · ".join(f"no {lane}" if text == "none" else text for lane, text in track.words.items())
             return strip([(f"{fold} {track.name}".ljust(LABEL), own), (clip(told, self._columns), dim)], self.size.width, base)
         if row.lane == "findings":
@@ -272,7 +284,7 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         if self.waiting:
             return f"vb {self.vbucket} · {self.waiting}"
         told, count = self.told, len(self.tracks)
-        parts = [f"vb {told.vbucket}", f"{count} stream{'' if count == 1 else 's'}"]
+        parts = [f"vb {', '.join(map(str, self._compared))}", f"{count} stream{'' if count == 1 else 's'}"]
         if self.axis == "time":
             parts += [f"{seconds(self.scale, self.scale.first)}–{seconds(self.scale, self.scale.last + 1)} s"]
             parts.append(f"a cell is {lasting(self.scale.step)}")

@@ -71,7 +71,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
         """First and last place of what was chosen, by dragging or with shift."""
         self._is_fit = True
         self._chosen = 0  # row of the event that was stepped to; 0: none
-        self._folded: set[tuple[int, int, int]] = set()
+        self._folded: set[tuple[int, int, int, int]] = set()
         self._rows: list[Row] = []
         self._drawn: dict[int, Lanes] = {}
         self._high = 1
@@ -82,6 +82,11 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
     def vbucket(self) -> int | None:
         """The one whose streams are shown."""
         return None if self.told is None else self.told.vbucket
+
+    @property
+    def vbucket_here(self) -> int | None:
+        """The one whose stream the cursor is in."""
+        return self.vbucket if self.track is None else self.track.vbucket
 
     @property
     def tracks(self) -> Sequence[Track]:
@@ -282,9 +287,9 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
 
     def go_to_stream(self, stream: tuple[int, int, int, int]) -> None:
         """The cursor goes to where a stream begins: connection, vbucket, stream-id (-1 for none), ordinal."""
-        connection, _, sid, number = stream
+        connection, vbucket, sid, number = stream
         for place, track in enumerate(self.tracks):
-            if track.story.key == (connection, sid, number):
+            if track.key == (vbucket, connection, sid, number):
                 self.stream = place
                 self.action_step(0)
                 self.go(track.shapes[self.axis].begin or self.at)
@@ -300,7 +305,7 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
     def action_toggle_fold(self) -> None:
         """Hides the lanes of the stream but for its axis, or shows them."""
         if self.track is not None:
-            self._folded ^= {self.track.story.key}
+            self._folded ^= {self.track.key}
             self._arrange()
 
     def action_step(self, lines: int) -> None:
@@ -407,7 +412,8 @@ class TimelineCursor(ScrollView, can_focus=True, inherit_bindings=False):
             return f"vb {self.vbucket}: {self.waiting}"
         if track is None or story is None or shape is None:
             return "no stream of this vbucket" if self.told is not None else "choose a vbucket (2, or v on a message)"
-        parts = [f"stream {track.name} of connection {track.connection}", self._place()]
+        several = self.told is not None and len(self.told.vbuckets) > 1
+        parts = [f"{f'vbucket {track.vbucket}, ' if several else ''}stream {track.name} of connection {track.connection}", self._place()]
         low, high = (np.uint64(place) for place in self.span)
         parts += [f"row {mark.row}: {mark.text}" for mark in shape.marks if low <= mark.at <= high][:3]
         signs = {"error": self._glyphs.error, "warning": self._glyphs.warning, "note": self._glyphs.promised}

@@ -21,7 +21,7 @@ from dcpinspect.tui.progress import Progress
 from dcpinspect.tui.results import Results
 from dcpinspect.tui.timeline import Timeline
 from dcpinspect.tui.timeline_cursor import FORMS, Form
-from dcpinspect.tui.tracks import Tracks, tracks_of
+from dcpinspect.tui.tracks import Tracks, together, tracks_of
 from dcpinspect.tui.view import Host, View
 
 
@@ -126,7 +126,8 @@ class TimelineView(View):
             return not worker.is_cancelled
 
         try:
-            told = tracks_of(self.host.inspection, asked.vbucket, goes_on)
+            others = [number for number in self.host.marked_vbuckets if number != asked.vbucket]
+            told = together([tracks_of(self.host.inspection, number, goes_on) for number in (asked.vbucket, *others)])
         except InterruptedError:
             return
         except DcpInspectError as error:
@@ -148,11 +149,23 @@ class TimelineView(View):
     def _told(self, asked: _Asked, told: Tracks) -> None:
         if asked is self._asked:
             self._asked = None
+            if len(told.vbuckets) > 1 and self.lanes.form == "lanes":
+                self.lanes.show_axis("time")  # seqnos of several vbuckets have nothing to do with each other
             self.lanes.show(told, asked.seqno, asked.at)
             if asked.stream is not None:
                 self.lanes.go_to_stream(asked.stream)
             if asked.span is not None:
                 self.lanes.go_to_span(*asked.span)
+
+    def compare(self) -> None:
+        """Other vbuckets are to be drawn below."""
+        if self.lanes.vbucket is not None and not self.lanes.waiting:
+            self.tell(self.lanes.vbucket)
+
+    def action_mark(self) -> None:
+        """Compares timelines with the vbucket under the cursor, or not any more."""
+        if self.lanes.vbucket_here is not None:
+            self.host.mark_vbucket(self.lanes.vbucket_here)
 
     def stop(self) -> bool:
         """Ends reading a vbucket that is not shown yet."""
@@ -198,7 +211,7 @@ class TimelineView(View):
     @property
     def vbucket_here(self) -> int | None:
         """The one whose streams are shown."""
-        return self.lanes.vbucket
+        return self.lanes.vbucket_here
 
     def exports(self) -> Sequence[Choice]:
         """The messages of the vbucket."""
@@ -245,8 +258,8 @@ class TimelineView(View):
 
     def action_by_this(self) -> None:
         """The messages of this vbucket, of what was chosen only those."""
-        if self.lanes.vbucket is not None:
-            self.host.to_filter(f"vbucket = {self.lanes.vbucket}{self._chosen()}")
+        if self.vbucket_here is not None:
+            self.host.to_filter(f"vbucket = {self.vbucket_here}{self._chosen()}")
 
     def _chosen(self) -> str:
         """The condition of the range that was chosen."""

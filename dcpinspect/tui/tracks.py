@@ -59,6 +59,16 @@ class Track:
     found: Sequence[FindingMark] = ()
 
     @property
+    def vbucket(self) -> int:
+        """Its number."""
+        return int(self.story.stream["vbucket"])
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """Vbucket, connection, stream-id (-1 for none), ordinal."""
+        return self.vbucket, *self.story.key
+
+    @property
     def connection(self) -> int:
         """Its number."""
         return self.story.key[0]
@@ -76,6 +86,17 @@ class Tracks:
     tracks: Sequence[Track] = ()
     connections: dict[int, str] = field(default_factory=dict)
     """Each connection's addresses and name, safe for a terminal."""
+
+    @property
+    def vbuckets(self) -> Sequence[int]:
+        """The vbucket, then those that it is compared with."""
+        return list(dict.fromkeys((self.vbucket, *(track.vbucket for track in self.tracks))))
+
+
+def together(told: Sequence[Tracks]) -> Tracks:
+    """The first vbucket with the streams of others below, to compare."""
+    connections = {number: name for one in told for number, name in one.connections.items()}
+    return Tracks(told[0].vbucket, [track for one in told for track in one.tracks], connections)
 
 
 def tracks_of(inspection: Inspection, vbucket: int, goes_on: Callable[[float], bool] = lambda _: True) -> Tracks:

@@ -112,6 +112,7 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
         self.layout_of_cells = Layout(64, 1, 1)
         self.changed: set[int] = set()
         """Vbuckets that had messages since the last look, while they glow."""
+        self._marked: frozenset[int] = frozenset()
         self._values = self._amounts = self.cells.values(self.measure)
         """By vbucket: of the measure, and what bars show, which is items where verdicts are shown."""
         self._edges: list[int] = []
@@ -151,6 +152,11 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
     def on_resize(self) -> None:
         """Cells as large as fit now."""
         self._arrange()
+
+    def mark(self, vbuckets: Sequence[int]) -> None:
+        """Those that timelines are compared with."""
+        self._marked = frozenset(vbuckets)
+        self.refresh()
 
     def next_measure(self) -> None:
         """Something else is shown."""
@@ -287,6 +293,8 @@ class VbucketGrid(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _glyph(self, number: int) -> tuple[str, bool]:
         """What a cell shows, and whether as a letter on its colour."""
+        if number in self._marked:
+            return self._glyphs.mark, True
         if self.measure != "verdict":
             level = int(self._levels[number])
             return (self._glyphs.blocks[level - 1] if level else self._glyphs.silent), False

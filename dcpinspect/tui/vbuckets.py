@@ -241,6 +241,11 @@ class VbucketsView(View):
         elif self.vbucket_here is not None:
             self.host.to_filter(f"{'not ' if how == 'not' else ''}vbucket = {self.vbucket_here}")
 
+    def action_mark(self) -> None:
+        """Compares timelines with the vbucket under the cursor, or not any more."""
+        if self.vbucket_here is not None and self.vbucket_here in self.grid.cells.by_number:
+            self.host.mark_vbucket(self.vbucket_here)
+
     def action_zoom(self, steps: int) -> None:
         """In the heat map, fewer vbuckets on a line, or more, or all."""
         if self.is_heat:

@@ -17,6 +17,8 @@ class Host(Protocol):
     """What a view asks for: a word to the user, and the ways to other views."""
 
     inspection: Inspection
+    marked_vbuckets: list[int]
+    """Those that timelines are compared with."""
 
     def say(self, text: str) -> None:
         """A word in the line above the keys, until the next key."""
@@ -26,6 +28,9 @@ class Host(Protocol):
 
     def mark(self, row: int) -> None:
         """Marks a message, or not any more."""
+
+    def mark_vbucket(self, vbucket: int) -> None:
+        """Marks a vbucket, so that its timeline is drawn below that of any other, or not any more."""
 
     def note(self, row: int) -> None:
         """Lets the user write a note on a message."""

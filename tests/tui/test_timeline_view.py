@@ -76,3 +76,31 @@ def test_reading_of_a_vbucket_can_be_stopped_and_asked_for_again() -> None:
         assert app.view == "timeline"
 
     play("rollback.pcap", scene)
+
+
+def test_vbuckets_that_are_marked_are_drawn_below_each_other_on_one_axis_of_time() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "home", "m")
+        assert app.navigation.marked_vbuckets == [7]
+        assert "timelines are compared with vbucket 7" in screen(app)
+        await press(app, pilot, "right", "enter")
+        assert app.lanes.axis == "time"
+        assert [track.vbucket for track in app.lanes.tracks] == [8] * 2 + [7] * 3
+        assert "vb 8, 7 · 5 streams" in screen(app)
+        assert "\nvb 7\n" in screen(app) or app.lanes.virtual_size.height > app.lanes.size.height
+        while app.lanes.vbucket_here == 8:
+            await press(app, pilot, "down")
+        assert app.lanes.spoken().startswith("vbucket 7, stream #1 of connection 1")
+        await press(app, pilot, "equals_sign")
+        assert app.packets.filtering.text == "vbucket = 7"
+        await press(app, pilot, "backspace", "vertical_line")
+        assert "vb 7 con 2 #2" in screen(app)
+        await press(app, pilot, "vertical_line")
+        assert "b8b8…0008" in screen(app)
+        assert "b8b8…0007" not in screen(app)
+        await press(app, pilot, "vertical_line")
+        here = app.lanes.vbucket_here
+        await press(app, pilot, "m")
+        assert (here in app.navigation.marked_vbuckets) == (here != 7)
+
+    play("rollback.pcap", scene, size=(120, 50))
