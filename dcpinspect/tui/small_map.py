@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -22,6 +23,8 @@ _LABEL = 5
 """Columns of the number before a line of cells."""
 _WIDEST = 9
 """Columns of a cell at most; from six on it has room for its number."""
+_TALLEST = 2
+"""Lines of a cell at most."""
 
 _ACROSS = (256, 128, 64, 32, 16)
 """Cells of a line."""
@@ -44,12 +47,30 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     class Moved(Message):
         """The cursor came to another cell, or the map shows something else."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+    class Walked(Message):
+        """Somebody moved the cursor, to this vbucket."""
+
+        def __init__(self, vbucket: int) -> None:
+            super().__init__()
+            self.vbucket = vbucket
+
+    class Left(Message):
+        """Somebody went beyond the border of the map: to the left, -1, or to the right."""
+
+        def __init__(self, steps: int) -> None:
+            super().__init__()
+            self.steps = steps
+
+    def __init__(self, glyphs: Glyphs, *, is_paired: bool = False, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        """``is_paired``: it is one of several, in which the cursor is always seen, and which it leaves at the borders."""
         super().__init__(id=id)
         self._glyphs = glyphs
+        self._is_paired = is_paired
+        self._has_wanted = False
+        """Whether the vbucket that the cursor was sent to is one of this map."""
         self.cells = Cells(None)
         self._at = 0
-        self._each = self._across = self._wide = 1
+        self._each = self._across = self._wide = self._tall = 1
         self._worst: list[tuple[str, int]] = []
         """Of each cell: the worst verdict, empty for none, and a vbucket that has it."""
 
@@ -68,6 +89,8 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
             self._across = next((across for across in _ACROSS if across <= width), _ACROSS[-1])
             self._each = next((each for each in _EACH if -(-count // (each * self._across)) <= height), _EACH[-1])
         self._wide = max(1, min(width // self._across, _WIDEST if self.cells.has_few else 3))
+        lines = -(-count // (self._each * self._across))
+        self._tall = max(1, min(self.size.height // max(1, lines), _TALLEST))
         numbers = self.cells.numbers
         self._worst = [self._worst_of(numbers[start : start + self._each]) for start in range(0, count, self._each)]
         if not self.cells.by_number:
@@ -113,6 +136,14 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         self._at = min(max(place, 0), max(0, len(self._worst) - 1))
         self.refresh()
         self.post_message(self.Moved())
+        self.post_message(self.Walked(self.vbucket))
+
+    def move_to(self, vbucket: int) -> None:
+        """The cursor goes to the cell of a vbucket, or to the next one that is shown."""
+        self._has_wanted = vbucket in self.cells.by_number
+        place = int(np.searchsorted(self.cells.numbers, vbucket)) // self._each
+        self._at = min(place, max(0, len(self._worst) - 1))
+        self.refresh()
 
     def action_step(self, lines: int) -> None:
         """A line up or down."""
@@ -121,11 +152,17 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
 
     def action_fold(self) -> None:
         """A cell to the left."""
-        self._go(self._at - 1)
+        if self._is_paired and self._at % self._across == 0:
+            self.post_message(self.Left(-1))
+        else:
+            self._go(self._at - 1)
 
     def action_unfold(self) -> None:
         """A cell to the right."""
-        self._go(self._at + 1)
+        if self._is_paired and (self._at % self._across == self._across - 1 or self._at >= len(self._worst) - 1):
+            self.post_message(self.Left(1))
+        else:
+            self._go(self._at + 1)
 
     def action_first(self) -> None:
         """To the first."""
@@ -151,6 +188,8 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     def on_focus(self) -> None:
         """The cursor is told of."""
         self.post_message(self.Moved())
+        if self._is_paired:
+            self.post_message(self.Walked(self.vbucket))
 
     def on_blur(self) -> None:
         """The cursor is not told of."""
@@ -159,7 +198,7 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     def on_click(self, event: events.Click) -> None:
         """The first click selects, the second opens."""
         column = (event.x - _LABEL) // self._wide
-        place = event.y * self._across + column
+        place = event.y // self._tall * self._across + column
         if 0 <= column < self._across and place < len(self._worst):
             if place == self._at:
                 self.action_open()
@@ -171,13 +210,14 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         """One line of cells."""
         base = self.rich_style
+        y, part = divmod(y, self._tall)
         places = range(y * self._across, min((y + 1) * self._across, len(self._worst)))
         if not places:
             return Strip.blank(self.size.width, base)
         label = base + self.get_component_rich_style("small--label", partial=True)
         first = self.cells.numbers[places[0] * self._each]
-        pieces: list[Piece] = [(" " * _LABEL if self._has_numbers else f"{first:>{_LABEL - 1}} ", label)]
-        pieces += [self._cell(place, base) for place in places]
+        pieces: list[Piece] = [(" " * _LABEL if self._has_numbers or part else f"{first:>{_LABEL - 1}} ", label)]
+        pieces += [self._cell(place, base, part) for place in places]
         return strip(pieces, self.size.width, base)
 
     @property
@@ -185,7 +225,8 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
         """Whether cells have room for the number of their vbucket."""
         return self._wide >= 6
 
-    def _cell(self, place: int, base: Style) -> Piece:
+    def _cell(self, place: int, base: Style, part: int) -> Piece:
+        """One line of a cell."""
         verdict, vbucket = self._worst[place]
         wide, style, text = self._wide, base, " " * self._wide
         if verdict:
@@ -194,13 +235,13 @@ class SmallMap(Widget, can_focus=True, inherit_bindings=False):
             severity = self.cells.severity(vbucket)
             sign = glyph or (self._glyphs.of(severity) if severity is not None else self._glyphs.verdicts[verdict])
             if self._has_numbers:
-                text = f"{sign * 2} {vbucket}".ljust(wide)
+                text = (f"{sign * 2} {vbucket}" if part == 0 else "").ljust(wide)
             elif glyph or severity is not None:
                 text = sign.center(wide)
                 style += Style(reverse=True, bold=True)
             else:
                 text = sign * wide
-        if place == self._at and self.has_focus:
+        if place == self._at and (self.has_focus or (self._is_paired and self._has_wanted)):
             style += self.get_component_rich_style("small--cursor", partial=True)
         return text, style
 

@@ -16,13 +16,16 @@ from dcpinspect.tui.export import Choice, of_vbucket, table
 from dcpinspect.tui.heat_map import HeatMap
 from dcpinspect.tui.jumps import Spot
 from dcpinspect.tui.results import Results
+from dcpinspect.tui.small_map import SmallMap
 from dcpinspect.tui.stream_table import StreamTable, about
 from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.vbucket_grid import VbucketGrid
+from dcpinspect.tui.vbucket_maps import VbucketMaps, several
 from dcpinspect.tui.view import Host, View
 
-Form = Literal["grid", "heat", "table"]
-FORMS: Sequence[Form] = ("grid", "heat", "table")
+Form = Literal["grid", "maps", "heat", "table"]
+FORMS: Sequence[Form] = ("grid", "maps", "heat", "table")
+"""In the order of the key; maps only where there are several."""
 
 
 class VbucketsView(View):
@@ -32,6 +35,7 @@ class VbucketsView(View):
         super().__init__(id="vbuckets")
         self.host = host
         self.grid = VbucketGrid(glyphs, id="grid")
+        self.maps, self._maps_about = VbucketMaps(glyphs, id="maps"), Static(id="maps-about")
         self.heat = HeatMap(glyphs, id="heat")
         self.table = StreamTable(glyphs, id="streams")
         self._about, self._legend, self._hot = Static(id="grid-about-text"), Static(id="grid-legend"), Static(id="grid-hot")
@@ -44,6 +48,9 @@ class VbucketsView(View):
         with Vertical(id="grid-side"):
             yield self.grid
             yield self._legend
+        with Vertical(id="maps-side"):
+            yield self.maps
+            yield self._maps_about
         with Vertical(id="heat-side"):
             yield self.heat
             yield self._heat_legend
@@ -66,14 +73,19 @@ class VbucketsView(View):
         return self.form == "table"
 
     @property
+    def is_maps(self) -> bool:
+        """Whether the maps of several clients or nodes are shown."""
+        return self.form == "maps"
+
+    @property
     def is_heat(self) -> bool:
         """Whether the heat map is shown."""
         return self.form == "heat"
 
     @property
-    def keyboard(self) -> VbucketGrid | HeatMap | StreamTable:
+    def keyboard(self) -> VbucketGrid | SmallMap | HeatMap | StreamTable:
         """The part that is shown."""
-        return self.table if self.is_table else self.heat if self.is_heat else self.grid
+        return self.maps.keyboard if self.is_maps else self.table if self.is_table else self.heat if self.is_heat else self.grid
 
     def take_up(self, results: Results) -> None:
         """What is known by now, once the view is shown: following a capture costs nothing here until then."""
@@ -97,6 +109,8 @@ class VbucketsView(View):
         inspection = self.host.inspection
         if self.is_table:
             self.table.show(inspection.results.records.get("streams"), inspection.results.findings)
+        elif self.is_maps:
+            self.maps.show(inspection.results)
         elif self.is_heat:
             self.heat.show(inspection.results, inspection.reading.first_time_ns or 0)
 
@@ -105,8 +119,9 @@ class VbucketsView(View):
         self._stream_about.update(Text(f" {self.table.about_narrowed()}\n {about(self.table.stream)}"))
 
     def action_layout(self) -> None:
-        """The next part: grid, heat map, table; the cursor stays in its vbucket."""
-        self._show_form(FORMS[(FORMS.index(self.form) + 1) % len(FORMS)])
+        """The next part: grid, several maps, heat map, table; the cursor stays in its vbucket."""
+        forms = [form for form in FORMS if form != "maps" or len(several(self.host.inspection.results)) > 1]
+        self._show_form(forms[(forms.index(self.form) + 1) % len(forms)] if self.form in forms else "grid")
 
     def show_grid(self, vbucket: int) -> None:
         """A vbucket on the map."""
@@ -120,8 +135,18 @@ class VbucketsView(View):
             self.set_class(one == form, one)
         self._fill()
         if vbucket is not None:
-            {"grid": self.grid.move_to, "heat": self.heat.move_to, "table": self.table.select}[form](vbucket)
+            {"grid": self.grid.move_to, "maps": self.maps.move_to, "heat": self.heat.move_to, "table": self.table.select}[form](vbucket)
         self.keyboard.focus()
+
+    @on(VbucketMaps.Moved)
+    def _maps_moved(self) -> None:
+        self.grid.move_to(self.maps.vbucket)
+        self._maps_about.update(self.maps.about())
+
+    def on_descendant_focus(self) -> None:
+        """Another of the maps has the keyboard."""
+        if self.is_maps:
+            self._maps_moved()
 
     @on(HeatMap.Moved)
     def _heat_moved(self) -> None:
@@ -139,15 +164,20 @@ class VbucketsView(View):
     def spot(self) -> Spot:
         """Which vbucket, or which stream."""
         since_ns = self.heat.span[0] if self.is_heat else None
-        return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None, since_ns=since_ns)
+        form = self.form if self.is_maps else ""
+        return Spot("vbuckets", vbucket=self.vbucket_here, stream=self.table.key if self.is_table else None, since_ns=since_ns, form=form)
 
     def restore(self, spot: Spot) -> None:
         """As it was."""
-        self._show_form("table" if spot.stream is not None else "heat" if spot.since_ns is not None else "grid")
+        self._show_form(
+            "table" if spot.stream is not None else "heat" if spot.since_ns is not None else "maps" if spot.form == "maps" else "grid"
+        )
         if spot.stream is not None:
             self.table.select_key(spot.stream)
         elif spot.vbucket is not None and spot.since_ns is not None:
             self.heat.move_to(spot.vbucket, spot.since_ns)
+        elif self.is_maps and spot.vbucket is not None:
+            self.maps.move_to(spot.vbucket)
         elif spot.vbucket is not None:
             self.grid.move_to(spot.vbucket)
 
@@ -160,7 +190,7 @@ class VbucketsView(View):
         """Of the cell, or of the stream, under the cursor."""
         if self.is_table:
             return None if self.table.key is None else self.table.key[1]
-        return self.heat.vbucket if self.is_heat else self.grid.vbucket
+        return self.maps.vbucket if self.is_maps else self.heat.vbucket if self.is_heat else self.grid.vbucket
 
     def exports(self) -> Sequence[Choice]:
         """The messages of the vbucket under the cursor, and the table of all."""
@@ -184,6 +214,10 @@ class VbucketsView(View):
     def _heat_opened(self, event: HeatMap.Opened) -> None:
         self.host.to_vbucket(event.vbucket, span=event.span)
 
+    @on(SmallMap.Opened)
+    def _map_opened(self, event: SmallMap.Opened) -> None:
+        self.host.to_vbucket(event.vbucket)
+
     @on(StreamTable.Opened)
     def _stream_opened(self) -> None:
         key, stream = self.table.key, self.table.stream
@@ -192,7 +226,7 @@ class VbucketsView(View):
 
     def action_bad(self, back: bool = False) -> None:
         """To the next vbucket with an error or a warning."""
-        keyboard = self.table if self.is_table else self.grid
+        keyboard = self.table if self.is_table else self.maps if self.is_maps else self.grid
         if self.is_heat and self.heat.vbucket is not None:
             self.grid.move_to(self.heat.vbucket)
         if keyboard.bad(back=back):
@@ -206,6 +240,8 @@ class VbucketsView(View):
             self.heat.next_hot()
         elif not self.is_table and not self.grid.next_hot():
             self.host.say(f"no vbucket has any: {self.grid.measure}")
+        elif self.is_maps:
+            self.maps.move_to(self.grid.vbucket)
 
     def action_near(self, steps: int) -> None:
         """To the next vbucket that has streams, or to the next stream."""
@@ -220,6 +256,8 @@ class VbucketsView(View):
         others = [number for number in numbers if (number > self.grid.vbucket if steps > 0 else number < self.grid.vbucket)]
         if others:
             self.grid.move_to(others[0] if steps > 0 else others[-1])
+            if self.is_maps:
+                self.maps.move_to(self.grid.vbucket)
 
     def action_display(self) -> None:
         """The next measure; or sorted by the column of the cursor."""
@@ -227,6 +265,8 @@ class VbucketsView(View):
             self.table.sort()
         elif self.is_heat:
             self.heat.next_display()
+        elif self.is_maps:
+            self.host.say("several maps show verdicts; | shows one map, and there d changes the measure")
         else:
             self.grid.next_measure()
             self._tell()

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from dcpinspect.tui.app import InspectApp
+from dcpinspect.tui.vbucket_maps import several
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
+
+
+def test_nodes_of_one_client_have_a_map_each_and_one_cursor() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "vertical_line")
+        maps = app.vbuckets.maps
+        assert [name for name, _ in several(app.inspection.results)] == ["10.11.0.2:11210", "10.11.0.3:11210"]
+        assert maps.shown[0].has_focus
+        await press(app, pilot, "right")
+        assert [one.vbucket for one in maps.shown] == [8, 8]
+        assert app.vbuckets.vbucket_here == 8
+        assert "vb 8 ended: 17 items, seqnos 2–33" in screen(app)
+        await press(app, pilot, "end", "right")
+        assert maps.shown[1].has_focus, "beyond the border is the next map"
+        await press(app, pilot, "home", "left")
+        assert maps.shown[0].has_focus
+        await press(app, pilot, "enter")
+        assert (app.view, app.lanes.vbucket) == ("timeline", 7)
+        await press(app, pilot, "backspace")
+        assert app.vbuckets.is_maps
+        await press(app, pilot, "vertical_line")
+        assert app.vbuckets.is_heat
+
+    play("rollback.pcap", scene)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE, (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_clients_have_maps_that_fit(size: tuple[int, int]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "2", "vertical_line")
+        text = screen(app)
+        for name, _ in several(app.inspection.results):
+            assert name in text
+        for one in app.vbuckets.maps.shown:
+            assert one._across * one._wide <= one.size.width
+            assert one._across * one._each * one.size.height >= len(one.cells.numbers)
+
+    play("snapshots.pcap", scene, size)
+
+
+def test_where_there_is_nothing_to_compare_there_is_one_map() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        assert len(several(app.inspection.results)) == 1
+        await press(app, pilot, "2", "vertical_line")
+        assert app.vbuckets.is_heat
+
+    play("orphans.pcap", scene)
