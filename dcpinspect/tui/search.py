@@ -228,7 +228,7 @@ class Search:
 
     def _say(self, place: int, again: str, *, is_on: bool) -> None:
         count, run = len(self), self._run
-        found = f"{place + 1:,} of {count:,}" if is_on else f"{count:,} found" if count else ""
+        found = f"{place + 1:,} of {count:,} with {escape(self.text)}" if is_on else f"{count:,} found" if count else ""
         if run is None and not count:
             self._host.say(f"no {escape(self.text)} in the {len(self._list.index):,} rows that are shown")
             return

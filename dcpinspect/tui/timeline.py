@@ -120,6 +120,8 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if line == 0:
             return strip([(clip(self._heading(), self.size.width), base + Style(bold=True))], self.size.width, base)
+        if self.waiting:
+            return Strip.blank(self.size.width, base)
         if line == 1:
             ticks = numbers(self.scale, self._tick, self._columns).ljust(self._columns)
             return self._line("", [(ticks, base)], -1, base)

@@ -65,11 +65,11 @@ def test_the_next_and_the_one_before_are_found_and_after_the_last_the_first() ->
             await press(app, pilot, key)
             seen.append((app.packets.list.row, app._said.strip()))
         assert seen == [
-            (rows[2], "3 of 3"),
-            (rows[0], "1 of 3 · from the first row again"),
-            (rows[1], "2 of 3"),
-            (rows[0], "1 of 3"),
-            (rows[2], "3 of 3 · from the last row again"),
+            (rows[2], "3 of 3 with rollback"),
+            (rows[0], "1 of 3 with rollback · from the first row again"),
+            (rows[1], "2 of 3 with rollback"),
+            (rows[0], "1 of 3 with rollback"),
+            (rows[2], "3 of 3 with rollback · from the last row again"),
         ]
 
     play("rollback.pcap", scene)
