@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -85,6 +86,7 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         self._edges: list[int] = []
         self._signs = np.zeros((0, 0), np.int8)
         self._least_sign = SNAPSHOT
+        self._paints: dict[int, Style] = {}
         self.row = self.column = 0
         self._at: tuple[int, int] | None = None
         """Vbucket and time that the cursor was moved to, however many cells there are now."""
@@ -175,17 +177,26 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
             self._go(*divmod(chosen, self.items.shape[1]))
 
     def _go(self, row: int, column: int, *, is_moved: bool = True) -> None:
+        before = self.row
         self.row = min(max(row, 0), max(0, len(self.groups) - 1))
         self.column = min(max(column, 0), max(0, self.items.shape[1] - 1))
         if is_moved and self.vbucket is not None:
             self._at = self.groups[self.row][0], self.span[0]
-        high = self.form.high
-        line = HEAD + (self.row * high if high else self.row // 2)
+        line, high = self._line_of(self.row), max(1, self.form.high)
         top, height = int(self.scroll_offset.y), max(self.size.height, 1)
         if not top + HEAD <= line <= line + high - 1 < top + height:
-            self.scroll_to(y=line - HEAD if line < top + HEAD else line + max(1, high) - height, animate=False, immediate=True)
-        self.refresh()
+            self.scroll_to(y=line - HEAD if line < top + HEAD else line + high - height, animate=False, immediate=True)
+        if is_moved:  # nothing else has changed
+            self.refresh(
+                *(Region(0, y - top, self.size.width, high) for y in {self._line_of(before), line}), Region(0, 0, self.size.width, HEAD)
+            )
+        else:
+            self.refresh()
         self.post_message(self.Moved())
+
+    def _line_of(self, row: int) -> int:
+        """The first line of a row, the two at the top counted, too."""
+        return HEAD + (row * self.form.high if self.form.high else row // 2)
 
     def action_step(self, lines: int) -> None:
         """A row up or down."""
@@ -284,57 +295,66 @@ class HeatMap(ScrollView, can_focus=True, inherit_bindings=False):
         pieces = [("vb".rjust(LABEL - 1) + " ", dim), (text[:low], dim), (text[low:high], here), (text[high:], dim)]
         return strip(pieces, self.size.width, base)
 
-    def _paint(self, level: int) -> Style:
-        return theme.style_of(self.app, f"scale-{level}") if level else Style()
-
     def _bars(self, row: int, part: int, base: Style) -> list[Piece]:
         """A line of a row: blocks as high as the level, signs in the lowest line."""
         high, found = self.form.high, list[Piece]()
         here = self.get_component_rich_style("heat--cursor", partial=True)
-        for column, (level, sign) in enumerate(zip(self._levels[row].tolist(), self._signs[row].tolist(), strict=True)):
+        at = [column == self.column and row == self.row for column in range(self.items.shape[1])]
+        for (level, sign, is_here), run in groupby(zip(self._levels[row].tolist(), self._signs[row].tolist(), at, strict=True)):
+            count = sum(1 for _ in run)
             eighths = min(8, max(0, level * high - 8 * (high - 1 - part)))
-            text = (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide
-            style = base + self._paint(level)
+            text, style = (self._glyphs.blocks[eighths - 1] if eighths else " ") * self._wide, base + self._paint(level)
             if sign >= self._least_sign and part == high - 1:
                 text, style = self._signed(sign, level, text, base)
-            found.append((text, style + here if (row, column) == (self.row, self.column) else style))
+            found.append((text * count, style + here if is_here else style))
         return found
 
     def _signed(self, sign: int, level: int, text: str, base: Style) -> Piece:
         """A cell with a sign: that of a snapshot at its left edge, a letter in place of what is under it."""
-        paint = theme.style_of(self.app, SIGNS[sign].paint)
         if sign > SNAPSHOT:
-            return SIGNS[sign].letter + text[1:], base + paint + Style(reverse=True, bold=True)
+            return SIGNS[sign].letter + text[1:], base + self._paint_of_sign(sign)
         if self._glyphs is theme.ASCII or self.app.no_color:
             return "|" + text[1:], base + self._paint(level)
-        ground = self._paint(level).color if level else base.bgcolor
+        paint, ground = theme.style_of(self.app, SIGNS[sign].paint), self._paint(level).color if level else base.bgcolor
         return SIGNS[sign].letter + " " * (len(text) - 1), base + Style(color=paint.color if not level else base.bgcolor, bgcolor=ground)
 
     def _halves(self, row: int, base: Style) -> list[Piece]:
         """Two rows in one line: the upper and the lower half of each character."""
+        levels, signs = self._levels[row : row + 2].tolist(), self._signs[row : row + 2]
+        upper, lower = levels[0], levels[1] if len(levels) > 1 else [0] * len(levels[0])
+        worst = np.where((signs.max(axis=0) > SNAPSHOT) & (signs.max(axis=0) >= self._least_sign), signs.max(axis=0), 0).tolist()
+        here = [0] * len(upper)
+        if row <= self.row < row + len(levels):
+            here[self.column] = 1 + self.row - row
         found = list[Piece]()
-        white = base.color
-        pair = [row, row + 1] if row + 1 < len(self.groups) else [row]
-        for column in range(self.items.shape[1]):
-            marks = [int(self._signs[one, column]) for one in pair]
-            worst = max(marks)
-            colours = [self._paint(int(self._levels[one, column])).color or base.bgcolor for one in pair]
-            for place, one in enumerate(pair):
-                if (one, column) == (self.row, self.column):
-                    colours[place] = white
-            if worst > SNAPSHOT and worst >= self._least_sign:
-                paint = theme.style_of(self.app, SIGNS[worst].paint)
-                is_here = column == self.column and self.row in pair
-                style = base + paint + Style(reverse=True, bold=True, underline=is_here)
-                found.append((SIGNS[worst].letter + " " * (self._wide - 1), style))
+        for (above, below, sign, half), run in groupby(zip(upper, lower, worst, here, strict=True)):
+            count = sum(1 for _ in run)
+            if sign:
+                text, style = SIGNS[sign].letter + " " * (self._wide - 1), self._paint_of_sign(sign) + Style(underline=half > 0)
+                found.append((text * count, base + style))
             else:
-                lower = colours[1] if len(colours) > 1 else base.bgcolor
-                found.append(("▀" * self._wide, Style(color=colours[0], bgcolor=lower)))
+                colours = [self._paint(level).color or base.bgcolor for level in (above, below)]
+                if half:
+                    colours[half - 1] = base.color
+                found.append(("▀" * self._wide * count, Style(color=colours[0], bgcolor=colours[1])))
         return found
+
+    def _paint(self, level: int) -> Style:
+        """Of a level; 0: none."""
+        if level not in self._paints:
+            self._paints[level] = theme.style_of(self.app, f"scale-{level}") if level else Style()
+        return self._paints[level]
+
+    def _paint_of_sign(self, sign: int) -> Style:
+        """Of the letter of a sign."""
+        if -sign not in self._paints:
+            self._paints[-sign] = theme.style_of(self.app, SIGNS[sign].paint) + Style(reverse=True, bold=True)
+        return self._paints[-sign]
 
     def notify_style_update(self) -> None:
         """Another theme."""
         super().notify_style_update()
+        self._paints.clear()
         self.refresh()
 
     # -- words --------------------------------------------------------------------------------------------
