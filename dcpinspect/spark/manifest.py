@@ -175,11 +175,11 @@ class Manifest:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(temporary, folder / f"{found.number}.json")  # fails where it exists, which renaming does not
+            _appear(temporary, folder / f"{found.number}.json")
         except FileExistsError:
             raise UsageError(f"{escape(os.fspath(self.out))}: another run has written here since; run it again") from None
         finally:
-            temporary.unlink()
+            temporary.unlink(missing_ok=True)
         return found
 
     def clean(self, batch: int | None = None) -> None:
@@ -197,8 +197,8 @@ class Manifest:
                 with suppress(OSError):
                     path.rmdir()
         if batch is None:
-            for path in (self.out / FOLDER).glob("*.json"):
-                if path.stem.isdigit() and int(path.stem) < self.number:
+            for path in (self.out / FOLDER).iterdir():
+                if path.suffix in (".claim", ".tmp") or (path.suffix == ".json" and path.stem.isdigit() and int(path.stem) < self.number):
                     path.unlink()
 
     @contextmanager
@@ -213,6 +213,23 @@ class Manifest:
             except OSError:
                 raise UsageError(f"{escape(os.fspath(self.out))}: another run is writing here; wait for its end") from None
             yield
+
+
+def _appear(temporary: Path, path: Path) -> None:
+    """Gives a whole file its name. Raises FileExistsError where there is one of that name, which renaming would replace."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # network and object storage, and memory cards, have no hard links
+        claim = path.with_suffix(".claim")
+        claim.touch(exist_ok=False)
+        try:
+            if path.exists():
+                raise FileExistsError(path) from None
+            temporary.replace(path)
+        finally:
+            claim.unlink()
 
 
 _OURS = (RAW, PARTS, *TABLES, "captures", "bad")

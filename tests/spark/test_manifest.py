@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +45,25 @@ def test_the_second_of_two_that_commit_is_refused(tmp_path: Path) -> None:
         replace(one, program="2").commit()
     assert Manifest.newest(tmp_path).program == "1"
     assert [path.name for path in (tmp_path / "_manifest").iterdir()] == ["1.json"]
+
+
+def test_storage_without_hard_links_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    one = state(tmp_path)
+    done = one.commit()
+    assert Manifest.newest(tmp_path) == done
+    with pytest.raises(UsageError, match="another run has written here since"):
+        replace(one, program="2").commit()
+    assert Manifest.newest(tmp_path) == done
+    assert [path.name for path in (tmp_path / "_manifest").iterdir()] == ["1.json"]
+    (tmp_path / "_manifest" / "2.claim").touch()  # as a run leaves it that is killed just then
+    with pytest.raises(UsageError, match="another run has written here since"):
+        done.commit()
+    done.clean()
+    assert done.commit().number == 2
 
 
 def test_only_one_run_writes(tmp_path: Path) -> None:

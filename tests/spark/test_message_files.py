@@ -36,11 +36,29 @@ def test_messages_come_back_from_as_many_files_as_there_are(rows: int, size: int
         assert found.schema.field(name).type == SCHEMA.field(name).type
     assert found["capture_point"].unique().to_pylist() == ["node \x1b"]
     rows_of = [message_rows(batch, np.arange(len(batch)), ("connection", *COLUMNS)) for batch in batches()]
+    found = found.sort_by("row")
     expected = pa.Table.from_batches(rows_of)
     assert found["connection_id"].to_pylist() == [10 * number for number in expected["connection"].to_pylist()]
     for name in COLUMNS:
         values = found[name].to_pylist() if name in found.schema.names else [None] * len(found)
         assert values == expected[name].to_pylist(), name
+
+
+def test_messages_of_a_vbucket_stand_together_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_files, "GROUP", 20)
+    files = MessageFiles(str(tmp_path / "x"), "p")
+    for batch in batches():
+        files.add(batch, batch.connection)
+    files.close()
+    (path,) = files.paths
+    file = pq.ParquetFile(path)
+    found = file.read(["vbucket", "row"]).to_pylist()
+    assert found == sorted(found, key=lambda row: (1 << 16 if row["vbucket"] is None else row["vbucket"], row["row"]))
+    column = file.schema_arrow.names.index("vbucket")
+    ranges = [file.metadata.row_group(group).column(column).statistics for group in range(file.num_row_groups)]
+    bounds = [(one.min, one.max) for one in ranges if one.has_min_max]
+    assert bounds == sorted(bounds)
+    assert sum(low <= 5 <= high for low, high in bounds) < len(bounds)
 
 
 def test_columns_that_no_message_has_are_left_out(tmp_path: Path) -> None:
