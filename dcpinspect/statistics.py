@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from dcpinspect.streams.tracker import Tables
 from dcpinspect.tables.histogram import Whole
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.records import Worded
+from dcpinspect.tables.round_trips import RoundTrips
+from dcpinspect.tables.series import Series
 from dcpinspect.tables.statistics import MessageStats, Row, distribution
 
 
@@ -42,6 +44,10 @@ class Charts:
     """Those that were said most first."""
     windows: Sequence[tuple[int, int, int, int, Whole]] = ()
     """Connection, bytes of its window, start and length of its spans, most bytes outstanding in each."""
+    round_trips: Sequence[tuple[int, int, int, Whole]] = ()
+    """Connection, start and length of its spans, nanoseconds of the slowest answer in each."""
+    noops: Sequence[tuple[int, int, int, Whole]] = ()
+    """The same of answers to noops."""
     answers: Sequence[tuple[str, Whole]] = ()
     """Command, its answers by the power of two at or below their nanoseconds."""
     sizes: Whole = field(default_factory=lambda: np.zeros(64, np.int64))
@@ -73,6 +79,7 @@ class Statistics:
         self._of_all = of_all
         self._counted = MessageStats()
         self._balance = Balance()
+        self._round_trips = RoundTrips()
 
     @property
     def messages(self) -> int:
@@ -84,6 +91,7 @@ class Statistics:
         self._counted.feed(batch, np.arange(len(batch)) if rows is None else rows)
         if self._of_all:
             self._balance.feed(batch)
+            self._round_trips.feed(batch)
 
     def rows(self, reading: Reading, tables: Tables | None = None) -> list[Row]:
         """The table of statistics by now; the reading tracks streams if all messages are counted. ``tables``: its own, if made already."""
@@ -92,7 +100,10 @@ class Statistics:
 
     def charts(self, tables: Tables) -> Charts:
         """What can be drawn by now; ``tables``: those of the reading."""
-        return charts_of(self._counted, list(_windows(tables, self._balance)) if self._of_all else [])
+        if not self._of_all:
+            return charts_of(self._counted)
+        answers, noops = (list(_by_connection(series)) for series in (self._round_trips.answers, self._round_trips.noops))
+        return replace(charts_of(self._counted, list(_windows(tables, self._balance))), round_trips=answers, noops=noops)
 
 
 def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, int, Whole]]:
@@ -102,6 +113,12 @@ def _windows(tables: Tables, balance: Balance) -> Iterator[tuple[int, int, int, 
     for connection, window, outstanding in zip(*(table.values(name) for name in names), strict=True):
         if outstanding is not None and connection in series.rows:
             yield connection, window, series.start_ns or 0, series.span_ns, series.rows[connection]
+
+
+def _by_connection(series: Series) -> Iterator[tuple[int, int, int, Whole]]:
+    """As ``Charts.round_trips``."""
+    for connection in sorted(series.rows):
+        yield connection, series.start_ns or 0, series.span_ns, series.rows[connection]
 
 
 def _of_streams(tables: Tables, balance: Balance) -> Iterator[Row]:

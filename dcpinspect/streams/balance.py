@@ -22,7 +22,7 @@ class Balance:
     def __init__(self) -> None:
         self.greatest: dict[int, int] = {}
         """By connection."""
-        self.by_time = Series(is_level=True, most=CHARTED)
+        self.by_time = Series(kind="level", most=CHARTED)
         """The greatest in each span of time, by connection, of the first ``CHARTED``."""
         self._now: dict[int, int] = {}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,17 +14,19 @@ SPANS = 128
 FIRST_SPAN_NS = 1_000_000
 
 Whole = npt.NDArray[np.int64]
+Kind = Literal["sum", "level", "peak"]
+"""What a span has of its values: their sum; the greatest, where a value lasts until the next one; the greatest of its own."""
 
 
 class Series:
     """A row for each group, which are whole numbers: sums of what came in each span, or how high something that lasts was at most."""
 
-    def __init__(self, *, is_level: bool = False, most: int = 1 << 10) -> None:
-        """``is_level``: a value lasts until the next one. ``most``: groups that are kept, the first to come; nothing is kept of others."""
+    def __init__(self, *, kind: Kind = "sum", most: int = 1 << 10) -> None:
+        """``most``: groups that are kept, the first to come; nothing is kept of others."""
         self.start_ns: int | None = None
         self.span_ns = FIRST_SPAN_NS
         self.rows: dict[int, Whole] = {}
-        self._is_level = is_level
+        self._is_level, self._is_sum = kind == "level", kind == "sum"
         self._most = most
         self._last: dict[int, tuple[int, int]] = {}  # of levels: nanoseconds since the start, and value
 
@@ -37,12 +41,12 @@ class Series:
             self.span_ns *= 2
             for group, row in self.rows.items():
                 pairs = row.reshape(-1, 2)
-                self.rows[group] = np.append(pairs.max(axis=1) if self._is_level else pairs.sum(axis=1), np.zeros(SPANS // 2, np.int64))
+                self.rows[group] = np.append(pairs.sum(axis=1) if self._is_sum else pairs.max(axis=1), np.zeros(SPANS // 2, np.int64))
         known, number = np.unique(groups, return_inverse=True)
         number = number.reshape(-1)
         place = since // self.span_ns
         found = np.zeros((len(known), SPANS), np.int64)
-        (np.maximum if self._is_level else np.add).at(found, (number, place), values)
+        (np.add if self._is_sum else np.maximum).at(found, (number, place), values)
         for index, group in enumerate(known.tolist()):
             if group not in self.rows:
                 if len(self.rows) >= self._most:
@@ -52,9 +56,8 @@ class Series:
                 own = number == index
                 self._hold(group, found[index], place[own], values[own])
                 self._last[group] = int(since[own][-1]), int(values[own][-1])
-                self.rows[group] = np.maximum(self.rows[group], found[index])
-            else:
-                self.rows[group] = self.rows[group] + found[index]
+            old = self.rows[group]
+            self.rows[group] = old + found[index] if self._is_sum else np.maximum(old, found[index])
 
     def _hold(self, group: int, row: Whole, place: Whole, values: Whole) -> None:
         """A level lasts through the spans in which nothing came."""

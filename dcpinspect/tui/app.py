@@ -102,7 +102,7 @@ class InspectApp(ThemedApp):
         self.vbuckets = VbucketsView(self.navigation, self.glyphs)
         self.timeline = TimelineView(self.navigation, ASCII_LANES if is_ascii else UNICODE_LANES)
         self.findings = FindingsView(self.navigation, self.glyphs, ASCII_LANES if is_ascii else UNICODE_LANES)
-        self.stats = StatsView(self.navigation)
+        self.stats = StatsView(self.navigation, self.glyphs)
         self.views: Sequence[View] = (self.overview, self.packets, self.vbuckets, self.timeline, self.findings, self.stats)
         self.grid, self.lanes, self.finding_list = self.vbuckets.grid, self.timeline.lanes, self.findings.list
         self._exporting = Exporting(self, self.navigation)

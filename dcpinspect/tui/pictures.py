@@ -102,8 +102,9 @@ TOUR = (
         "stats",
         "5 Stats",
         "Messages and bytes over time, by command and by size, and how long answers took. Each connection with a flow-control window has a"
-        " chart of the bytes that were not acknowledged. Below the charts are the numbers, and the capture loss. `d` draws bytes by command"
-        " instead of messages.",
+        " chart of the bytes that were not acknowledged, and charts of how long it took to answer requests and noops. A sign below a chart"
+        " is where something was found. Below the charts are the numbers, and the capture loss. `d` draws bytes by command instead of"
+        " messages.",
         ("5",),
     ),
 )

@@ -10,10 +10,13 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from dcpinspect.escape import one_line
 from dcpinspect.render.coverage import coverage_table
+from dcpinspect.tui import theme
 from dcpinspect.tui.charts import BLOCKS
 from dcpinspect.tui.results import Results
-from dcpinspect.tui.stats_page import Measure, page
+from dcpinspect.tui.stats_page import Happened, Measure, page
+from dcpinspect.tui.theme import Glyphs
 from dcpinspect.tui.view import Host, View
 
 _DRAWN = f"[{BLOCKS}─]+"
@@ -24,9 +27,10 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"stats--chart"}
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Host, glyphs: Glyphs) -> None:
         super().__init__(id="stats")
         self.host = host
+        self._glyphs = glyphs
         self.measure: Measure = "messages"
         self._results = Results()
         self._text = Static(id="stats-text")
@@ -63,16 +67,30 @@ class StatsView(VerticalScroll, View, inherit_bindings=False):
         width = max(40, self.size.width - 3)
         if self._results.connection is not None and not self._results.charts.commands:
             text.append(f"counting the messages of connection {self._results.connection}\n\n")
-        for line, style in page(self._results.charts, self._results.statistics, first_ns, width=width, measure=self.measure):
+        results = self._results
+        for line, style in page(results.charts, results.statistics, first_ns, width=width, measure=self.measure, found=self._found()):
             drawn = Text(f"{line}\n", Style(bold=style == "heading"))
             if style == "chart":
                 drawn.highlight_regex(_DRAWN, colour)
+            elif style == "finding":
+                drawn.stylize(theme.style_of(self.app, "kind-end"))
             text.append_text(drawn)
         if self._results.coverage is not None:
             text.append("\n")
             for line in coverage_table(self._results.coverage):
                 text.append(f"{line}\n")
         self._text.update(text)
+
+    def _found(self) -> list[Happened]:
+        """Errors and warnings, each where it happened first in a connection."""
+        found: dict[tuple[int, str], Happened] = {}
+        for one in self._results.findings:
+            for case in one.each if one.severity != "note" else ():
+                for place in case.places:
+                    text = f"{case.rule}: {one_line(case.message)}"
+                    own = Happened(place.connection, place.time_ns, self._glyphs.of(one.severity), text)
+                    found.setdefault((place.connection, case.rule), own)
+        return sorted(found.values(), key=lambda own: own.time_ns)
 
     def action_display(self) -> None:
         """Messages by command, or bytes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -11,28 +11,44 @@ from dcpinspect.escape import clip, escape
 from dcpinspect.render.stats import stats_text
 from dcpinspect.statistics import Charts
 from dcpinspect.tables.statistics import Row
-from dcpinspect.tui.charts import BLOCKS, Whole, bar, beside, chart, duration, short, spark
+from dcpinspect.tui.charts import BLOCKS, LABEL, Whole, bar, beside, chart, duration, fitted, short, spark
 
 Measure = Literal["messages", "bytes"]
 Line = tuple[str, str]
-"""Text, and heading, chart or nothing."""
+"""Text, and heading, chart, finding or nothing."""
 
 WIDE = 100
 """Columns from which two charts stand beside each other."""
 HEIGHT = 6
 COMMANDS = 12
 """Commands that are drawn, those that were said most."""
+MARKED = 3
+"""Findings of a chart that are told in words."""
 WINDOWS = 6
-"""Connections whose windows are drawn."""
+"""Connections whose windows, or times of answers, are drawn."""
 
 
-def page(charts: Charts, rows: Sequence[Row], first_ns: int, *, width: int, measure: Measure) -> Iterator[Line]:
-    """All lines. ``first_ns``: when the capture began, nanoseconds since 1970."""
+class Happened(NamedTuple):
+    """Something that was found in a connection."""
+
+    connection: int
+    time_ns: int
+    """Nanoseconds since 1970."""
+    sign: str
+    text: str
+
+
+def page(
+    charts: Charts, rows: Sequence[Row], first_ns: int, *, width: int, measure: Measure, found: Sequence[Happened] = ()
+) -> Iterator[Line]:
+    """All lines. ``first_ns``: when the capture began, nanoseconds since 1970. ``found``: what charts of connections are to mark."""
     if charts.used:
         for section in (
             _throughput(charts, first_ns, width),
             _commands(charts, width, measure),
-            _windows(charts, first_ns, width),
+            _windows(charts, first_ns, width, found),
+            _round_trips(charts.round_trips, "slowest answer to a request", first_ns, width, found),
+            _round_trips(charts.noops, "slowest answer to a noop", first_ns, width, found),
             _answers(charts),
             _sizes(charts),
         ):
@@ -74,7 +90,7 @@ def _commands(charts: Charts, width: int, measure: Measure) -> Iterator[Line]:
         yield f"and {len(counted) - COMMANDS} more, see below", ""
 
 
-def _windows(charts: Charts, first_ns: int, width: int) -> Iterator[Line]:
+def _windows(charts: Charts, first_ns: int, width: int, found: Sequence[Happened]) -> Iterator[Line]:
     for connection, window, start_ns, span_ns, values in charts.windows[:WINDOWS]:
         used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
         if not used:
@@ -84,11 +100,47 @@ def _windows(charts: Charts, first_ns: int, width: int) -> Iterator[Line]:
         title = f"connection {connection}: bytes not acknowledged, at most {most:,}{share}"
         span = _seconds(start_ns, span_ns, used, first_ns)
         lines = chart(title, values[:used], span, width=width, height=HEIGHT - 2, limit=window)
-        yield lines[0], "heading"
-        yield from ((line, "chart") for line in lines[1:-1])
-        yield lines[-1], ""
+        yield from _with_marks(lines, connection, span, values[:used], first_ns, width, found)
     if len(charts.windows) > WINDOWS:
         yield f"and {len(charts.windows) - WINDOWS} more connections with windows, see below", ""
+
+
+def _round_trips(
+    series: Sequence[tuple[int, int, int, Whole]], what: str, first_ns: int, width: int, found: Sequence[Happened]
+) -> Iterator[Line]:
+    """How long connections took to answer, those that took longest first."""
+    slowest = sorted(series, key=lambda one: -int(one[3].max(initial=0)))
+    for connection, start_ns, span_ns, values in slowest[:WINDOWS]:
+        used = int(np.flatnonzero(values)[-1]) + 1 if values.any() else 0
+        if not used:
+            continue
+        span = _seconds(start_ns, span_ns, used, first_ns)
+        title = f"connection {connection}: {what}, in microseconds; at most {duration(int(values.max()))}"
+        lines = chart(title, values[:used], span, width=width, height=HEIGHT - 3, each=1000)
+        yield from _with_marks(lines, connection, span, values[:used], first_ns, width, found)
+    if len(slowest) > WINDOWS:
+        yield f"and {len(slowest) - WINDOWS} more, which took less", ""
+
+
+def _with_marks(
+    lines: Sequence[str], connection: int, span: tuple[float, float], values: Whole, first_ns: int, width: int, found: Sequence[Happened]
+) -> Iterator[Line]:
+    """A chart, with a line below its columns that has a sign where something was found, and what that was in words."""
+    yield lines[0], "heading"
+    yield from ((line, "chart") for line in lines[1:-1])
+    begin, end = span
+    own = [one for one in found if one.connection == connection and begin <= (one.time_ns - first_ns) / 1e9 <= end]
+    columns = len(fitted(values, max(1, width - LABEL)))
+    marks = [" "] * columns
+    for one in own:
+        marks[min(columns - 1, int(((one.time_ns - first_ns) / 1e9 - begin) / max(end - begin, 1e-9) * columns))] = one.sign
+    if own:
+        yield f"{'':>{LABEL}}{''.join(marks)}", "finding"
+    yield lines[-1], ""
+    for one in own[:MARKED]:
+        yield f"{'':>{LABEL}}{one.sign} {(one.time_ns - first_ns) / 1e9:.3f} s  {one.text}", "finding"
+    if len(own) > MARKED:
+        yield f"{'':>{LABEL}}and {len(own) - MARKED} more", ""
 
 
 def _answers(charts: Charts) -> Iterator[Line]:

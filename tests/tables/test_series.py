@@ -37,7 +37,7 @@ def test_sums_are_those_of_each_span(events: list[tuple[int, int, int]], size: i
 @given(EVENTS, st.integers(1, 60))
 def test_a_level_lasts_until_the_next(events: list[tuple[int, int, int]], size: int) -> None:
     events = sorted(events, key=lambda event: event[1])
-    found = fed(Series(is_level=True), events, size)
+    found = fed(Series(kind="level"), events, size)
     start = events[0][1]
     for group, row in found.rows.items():
         own = [((time - start) // found.span_ns, value) for one, time, value in events if one == group]
@@ -59,3 +59,11 @@ def test_spans_become_longer_and_lose_nothing() -> None:
 def test_only_so_many_groups_are_kept() -> None:
     found = fed(Series(most=2), [(7, 0, 1), (8, 1, 1), (9, 2, 1), (7, 3, 1)], 2)
     assert {group: int(row.sum()) for group, row in found.rows.items()} == {7: 2, 8: 1}
+
+
+def test_a_peak_is_the_greatest_of_a_span_and_lasts_no_longer() -> None:
+    series = Series(kind="peak")
+    series.add(np.zeros(3, np.int64), np.array([0, 10, 5 * FIRST_SPAN_NS]), np.array([3, 7, 2]))
+    assert series.rows[0][:6].tolist() == [7, 0, 0, 0, 0, 2]
+    series.add(np.zeros(1, np.int64), np.array([SPANS * FIRST_SPAN_NS]), np.array([1]))
+    assert series.rows[0][:3].tolist() == [7, 0, 2]

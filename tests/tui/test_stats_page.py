@@ -6,7 +6,7 @@ from dcpinspect.escape import cells
 from dcpinspect.reading import Reading
 from dcpinspect.statistics import Charts, Statistics
 from dcpinspect.tables.statistics import Row
-from dcpinspect.tui.stats_page import Measure, page
+from dcpinspect.tui.stats_page import Happened, Measure, page
 from tests.tui.screens import SAMPLES
 
 
@@ -49,3 +49,17 @@ def test_it_says_how_often_how_large_how_fast() -> None:
 
 def test_of_nothing_there_is_nothing() -> None:
     assert list(page(Charts(), [], 0, width=80, measure="messages")) == []
+
+
+def test_charts_of_a_connection_mark_when_something_was_found() -> None:
+    charts, rows, first_ns = of("rollback.pcap")
+    connection, start_ns, span_ns, values = charts.round_trips[0]
+    at = start_ns + span_ns // 2
+    found = [Happened(connection, at, "!", "slow: it took long"), Happened(99, at, "!", "of another connection")]
+    lines = [line for line, _ in page(charts, rows, first_ns, width=100, measure="messages", found=found)]
+    title = next(place for place, line in enumerate(lines) if line.startswith(f"connection {connection}: slowest answer to a request"))
+    marks = next(line for line in lines[title:] if "!" in line)
+    assert marks.strip() == "!"
+    assert f"! {(at - first_ns) / 1e9:.3f} s  slow: it took long" in "\n".join(lines[title:])
+    assert "of another connection" not in "\n".join(lines)
+    assert values.any()
