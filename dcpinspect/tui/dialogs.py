@@ -72,7 +72,9 @@ class Prompt(ModalScreen[str | None]):
         """The parts."""
         with Vertical(id="prompt"):
             yield Static(Text(self._title))
-            yield Input(self._value, placeholder=self._hint, compact=True)
+            yield Input(self._value, compact=True)
+            if self._hint:
+                yield Static(Text(self._hint, "dim"))
 
     @on(Input.Submitted)
     def _done(self, event: Input.Submitted) -> None:

@@ -7,7 +7,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 
-from dcpinspect.escape import escape, one_line
+from dcpinspect.escape import clip, escape, one_line
 from dcpinspect.protocol.message import Message
 from dcpinspect.tui.byte_pane import BytePane
 from dcpinspect.tui.divider import Divider
@@ -15,10 +15,13 @@ from dcpinspect.tui.field_tree import FieldTree
 from dcpinspect.tui.frame import Line
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.links import Link
+from dcpinspect.tui.strips import wrapped
 from dcpinspect.tui.theme import Glyphs
 
 ROOMY = 132
 """Columns from which there is room for 16 bytes a line beside the fields."""
+SENTENCE = 3
+"""Lines that a finding has above the fields, where the screen has room for so many."""
 STACKED = 100
 """Columns below which fields and bytes do not fit beside each other, where both stand beside the list."""
 
@@ -36,6 +39,7 @@ class MessagePanes(Vertical):
         self.title = Divider(id="message-title")
         self._why, self._note = Line(id="message-finding"), Line(id="message-note")
         self._between = Divider(id="byte-divider")
+        self._row = 0
         self._share: float | None = None
         """The part of the room that the fields have, once somebody has dragged what is between them and the bytes."""
 
@@ -59,18 +63,26 @@ class MessagePanes(Vertical):
 
     def tell(self, row: int) -> None:
         """What was found of the message, and the note on it."""
+        self._row = row
         found = self._inspection.results.finding(row)
         for severity in ("error", "warning", "note"):
             self._why.set_class(found is not None and found.severity == severity, severity)
         more = len(self._inspection.results.marked.of(row)) - 1
-        text = "" if found is None else f"{self._glyphs.of(found.severity)} {found.rule}: {one_line(found.message)}"
-        self._why.update(Text(f"   {text}{f' (and {more} more; e shows them)' if more > 0 else ''}"))
+        text = "" if found is None else f"{found.rule}: {one_line(found.message)}"
+        lines = wrapped(f"{text}{f' (and {more} more; e shows them)' if more > 0 else ''}", self.size.width - 6)
+        most = SENTENCE if self.screen.has_class("-tall") else 1
+        if len(lines) > most:
+            lines[most - 1 :] = [clip(f"{lines[most - 1]} {lines[most]}", self.size.width - 6)]
+        self._why.styles.height = len(lines)
+        sign = self._glyphs.of(found.severity if found is not None else None)
+        self._why.update(Text("\n".join(f"   {'' if number else sign:<1} {line}" for number, line in enumerate(lines))))
         note = self._inspection.notes.text(row)
         self._note.set_class(bool(note), "on")
         self._note.update(Text(f"   {self._glyphs.remark} {escape(note)}"))
 
     def fit(self, *, is_beside: bool) -> None:
         """Bytes are 16 a line where there is room, and stand below the fields where both do not fit. ``is_beside``: beside the list."""
+        self.tell(self._row)
         width = self.details.size.width
         self.details.set_class(width >= ROOMY, "roomy")
         self.details.set_class(is_beside and width < STACKED, "stacked")

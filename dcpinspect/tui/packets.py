@@ -247,8 +247,10 @@ class PacketsView(View):
 
     @on(FilterBar.Changed)
     def _filter_changed(self, event: FilterBar.Changed) -> None:
-        self.list.talks = bool(self._talk) and event.text == self._talk
-        self.list.remake()
+        talks = bool(self._talk) and event.text == self._talk
+        if talks != self.list.talks:
+            self.list.talks = talks
+            self.list.remake()
         self.filtering.set(event.text, event.filter)
         self._to_list()
 

@@ -22,7 +22,7 @@ from dcpinspect.protocol.flags import ENDLESS
 from dcpinspect.protocol.message import Severity
 from dcpinspect.render.shape import unread
 from dcpinspect.tables.records import Records, Worded
-from dcpinspect.tui.strips import Piece, strip
+from dcpinspect.tui.strips import Piece, room, strip
 from dcpinspect.tui.theme import Glyphs
 
 Whole = npt.NDArray[np.int64]
@@ -120,7 +120,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
             chosen = chosen[np.argsort(-rank if self._is_down else rank, kind="stable")]
         self._order = chosen
         place = None if here is None else self._place_of(here, chosen)
-        self.virtual_size = Size(self.size.width, 1 + len(chosen))
+        self.virtual_size = Size(room(self), 1 + len(chosen))
         self._move(min(self._at, max(0, len(chosen) - 1)) if place is None else place)
 
     def _place_of(self, key: Key, chosen: Whole) -> int | None:
@@ -137,11 +137,11 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def columns(self) -> list[Column]:
         """Those that there is room and something for."""
-        is_wide = self.size.width >= WIDE
+        is_wide = room(self) >= WIDE
         has_sid = self.records is not None and self.records.has_values("sid")
         shown = [column for column in COLUMNS if (is_wide or not column.is_wide) and (has_sid or column.name != "sid")]
         taken = GUTTER + sum(column.width + 1 for column in shown[:-1])
-        return [*shown[:-1], replace(shown[-1], width=max(shown[-1].width, self.size.width - taken))]
+        return [*shown[:-1], replace(shown[-1], width=max(shown[-1].width, room(self) - taken))]
 
     @property
     def _drawn(self) -> list[Column]:
@@ -150,7 +150,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
         left = _FIXED
         while columns.index(cursor) > left and GUTTER + sum(
             column.width + 1 for column in (*columns[:_FIXED], *columns[left : columns.index(cursor) + 1])
-        ) > max(self.size.width, 1):
+        ) > max(room(self), 1):
             left += 1
         return [*columns[:_FIXED], *columns[left:]]
 
@@ -322,7 +322,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_resize(self) -> None:
         """As many columns as fit."""
-        self.virtual_size = Size(self.size.width, 1 + len(self))
+        self.virtual_size = Size(room(self), 1 + len(self))
         if len(self):
             self._move(self._at)
 
@@ -337,11 +337,11 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
                 text = clip(f"{column.title}{mark}", column.width)
                 style = heading + Style(bold=True, underline=column == self.column)
                 pieces += [(_padded(column, text), style), (" ", heading)]
-            return strip(pieces, self.size.width, heading)
+            return strip(pieces, room(self), heading)
         place = int(self.scroll_offset.y) + y - 1
         if place >= len(self):
             words = "no streams so far" if y == 1 and not len(self) else ""
-            return strip([(f" {words}", base)], self.size.width, base)
+            return strip([(f" {words}", base)], room(self), base)
         return self._line(place, base)
 
     def _line(self, place: int, base: Style) -> Strip:
@@ -359,7 +359,7 @@ class StreamTable(ScrollView, can_focus=True, inherit_bindings=False):
             if is_here and column == self.column:
                 own = style + self.get_component_rich_style("streams--cell", partial=True)
             pieces += [(_padded(column, clip(_text(column, stream[column.name]), column.width)), own), (" ", style)]
-        return strip(pieces, self.size.width, style)
+        return strip(pieces, room(self), style)
 
     def notify_style_update(self) -> None:
         """Another theme."""

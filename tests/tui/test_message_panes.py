@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import Keys, play, press, settled
+from tests.tui.screens import Keys, play, press, screen, settled
 
 
 def test_fields_and_bytes_show_the_same_place() -> None:
@@ -29,3 +29,27 @@ def test_bytes_and_fields_stand_where_both_have_room() -> None:
         assert app.packets.list.size.width >= 60
 
     play("rollback.pcap", scene)
+
+
+def test_a_finding_stands_whole_above_the_fields_where_there_is_room() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        app.navigation.to_row(215)
+        await settled(app, pilot)
+        found = app.inspection.results.finding(215)
+        assert found is not None
+        lines = screen(app).splitlines()
+        (first,) = [number for number, line in enumerate(lines) if line.startswith(f"   ! {found.rule}: ")]
+        assert lines[first + 1].startswith("     ")
+        assert found.message in " ".join(" ".join(lines[first : first + 3]).split())
+        await press(app, pilot, "vertical_line")
+        assert screen(app).count("…") > 0
+
+    play("tour.pcapng", scene)
+
+
+def test_the_forms_of_a_place_are_told_whole() -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, "colon")
+        assert "mark m2, or a rule" in screen(app)
+
+    play("rollback.pcap", scene, (80, 24))
