@@ -30,10 +30,7 @@ from dcpinspect.cli.remarks import remarks
 from dcpinspect.errors import UsageError
 
 if TYPE_CHECKING:
-    from dcpinspect.cli.output import Output
-    from dcpinspect.comparison.found import Found
     from dcpinspect.comparison.side import Side
-    from dcpinspect.tables.records import Records
 
 DIFFERENT = 1
 """Exit status where the sides differ."""
@@ -58,6 +55,9 @@ def diff(
     sort: Sort = None,
     reverse: Reverse = False,
     limit: Limit = None,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Print how packets of the same connection went from one capture's place to the other's.")
+    ] = False,
     summary: Annotated[bool, typer.Option("--summary", help="For text, print the summary only.")] = False,
     verbose: Verbose = False,
     width: Width = None,
@@ -71,19 +71,23 @@ def diff(
 ) -> int:
     """Compare two readings of the same streams: which events only one side has, why, and which differ. Exit status 1 if they differ."""
     # Deferred: DuckDB and the decoder; --help and completion do without.
-    from dcpinspect.comparison.contracts import DIFFERENCES, SIDES
+    from dcpinspect.comparison import contracts
+    from dcpinspect.comparison.contracts import SIDES
     from dcpinspect.comparison.differences import Comparison
+    from dcpinspect.comparison.paths import paths as paths_of
     from dcpinspect.comparison.side import Side
     from dcpinspect.reading import Reading
+    from dcpinspect.render import differences as render
     from dcpinspect.store.spool import Spool
     from dcpinspect.tables.select import Selection, number_ranges
 
     sides = _sides(captures, a, b)
     format_ = choose_format(format_name, output)
     options.refuse_unused(context, format_)
-    selection = selection_of(DIFFERENCES, vbucket, None, filter_, context.obj)
-    selection = replace(selection, sort=sort_of(sort, "differences", DIFFERENCES), is_reversed=reverse)
-    chosen = columns_asked_for(columns, "differences", DIFFERENCES)
+    name, table = ("paths", contracts.PATHS) if paths else ("differences", contracts.DIFFERENCES)
+    selection = selection_of(table, vbucket, None, filter_, context.obj)
+    selection = replace(selection, sort=sort_of(sort, name, table), is_reversed=reverse)
+    chosen = columns_asked_for(columns, name, table)
     redactor = options.redactor(redact, redact_salt)
     extra_ports, find_ports = options.ports(port)
     connections = [
@@ -97,19 +101,25 @@ def diff(
         opened(output, format_, [*sides[0], *sides[1]]) as out,
     ):
         read = []
-        for name, paths, wanted in zip(SIDES, sides, connections, strict=True):
-            side = Side(name, Reading(paths, extra_ports=extra_ports, find_ports=find_ports, track=True), spool)
+        for letter, files, wanted in zip(SIDES, sides, connections, strict=True):
+            side = Side(letter, Reading(files, extra_ports=extra_ports, find_ports=find_ports, track=True), spool)
             capture = side.reading.capture
-            with progress(f"reading {name.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output)):
+            with progress(f"reading {letter.upper()}", partial(getattr, capture, "position"), capture.size, wanted=wants_progress(output)):
                 side.read(Selection(vbuckets=tuple(selection.vbuckets), connections=wanted), redactor=redactor)
             read.append(side)
         _refuse_nothing(read)
         found = comparison.found(read[0], read[1])
-        records = selection.of(found.records())
+        ways = paths_of(read[0], read[1])
+        records = selection.of(ways if paths else found.records())
         shown = records if limit is None else records.head(limit)
         if format_.is_text:
             names = [", ".join(map(os.path.basename, side.files)) for side in read]
-            _write(out, found, names, shown, chosen, width=width or out.width(), verbose=verbose, is_summary=summary)
+            told = render.summary(found, ways.records(), names, out.painter())
+            out.put("".join(f"{line}\n" for line in told))
+            if len(shown) and not summary:
+                out.put("\n")
+                write(out, shown, name, chosen, width=width or out.width(), verbose=verbose)
+            out.is_complete = True
         else:
             format_.records(out, shown, chosen, guard=csv_guard)
     statuses = [remarks(side.reading, stats=stats) for side in read]
@@ -142,24 +152,3 @@ def _refuse_nothing(sides: list[Side]) -> None:
         if not len(side.streams):
             what = "no stream of DCP is in it" if side.reading.messages else nothing_found(side.reading)
             raise UsageError(f"nothing is compared, because of side {side.name.upper()}: {what}")
-
-
-def _write(
-    out: Output,
-    found: Found,
-    names: list[str],
-    shown: Records,
-    chosen: list[str] | None,
-    *,
-    width: int | None,
-    verbose: bool,
-    is_summary: bool,
-) -> None:
-    """Lines for people."""
-    from dcpinspect.render.differences import summary
-
-    out.put("".join(f"{line}\n" for line in summary(found, names, out.painter())))
-    if len(shown) and not is_summary:
-        out.put("\n")
-        write(out, shown, "differences", chosen, width=width, verbose=verbose)
-    out.is_complete = True

@@ -47,6 +47,11 @@ READABLE = {
         *("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "collection_id", "key", "fields", "a_name", "b_name"),
         *("a_cas", "b_cas", "a_connection", "b_connection", "a_row", "b_row", "evidence"),
     ),
+    "paths": (
+        *("a_connection", "b_connection", "direction", "client_side", "clock_offset_ns", "clock_error_ns", "clock_from", "segments"),
+        *("delay_min_ns", "delay_median_ns", "delay_p99_ns", "delay_max_ns", "lost", "lost_bytes", "a_missed_bytes", "b_missed_bytes"),
+        *("answers", "answer_median_ns", "answerer_median_ns", "network_median_ns", "answer_max_ns"),
+    ),
     "log_events": (
         *("time", "event", "vbucket", "sid", "name", "reason", "start_seqno", "rollback_seqno", "last_seqno", "high_seqno"),
         *("snapshot_start", "snapshot_end", "vbucket_uuid", "end_seqno", "purge_seqno", "failover_log", "state", "level"),
@@ -65,6 +70,7 @@ FIRST = {
     "gaps": ("connection", "vbucket", "cause", "width", "after_seqno", "before_seqno", "evidence"),
     "rollbacks": ("connection", "vbucket", "sid", "cause", "requested_start", "resume_start", "rollback_seqno", "explanation"),
     "differences": ("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "key", "fields", "evidence", "a_row", "b_row"),
+    "paths": ("a_connection", "b_connection", "direction", "delay_median_ns", "delay_max_ns", "lost", "answers", "network_median_ns"),
     "log_events": ("time", "event", "vbucket", "reason", "start_seqno", "rollback_seqno", "last_seqno", "name"),
     "vbuckets": ("client", "vbucket", "verdict", "findings", "last_seqno", "high_seqno", "gap_seqnos", "rollbacks"),
 }

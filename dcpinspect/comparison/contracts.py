@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dcpinspect.tables.messages import DIRECTIONS
 from dcpinspect.tables.records import RecordColumn, RecordTable
 
 _C = RecordColumn
@@ -70,5 +71,37 @@ DIFFERENCES = RecordTable(
         *_of_both("row", "number", "its row, as read shows it"),
         *_of_both("time", "time", "its capture time"),
         _C("evidence", "text", "what shows it"),
+    ),
+)
+
+PATHS = RecordTable(
+    "path",
+    (
+        *_of_both("connection", "number", "the connection"),
+        _C("direction", "word", "from client to server, or back", DIRECTIONS),
+        _C("a_client", "text", "A: address of the client"),
+        _C("a_server", "text", "A: address of the server"),
+        _C("b_client", "text", "B: address of the client"),
+        _C("b_server", "text", "B: address of the server"),
+        _C("client_side", "word", "the side whose capture is nearer to the client", SIDES),
+        _C("clock_offset_ns", "number", "B's clock less A's"),
+        _C("clock_error_ns", "number", "by how much that may be wrong at most, either way"),
+        _C("clock_from", "word", "what the two clocks were compared by", ("handshake", "quickest-packets")),
+        _C("segments", "number", "segments that end at the same byte in both captures"),
+        _C("delay_min_ns", "number", "least time from the sender's tap to the receiver's, by these clocks"),
+        _C("delay_median_ns", "number", "median of it"),
+        _C("delay_p99_ns", "number", "99th percentile of it"),
+        _C("delay_max_ns", "number", "greatest"),
+        _C("lost", "number", "ranges of bytes that were lost between the taps, and sent again"),
+        _C("lost_bytes", "number", "bytes in them"),
+        _C("a_missed_bytes", "number", "bytes of capture loss in A that B has, between the first and the last that both have"),
+        _C("b_missed_bytes", "number", "the other way round"),
+        _C("answers", "number", "requests of this direction whose answer both captures have"),
+        _C("answer_median_ns", "number", "median time from request to answer at the tap of who asked"),
+        _C("answerer_median_ns", "number", "the same at the tap of who answered"),
+        _C("network_median_ns", "number", "median of the time between the taps, there and back"),
+        _C("answer_max_ns", "number", "longest time from request to answer at the tap of who asked"),
+        _C("first_time", "time", "time of the connection's first packet in A"),
+        _C("last_time", "time", "time of its latest packet in A"),
     ),
 )

@@ -22,6 +22,7 @@ from dcpinspect.streams import words as w
 from dcpinspect.streams.disputes import EVERYTHING, Subscription, subscription
 from dcpinspect.streams.histories import AS_STORED, HAS_BODY, HAS_CAS, STATES
 from dcpinspect.streams.kinds import OSO_LAYOUT, UPR_LAYOUT
+from dcpinspect.streams.links import Link
 from dcpinspect.streams.rows import CUT_VALUE, Snapshots, Streams
 from dcpinspect.streams.session import Session
 from dcpinspect.streams.state import unbiased
@@ -29,12 +30,41 @@ from dcpinspect.streams.tracker import Tracker
 from dcpinspect.streams.transitions import COMPLETE, COMPLETE_ADVANCED, COMPLETE_OSO
 from dcpinspect.streams.transitions import OPEN as RUNS
 from dcpinspect.streams.verdicts import Ends
+from dcpinspect.structs import Ints
+from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import Selection, within
 
+ANSWERS = 1 << 18
+"""Answers of which it is remembered how long they took."""
 _SHOWS = ("JSON", "Snappy", "XATTR")
 """Features of HELLO by which a value is shown in another form."""
 _HAS_PURGE = 4
 """Bit of ``OptionalSeqnos.present``: the marker says up to where deletions were purged."""
+
+
+class Answers:
+    """How long answers took, of the latest ones of a reading."""
+
+    def __init__(self) -> None:
+        self._parts: list[Ints] = []
+        self._size = 0
+
+    def feed(self, batch: MessageBatch) -> None:
+        """The next messages."""
+        rtt = batch.rtt_ns
+        rows = np.flatnonzero(np.ones(len(batch), dtype=np.bool_) if rtt.valid is None else rtt.valid)
+        if not len(rows):
+            return
+        self._parts.append(np.array([batch.connection[rows], batch.direction[rows], batch.stream_offset[rows], rtt.values[rows]], np.int64))
+        self._size += len(rows)
+        while self._size - self._parts[0].shape[1] > ANSWERS:
+            self._size -= self._parts.pop(0).shape[1]
+
+    def of(self, connection: int, direction: int) -> tuple[Ints, Ints]:
+        """(stream offset, nanoseconds) of each answer of a direction."""
+        found = np.concatenate([np.empty((4, 0), np.int64), *self._parts], axis=1)
+        mine = (found[0] == connection) & (found[1] == direction)
+        return found[2][mine], found[3][mine]
 
 
 class Side:
@@ -48,12 +78,24 @@ class Side:
         self.streams = Streams.zeros(0)
         self.logs: dict[int, Log] = {}
         """By stream, as far as they were captured."""
+        self.answers = Answers()
         self._wanted = Selection()
 
     @property
     def files(self) -> list[str]:
         """The captures."""
         return [file.name for file in self.reading.capture.files]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether its captures can be read again."""
+        return self.reading.capture.size is not None
+
+    @property
+    def compared_links(self) -> list[Link]:
+        """The connections that are compared."""
+        links, ranges = self.reading.engine.links, self._wanted.connections
+        return [link for link in links if not ranges or any(link.number in one for one in ranges)]
 
     @property
     def tracker(self) -> Tracker:
@@ -66,6 +108,7 @@ class Side:
         self._wanted = wanted
         with self.reading, self.events:
             for batch in self.reading:
+                self.answers.feed(batch)
                 self.events.put(event_batch(batch, self.tracker.state, wanted, redactor))
         self.streams = self.tracker.state.known.streams
         self.logs = logs_of(self.streams, self.tracker.conversation.logs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dcpinspect.comparison.contracts import DIFFERENCES
+from dcpinspect.comparison.contracts import DIFFERENCES, PATHS
 from dcpinspect.findings.finding import OVER
 from dcpinspect.findings.record import FINDINGS
 from dcpinspect.logs.events import LOG_EVENTS
@@ -152,7 +152,7 @@ def _inner(table: RecordTable) -> dict[str, Any]:
     return {key: value for key, value in table_schema(table).items() if not key.startswith("$")}
 
 
-_TABLES = (*ALL, FINDINGS, DIFFERENCES, INFO, IO, STATS, LOG_EVENTS)
+_TABLES = (*ALL, FINDINGS, DIFFERENCES, PATHS, INFO, IO, STATS, LOG_EVENTS)
 SCHEMAS = {**{table.name: table_schema(table) for table in _TABLES}, "timeline": timeline_schema()}
 """By the names of their files."""
 

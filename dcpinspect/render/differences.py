@@ -15,6 +15,10 @@ Paint = Callable[[str, str], str]
 EXAMPLES = 3
 """Records that a line of the summary names."""
 _LONGEST = 100
+PATHS = 3
+"""Connections that are in both captures, of which the summary tells."""
+_WAYS = {"c2s": "to the server", "s2c": "to the client"}
+_CLOCKS = {"handshake": "by the handshake", "quickest-packets": "by the quickest packets"}
 
 _SAYS = {
     "differs": "{events} both sides have, but not the same",
@@ -40,8 +44,8 @@ _HEADINGS = {
 }
 
 
-def summary(found: Found, names: Sequence[str], paint: Paint) -> Iterator[str]:
-    """Lines; ``names``: of the captures of A and of B."""
+def summary(found: Found, paths: Sequence[Row], names: Sequence[str], paint: Paint) -> Iterator[str]:
+    """Lines; ``paths``: records of the connections that both captures have; ``names``: of the captures of A and of B."""
     from dcpinspect.comparison.contracts import VERDICT_OF
 
     for side, name in zip(("a", "b"), names, strict=True):
@@ -66,6 +70,7 @@ def summary(found: Found, names: Sequence[str], paint: Paint) -> Iterator[str]:
             examples = _examples([row for row in found.rows if (row["kind"], row["lacks"]) == (kind, lacks)])
             yield f"  {told}" + (f": {examples}" if examples else "")
     yield from _ahead(found)
+    yield from _same_connections(paths)
     yield from _caveats(found)
 
 
@@ -81,6 +86,44 @@ def _ahead(found: Found) -> Iterator[str]:
         yield ""
         yield "Ahead:"
         yield from lines
+
+
+def _same_connections(paths: Sequence[Row]) -> Iterator[str]:
+    ways: dict[tuple[int, int], list[Row]] = {}
+    for row in paths:
+        ways.setdefault((row["a_connection"], row["b_connection"]), []).append(row)
+    if not ways:
+        return
+    yield ""
+    yield "The same connection in both captures:"
+    for (one, other), rows in list(ways.items())[:PATHS]:
+        row = rows[0]
+        ahead = "ahead" if row["clock_offset_ns"] >= 0 else "behind"
+        offset, error = _ms(abs(row["clock_offset_ns"])), _ms(row["clock_error_ns"])
+        yield f"  {one} of A is {other} of B: {row['a_client']} to {row['a_server']}; {row['client_side'].upper()} is nearer to the client"
+        yield f"    clocks: B's is {offset} {ahead}, give or take {error} ({_CLOCKS[row['clock_from']]})"
+        for way in rows:
+            yield f"    {_WAYS[way['direction']]}: {_way(way)}"
+    if len(ways) > PATHS:
+        yield f"  {_count(len(ways) - PATHS, 'more connection')}: --paths lists all"
+
+
+def _way(row: Row) -> str:
+    """What one direction tells."""
+    told = [f"{_ms(row['delay_median_ns'])} between the taps, {_ms(row['delay_max_ns'])} at most"]
+    if row["lost"]:
+        told.append(f"lost there and sent again {_count(row['lost'], 'time')}, {_count(row['lost_bytes'], 'byte')}")
+    missed = [(side.upper(), row[f"{side}_missed_bytes"]) for side in ("a", "b")]
+    told += [f"{_count(count, 'byte')} of capture loss in {side}" for side, count in missed if count]
+    if row["answers"]:
+        who = "server" if row["direction"] == "c2s" else "client"
+        split = f"{_ms(row['answerer_median_ns'])} {who} and {_ms(row['network_median_ns'])} network"
+        told.append(f"answers took {_ms(row['answer_median_ns'])}: {split}")
+    return "; ".join(told)
+
+
+def _ms(nanoseconds: int) -> str:
+    return f"{nanoseconds / 1e6:,.3f} ms"
 
 
 def _caveats(found: Found) -> Iterator[str]:

@@ -13,6 +13,7 @@ import pytest
 from dcpinspect.cli.main import main
 from dcpinspect.export.table_schema import SCHEMAS
 from tests.comparison.pairs import streaming
+from tests.comparison.taps import conversation, taps, written
 from tests.peers.truth import SAMPLES
 from tests.streams.told import capture
 
@@ -92,9 +93,20 @@ def test_keys_are_redacted(pair: tuple[str, str], capsys: pytest.CaptureFixture[
     assert "key-" not in capsys.readouterr().out
 
 
+def test_paths_of_the_same_connection_are_another_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = written(tmp_path, *taps(conversation(), lost={20}))
+    assert main(["diff", str(a), str(b)]) == 0
+    text = capsys.readouterr().out
+    assert "  1 of A is 1 of B: 10.0.0.1:50000 to 10.0.0.2:11210; A is nearer to the client" in text
+    assert "lost there and sent again 1 time, 162 bytes" in text
+    assert main(["diff", str(a), str(b), "--paths", "-f", "ndjson", "--filter", "lost > 0"]) == 0
+    assert [json.loads(line)["direction"] for line in capsys.readouterr().out.splitlines()] == ["s2c"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        ([TOUR, TOUR, "--paths", "--vbucket", "3"], "a path has no vbucket"),
         ([TOUR], "only one capture: name two"),
         ([TOUR, TOUR, TOUR], "3 captures: name two"),
         ([], "the captures are missing"),

@@ -17,7 +17,7 @@ def plain(text: str, _: str) -> str:
 
 def test_a_summary_fits_a_screen_and_says_whether_the_sides_differ() -> None:
     found = compared(SAMPLES / "tour.pcapng", SAMPLES / "midstream.pcap")
-    lines = list(summary(found, ("tour.pcapng", "midstream.pcap"), plain))
+    lines = list(summary(found, (), ("tour.pcapng", "midstream.pcap"), plain))
     assert len(lines) <= 24
     assert "A and B do not differ, as far as both captures tell." in lines or "A and B differ." in lines
     assert "Ahead:" in lines
@@ -32,6 +32,6 @@ def test_names_of_captures_are_escaped(tmp_path: Path) -> None:
     talk, stream = streaming()
     stream.snapshot(0, 1, "memory")
     stream.mutation(1, "a")
-    lines = list(summary(told(tmp_path, talk, talk), ("\x1b[31mred", "b"), plain))
+    lines = list(summary(told(tmp_path, talk, talk), (), ("\x1b[31mred", "b"), plain))
     assert not any("\x1b" in line for line in lines)
     assert lines[2] == "1 event on both sides"

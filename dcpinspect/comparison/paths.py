@@ -1,0 +1,201 @@
+"""The same connection in the captures of both sides: what was lost between the two taps, how long packets took, where answers waited.
+
+Address translation changes addresses and leaves sequence numbers, so connections are matched by these: by those of both SYNs, or else by
+ranges that overlap, with bytes that are equal. Clocks differ, so nothing is known of a one-way delay but for an assumption: that the
+handshake, or else the quickest packets, took as long one way as the other. The error of that is at most half of what both took together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dcpinspect.comparison.contracts import PATHS
+from dcpinspect.comparison.segments import Ints, Segments, segments_of
+from dcpinspect.comparison.side import Answers, Side
+from dcpinspect.tables.messages import DIRECTIONS
+from dcpinspect.tables.records import Records
+
+Row = dict[str, Any]
+Pair = tuple[int, int]
+"""Numbers of a connection in A and in B."""
+
+_LAPS = 1 << 32
+_MOST = 1000
+"""Connections of B that one is looked for among, where the beginning of one of the two was not captured."""
+_ALIKE = 0.9
+"""So many of the segments at one place and of one size must have equal bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Bytes of one direction that only one tap saw as often."""
+
+    between: int
+    """Ranges that the sender's tap saw more often than the receiver's, which saw them too: they were sent again."""
+    between_bytes: int
+    missed: Mapping[str, int]
+    """By side: bytes that its capture lacks, and the other has."""
+
+
+def pairs(a: Side, b: Side) -> list[Pair]:
+    """Connections that may be the same."""
+    one, two = a.reading.engine.transport, b.reading.engine.transport
+    by_seq = {two.first_seq(link.number): link.number for link in b.compared_links if link.has_handshake}
+    late = [link.number for link in b.compared_links if not link.has_handshake]
+    found: list[Pair] = []
+    for link in a.compared_links:
+        number = by_seq.get(one.first_seq(link.number)) if link.has_handshake else None
+        others = late if link.has_handshake else [*late, *by_seq.values()][:_MOST]
+        same = [number] if number is not None else [other for other in others if _overlap(a, link.number, b, other)]
+        found += [(link.number, other) for other in same]
+    return found
+
+
+def _overlap(a: Side, one: int, b: Side, other: int) -> bool:
+    """Whether both directions of two connections have sequence numbers in common."""
+    transports = a.reading.engine.transport, b.reading.engine.transport
+    for direction in (0, 1):
+        begins = [transport.first_seq(number)[direction] for transport, number in zip(transports, (one, other), strict=True)]
+        accounts = [transport.account(number, direction) for transport, number in zip(transports, (one, other), strict=True)]
+        sizes = [account.unique + account.missing for account in accounts]
+        if min(begins) < 0 or ((begins[1] - begins[0]) % _LAPS >= sizes[0] and (begins[0] - begins[1]) % _LAPS >= sizes[1]):
+            return False
+    return True
+
+
+def paths(a: Side, b: Side) -> Records:
+    """Each direction of each connection that both captures have. Reads their packets again."""
+    rows, matched = list[Row](), set[int]()
+    is_of_two = a.is_repeatable and b.is_repeatable and sorted(a.files) != sorted(b.files)
+    if is_of_two and (candidates := pairs(a, b)):
+        origins = {one: a.reading.engine.transport.first_seq(one) for one, _ in candidates}
+        of_a = segments_of(a, origins)
+        of_b = segments_of(b, {other: origins[one] for one, other in reversed(candidates)})
+        for one, other in candidates:
+            ways = [(of_a[one, direction], of_b[other, direction]) for direction in (0, 1)]
+            if all(_are_alike(*way) for way in ways) and one not in matched:
+                matched.add(one)
+                rows += _records(a, b, (one, other), ways, origins[one])
+    return Records(PATHS, {column.name: [row.get(column.name) for row in rows] for column in PATHS.columns}, len(rows))
+
+
+def _are_alike(one: Segments, two: Segments) -> bool:
+    """Whether segments at the same place have the same bytes; of a direction without any, nothing speaks against it."""
+    _, left, right = np.intersect1d(one.start, two.start, return_indices=True)
+    same_size = (one.end[left] == two.end[right]) & ~one.is_syn[left]
+    left, right = left[same_size], right[same_size]
+    return not len(left) or float(np.mean(one.hash[left] == two.hash[right])) >= _ALIKE
+
+
+def _records(a: Side, b: Side, pair: Pair, ways: list[tuple[Segments, Segments]], origin: tuple[int, int]) -> list[Row]:
+    differences = [_differences(*way) for way in ways]
+    if not all(len(found) for found in differences):
+        return []
+    clock = "handshake" if all(one.is_syn.any() and two.is_syn.any() for one, two in ways) else "quickest-packets"
+    to_server, to_client = (
+        _of_syn(*way) if clock == "handshake" else int(found.min() if direction == 0 else found.max())
+        for direction, (way, found) in enumerate(zip(ways, differences, strict=True))
+    )
+    if clock != "handshake" and to_server < to_client:  # B is nearer to the client: there the other ones are the quickest
+        to_server, to_client = int(differences[0].max()), int(differences[1].min())
+    offset, error = (to_server + to_client) // 2, abs(to_server - to_client) // 2
+    near_client = "a" if to_server >= to_client else "b"
+    links = [next(link for link in side.compared_links if link.number == number) for side, number in zip((a, b), pair, strict=True)]
+    rows = []
+    for direction, (way, found) in enumerate(zip(ways, differences, strict=True)):
+        is_forward = (near_client == "a") == (direction == 0)  # from A's tap to B's
+        delays = found - offset if is_forward else offset - found
+        lost = losses(*way, sender="a" if is_forward else "b")
+        waits = _waits(a, b, pair, direction, near_client, origin)
+        rows.append(
+            {
+                "a_connection": pair[0],
+                "b_connection": pair[1],
+                "direction": DIRECTIONS[direction],
+                "a_client": links[0].client,
+                "a_server": links[0].server,
+                "b_client": links[1].client,
+                "b_server": links[1].server,
+                "client_side": near_client,
+                "clock_offset_ns": offset,
+                "clock_error_ns": error,
+                "clock_from": clock,
+                "segments": len(found),
+                "delay_min_ns": int(delays.min()),
+                "delay_median_ns": int(np.median(delays)),
+                "delay_p99_ns": int(np.percentile(delays, 99)),
+                "delay_max_ns": int(delays.max()),
+                "lost": lost.between,
+                "lost_bytes": lost.between_bytes,
+                **{f"{side}_missed_bytes": count for side, count in lost.missed.items()},
+                **waits,
+                "first_time": links[0].first_ns,
+                "last_time": links[0].last_ns,
+            }
+        )
+    return rows
+
+
+def _of_syn(one: Segments, two: Segments) -> int:
+    """B's time of the SYN less A's; of one that was sent again, the last."""
+    return int(two.time_ns[two.is_syn][-1] - one.time_ns[one.is_syn][-1])
+
+
+def _differences(one: Segments, two: Segments) -> Ints:
+    """B's time less A's, at which each byte that ends a segment on both taps was seen first; places that either tap lacks are left out."""
+    (ends_a, first_a), (ends_b, first_b) = (np.unique(way.end, return_index=True) for way in (one, two))
+    _, left, right = np.intersect1d(ends_a, ends_b, return_indices=True)
+    found: Ints = two.time_ns[first_b][right] - one.time_ns[first_a][left]
+    return found
+
+
+def losses(a: Segments, b: Segments, *, sender: str) -> Losses:
+    """What one tap saw less often, of the bytes between the first and the last one that both saw; ``sender``: whose tap is nearer to it."""
+    if not len(a.start) or not len(b.start):
+        return Losses(0, 0, {"a": 0, "b": 0})
+    low, high = max(a.start.min(), b.start.min()), min(a.end.max(), b.end.max())
+    places = np.unique(np.clip(np.concatenate((a.start, a.end, b.start, b.end)), low, high))
+    times = {name: _times_seen(way, places) for name, way in (("a", a), ("b", b))}
+    width = np.diff(places)
+    receiver = "b" if sender == "a" else "a"
+    again = (times[sender] > times[receiver]) & (times[receiver] > 0)
+    begins = again & ~np.concatenate(([False], again[:-1]))
+    missed = {name: int(width[(times[name] == 0) & (times[other] > 0)].sum()) for name, other in (("a", "b"), ("b", "a"))}
+    return Losses(int(begins.sum()), int((width * np.maximum(times[sender] - times[receiver], 0))[again].sum()), missed)
+
+
+def _times_seen(way: Segments, places: Ints) -> Ints:
+    """How often a tap saw the bytes from each place to the next one."""
+    change = np.zeros(len(places) + 1, dtype=np.int64)
+    np.add.at(change, np.searchsorted(places, np.clip(way.start, places[0], places[-1])), 1)
+    np.add.at(change, np.searchsorted(places, np.clip(way.end, places[0], places[-1])), -1)
+    return np.cumsum(change)[: len(places) - 1]
+
+
+def _waits(a: Side, b: Side, pair: Pair, direction: int, near_client: str, origin: tuple[int, int]) -> Row:
+    """How long requests of this direction waited for their answers, and how much of that beyond the other tap."""
+    answers = {side.name: _answers(side.answers, number, 1 - direction, side, origin) for side, number in zip((a, b), pair, strict=True)}
+    _, left, right = np.intersect1d(answers["a"][0], answers["b"][0], return_indices=True)
+    if not len(left):
+        return {"answers": 0}
+    waited = {"a": answers["a"][1][left], "b": answers["b"][1][right]}
+    asker = near_client if direction == 0 else ("b" if near_client == "a" else "a")
+    answerer = "b" if asker == "a" else "a"
+    return {
+        "answers": len(left),
+        "answer_median_ns": int(np.median(waited[asker])),
+        "answerer_median_ns": int(np.median(waited[answerer])),
+        "network_median_ns": int(np.median(waited[asker] - waited[answerer])),
+        "answer_max_ns": int(waited[asker].max()),
+    }
+
+
+def _answers(answers: Answers, connection: int, direction: int, side: Side, origin: tuple[int, int]) -> tuple[Ints, Ints]:
+    """(place, time that the answer took) of the answers that one direction of a connection has."""
+    offset, rtt = answers.of(connection, direction)
+    shift = (side.reading.engine.transport.first_seq(connection)[direction] - origin[direction] + _LAPS // 2) % _LAPS - _LAPS // 2
+    return offset + shift, rtt

@@ -1,0 +1,85 @@
+"""The TCP segments of some connections of a side: read again from its captures, without decoding them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.comparison.side import Side
+from dcpinspect.streams.events import hash_keys
+from dcpinspect.transport.connections import AddressPairs
+from dcpinspect.transport.headers import CAPTURED, FLAGS, PAYLOAD, SEQ, SYN, UNUSUAL, WIRE, HeaderParser
+from dcpinspect.transport.unusual import UnusualPackets
+
+Ints = npt.NDArray[np.int64]
+
+HASHED = 64
+"""First bytes of a segment that are compared."""
+_SECRETS = 1_000_003, 998_244_353
+_LAPS = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What one direction of a connection sent, packet by packet, in order of time. A SYN counts as the byte before the first one."""
+
+    start: Ints
+    """Place of the first byte: bytes behind ``origin``."""
+    end: Ints
+    time_ns: Ints
+    hash: Ints
+    is_syn: npt.NDArray[np.bool_]
+
+
+def segments_of(side: Side, origins: Mapping[int, tuple[int, int]]) -> dict[tuple[int, int], Segments]:
+    """The segments of each direction of these connections; ``origins``: sequence numbers that places count from, by connection."""
+    found: dict[tuple[int, int], list[Ints]] = {(number, direction): [] for number in origins for direction in (0, 1)}
+    links = {link.number: link for link in side.reading.engine.links}
+    wanted: dict[tuple[str, str], list[int]] = {}
+    for number in sorted(origins):
+        wanted.setdefault((links[number].client, links[number].server), []).append(number)
+    parser, pairs = HeaderParser(None), AddressPairs()
+    unusual = UnusualPackets(parser)
+    with open_capture(side.files) as capture:
+        for batch in capture:
+            headers, data = parser.columns(batch), batch.data
+            if (headers.classes == UNUSUAL).any():
+                headers, data, _ = unusual.resolve(batch, headers)
+            tcp = headers.tcp
+            if not len(tcp):
+                continue
+            pair, sender = pairs.find(tcp)
+            is_syn = tcp[:, FLAGS] & SYN != 0
+            hashes = np.empty(len(tcp), dtype=np.int64)
+            sizes = np.minimum(tcp[:, CAPTURED], HASHED)
+            hash_keys(len(tcp), data, np.ascontiguousarray(tcp[:, PAYLOAD]), sizes, *_SECRETS, hashes)
+            time_ns = batch.time_ns[headers.index]
+            says = is_syn | (tcp[:, WIRE] > 0)
+            for one in np.unique(pair).tolist():
+                ends = pairs.address(one, 0), pairs.address(one, 1)
+                if ends not in wanted and ends[::-1] not in wanted:
+                    continue
+                for client in (0, 1):
+                    for number in wanted.get((ends[client], ends[1 - client]), ()):
+                        link = links[number]
+                        mine = says & (pair == one) & (time_ns >= link.first_ns) & (time_ns <= link.last_ns)
+                        for direction in (0, 1):
+                            rows = np.flatnonzero(mine & (sender == (client if direction == 0 else 1 - client)))
+                            columns = (tcp[rows, SEQ], tcp[rows, WIRE], time_ns[rows], hashes[rows], is_syn[rows].astype(np.int64))
+                            found[number, direction].append(np.array(columns, dtype=np.int64))
+    return {
+        key: _placed(np.concatenate([np.empty((5, 0), np.int64), *parts], axis=1), origins[key[0]][key[1]]) for key, parts in found.items()
+    }
+
+
+def _placed(columns: Ints, origin: int) -> Segments:
+    """Sequence numbers as places that do not wrap."""
+    seq, size, time_ns, hashes, syn = columns
+    steps = np.diff(seq, prepend=origin)
+    steps = (steps + _LAPS // 2) % _LAPS - _LAPS // 2
+    start = np.cumsum(steps)
+    return Segments(start, start + size + syn, time_ns, hashes, syn != 0)
