@@ -303,13 +303,20 @@ class InspectApp(ThemedApp):
     def _count(self, results: Results) -> None:
         """The messages of the one connection that is looked at."""
         worker = get_current_worker()
+
+        def goes_on(share: float) -> bool:
+            if share:
+                self.navigation.from_thread(self.say, f"counting the messages of connection {results.connection} … {share:.0%}")
+            return not worker.is_cancelled
+
         try:
-            found = counted(self.inspection.store, results, lambda _: not worker.is_cancelled)
+            found = counted(self.inspection.store, results, goes_on)
         except DcpInspectError as error:
             self.navigation.from_thread(self.say, str(error))
         else:
             if found is not None:
                 self.inspection.take(found, results)
+                self.navigation.from_thread(self.say, "")
 
     def action_marks(self) -> None:
         """All marks, to go to one or to take it away."""

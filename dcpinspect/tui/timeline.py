@@ -262,7 +262,8 @@ class Timeline(TimelineMouse, can_focus=True, inherit_bindings=False):
         for severity, glyph in (("warning", self._glyphs.warning), ("error", self._glyphs.error)):
             for at, one in found:
                 if one.severity == severity:
-                    cells[int(np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step))] = glyph
+                    column = int(np.searchsorted(self._stretched, (at - self.scale.first) // self.scale.step))
+                    cells[min(column, len(cells) - 1)] = glyph  # a screen that became narrower is drawn before cells are made anew
                     worst = severity
         return [("".join(cells), base + self.get_component_rich_style(f"lanes--{worst}", partial=True))]
 

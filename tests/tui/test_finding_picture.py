@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dcpinspect.tui.app import InspectApp
-from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen
+from tests.tui.screens import NARROW, WIDE, Keys, play, press, screen, settled
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE, (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -36,3 +36,15 @@ def test_of_a_connection_it_is_shown_when_it_was() -> None:
         assert app.view == "packets"
 
     play("orphans.pcap", scene)
+
+
+@pytest.mark.parametrize("keys", [("4", "n"), ("2", "n", "enter")], ids=["findings", "timeline"])
+def test_a_screen_that_becomes_narrower_is_drawn(keys: tuple[str, ...]) -> None:
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await press(app, pilot, *keys)
+        for width in (80, 200, 40, 120):
+            await pilot.resize_terminal(width, 30)
+            await settled(app, pilot)
+            assert all(len(line) <= width for line in screen(app).splitlines())
+
+    play("loop.pcap", scene)
