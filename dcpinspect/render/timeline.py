@@ -49,7 +49,8 @@ def picture(
 
     def line(label: str, cells: str, text: str, lane: str = "") -> list[Painted]:
         if not text:
-            return [(f"{label:<{LABEL}}", ""), *joined(cells.rstrip(), paints_of(lane, cells.rstrip(), glyphs))]
+            cells = cells.rstrip()
+            return [(f"{label:<{LABEL}}" if cells else label.rstrip(), ""), *joined(cells, paints_of(lane, cells, glyphs))]
         room = None if width is None else width - LABEL - scale.cells - 2
         words = text if room is None else clip(text, room)
         return [(f"{label:<{LABEL}}", ""), *joined(cells, paints_of(lane, cells, glyphs)), (f"  {words}".rstrip(), "")]

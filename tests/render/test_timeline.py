@@ -56,3 +56,10 @@ def test_an_axis_of_time_has_as_many_digits_as_its_ticks_differ_in() -> None:
     for step, shown in ((50_000_000, "0.0       0.5       1.0"), (200_000, "0.000     0.002     0.004"), (10**9, "0         10        20")):
         scale = Scale(0, step, 30)
         assert numbers(scale, lambda at, scale=scale: seconds(scale, at)) == shown  # type: ignore[misc] # bound for each
+
+
+def test_no_line_ends_in_blanks() -> None:
+    streams = told(*twice())
+    for width in (60, None):
+        for line in picture(streams, Scale(1 << 40, 1, 10), [[]] * len(streams), width=width):
+            assert text_of(line) == text_of(line).rstrip()

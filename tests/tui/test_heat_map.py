@@ -6,7 +6,11 @@ from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.heat_map import Form, forms
 from tests.tui.screens import WIDE, Keys, play, press, screen
 
-HEAT = ("2", "vertical_line")
+
+async def to_heat(app: InspectApp, pilot: Keys) -> None:
+    await press(app, pilot, "2")
+    while not app.vbuckets.is_heat:
+        await press(app, pilot, "vertical_line")
 
 
 @pytest.mark.parametrize(
@@ -25,7 +29,8 @@ def test_all_vbuckets_fit_and_zoom_leads_to_one_a_line(count: int, lines: int, h
 
 def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the_cell() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *HEAT, "o")
+        await to_heat(app, pilot)
+        await press(app, pilot, "o")
         heat = app.vbuckets.heat
         vbucket, span, place = heat.vbucket, heat.span, (heat.row, heat.column)
         assert heat.items[place] == heat.items.max()
@@ -43,7 +48,7 @@ def test_enter_leads_to_the_timeline_of_the_vbucket_at_this_time_and_back_to_the
 
 def test_what_is_at_the_cursor_is_spelt_out_and_signs_are_walked() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *HEAT)
+        await to_heat(app, pilot)
         told = []
         for _ in range(40):
             before = app.vbuckets.heat.column
@@ -63,7 +68,7 @@ def test_what_is_at_the_cursor_is_spelt_out_and_signs_are_walked() -> None:
 
 def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *HEAT)
+        await to_heat(app, pilot)
         heat = app.vbuckets.heat
         assert not heat.form.high
         first, last = heat.groups[heat.row]
@@ -83,7 +88,7 @@ def test_many_vbuckets_share_lines_and_zoom_shows_each_on_its_own() -> None:
 @pytest.mark.parametrize("size", [(1, 5), (30, 9), WIDE, (300, 80)])
 def test_every_line_is_as_wide_as_the_view(size: tuple[int, int]) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        await press(app, pilot, *HEAT)
+        await to_heat(app, pilot)
         for line in range(app.vbuckets.heat.size.height):
             assert app.vbuckets.heat.render_line(line).cell_length == app.vbuckets.heat.size.width
 
