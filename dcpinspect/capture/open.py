@@ -53,6 +53,8 @@ class CaptureFile:
     """Comments on the capture as a whole, by now."""
     secrets: Sequence[bytes] = field(default=(), repr=False)
     """Lines of TLS key logs in the capture, by now."""
+    remark: str | None = None
+    """Of a text that stands for packets: what it is, and what is made up."""
 
 
 class Capture:
@@ -62,7 +64,7 @@ class Capture:
     batches and slices of them stay valid; whoever keeps them keeps ``batch_bytes`` of memory for each.
     """
 
-    def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool) -> None:
+    def __init__(self, paths: Sequence[str], batch_bytes: int, *, follow: bool, only_text: bool = False) -> None:
         if "" in paths:
             raise UsageError("a capture has an empty name; name a file, or - for standard input")
         paths = with_folders(paths)
@@ -74,6 +76,7 @@ class Capture:
         """Bytes of the files read so far, as they lie there; of pipes, unpacked bytes."""
         self._batch_bytes = batch_bytes
         self._follow = follow
+        self._only_text = only_text
         self._opened: dict[str, _Reader] = {}
         self._batches: Iterator[PacketBatch] | None = None
         try:
@@ -92,7 +95,7 @@ class Capture:
     def _first_time(self, path: str) -> float:
         if path == STDIN or not Path(path).is_file():
             return self._reader(path).first_time()  # cannot be opened twice
-        reader = _Reader(path, _PEEK)
+        reader = _Reader(path, _PEEK, only_text=self._only_text)
         try:
             return reader.first_time()
         finally:
@@ -100,7 +103,7 @@ class Capture:
 
     def _reader(self, path: str) -> _Reader:
         if path not in self._opened:
-            self._opened[path] = _Reader(path, self._batch_bytes, follow=self._follow)
+            self._opened[path] = _Reader(path, self._batch_bytes, follow=self._follow, only_text=self._only_text)
         return self._opened[path]
 
     @property
@@ -156,12 +159,14 @@ class Capture:
         clock = CaptureClock()
         for index, file in enumerate(self.files):
             reader = self._reader(file.name)
-            file.format = reader.format.name
+            file.remark = reader.source.remark
+            file.format = reader.format.name if file.remark is None else "text"
             file.storage = reader.source.storage
             file.counts, file.notes, file.secrets = reader.format.counts, reader.format.notes, reader.format.secrets
             for walk, window in reader:
                 self.position = before + reader.source.position
-                found = [Problem(file.name, window.file_offset + at, what) for at, what in walk.problems]
+                is_text = file.remark is not None
+                found = [Problem(file.name, None if is_text else window.file_offset + at, what) for at, what in walk.problems]
                 file.problems.extend(found[: MAX_PROBLEMS - len(file.problems)])
                 count = len(walk.offset)
                 if count:
@@ -192,8 +197,11 @@ class Capture:
 class _Reader:
     """One file, walked buffer by buffer."""
 
-    def __init__(self, path: str, batch_bytes: int, *, follow: bool = False) -> None:
+    def __init__(self, path: str, batch_bytes: int, *, follow: bool = False, only_text: bool = False) -> None:
         self.source = Source(path, follow=follow)
+        if only_text and self.source.remark is None:
+            self.source.close()
+            raise CaptureError(path, None, "is no text in a form that stands for packets", "docs/logs.md has the forms")
         self.window = Window(self.source, batch_bytes)
         self._first: Walk | None = None
         try:
@@ -255,13 +263,15 @@ class _Reader:
         self.source.close()
 
 
-def open_capture(paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES, follow: bool = False) -> Capture:
+def open_capture(
+    paths: Sequence[str | Path] | str | Path, *, batch_bytes: int = BATCH_BYTES, follow: bool = False, only_text: bool = False
+) -> Capture:
     """The captures at ``paths`` as one reading; ``-`` is standard input. Raises ``CaptureError`` for what is no readable capture.
 
-    ``follow``: the only one is still being written, and is read until ``stop``.
+    ``follow``: the only one is still being written, and is read until ``stop``. ``only_text``: refuses what is no text.
     """
     names = [paths] if isinstance(paths, str | Path) else list(paths)
-    return Capture([str(name) for name in names], batch_bytes, follow=follow)
+    return Capture([str(name) for name in names], batch_bytes, follow=follow, only_text=only_text)
 
 
 def last_time(paths: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from dcpinspect.capture.batch import Bytes
 from dcpinspect.capture.compressed import decompressed
 from dcpinspect.capture.follow import Growing
+from dcpinspect.capture.text_packets import HEAD, TextPackets, text_packets
 from dcpinspect.errors import CaptureError
 from dcpinspect.suggest import did_you_mean
 
@@ -81,6 +82,22 @@ class Source:
                 raw.close()
                 raise CaptureError(path, None, "is compressed, and a compressed file cannot be followed", "unpack it first")
             self._raw = self._inflate
+        is_binary = self._inflate is None and _is_capture(magic)
+        self._text = None if follow or is_binary else self._read_as_text()
+
+    def _read_as_text(self) -> TextPackets | None:
+        """The packets that a text stands for; None where it is no such text."""
+        head = _read_up_to(self._raw, HEAD)
+        self._raw = _Prefixed(head, self._raw)
+        text = text_packets(head, self._raw)
+        if text is not None:
+            self._raw = text
+        return text
+
+    @property
+    def remark(self) -> str | None:
+        """What a text stands for, and what of it is made up; None of a capture."""
+        return None if self._text is None else self._text.remark
 
     @property
     def position(self) -> int:
@@ -92,7 +109,7 @@ class Source:
         """Whether the bytes can be read again: where they stand, unpacked from the start, or not at all."""
         if self.is_stream or self._growing is not None:
             return "stream"
-        return "plain" if self._inflate is None else "compressed"
+        return "plain" if self._inflate is None and self._text is None else "compressed"
 
     def _opened(self) -> FileIO:
         if self.name == STDIN:
@@ -141,18 +158,22 @@ class Source:
             self.problem = self._growing.problem
         if self._inflate is not None and self._inflate.problem:
             self.problem = self._inflate.problem
+        if self._text is not None and self._text.problem:
+            self.problem = self._text.problem
         self._given += size
         return size
 
     def _has_more(self) -> bool:
         if self._growing is not None:
             return self._growing.has_more()
-        if self._inflate is not None or sys.platform == "win32":
+        if self._inflate is not None or self._text is not None or sys.platform == "win32":
             return False
         return bool(select.select([self._raw_descriptor()], [], [], 0)[0])
 
     def _raw_descriptor(self) -> int:
-        rest = self._raw.rest if isinstance(self._raw, _Prefixed) else self._raw
+        rest = self._raw
+        while isinstance(rest, _Prefixed):
+            rest = rest.rest
         descriptor: int = rest.fileno()  # type: ignore[attr-defined] # only a FileIO gets here
         return descriptor
 
@@ -169,6 +190,11 @@ def missing(path: str) -> CaptureError:
     except OSError:
         close = ""
     return CaptureError(path, None, "there is no such file", close.removeprefix("; ") or "check the name")
+
+
+def _is_capture(magic: bytes) -> bool:
+    """Whether the first bytes are of none of the texts: those have letters, digits and spaces. pcapng begins with line ends."""
+    return magic == b"\n\r\r\n" or not all(byte in b"\t\r\n" or 0x20 <= byte < 0x7F for byte in magic)
 
 
 def _read_up_to(raw: Raw, size: int) -> bytes:

@@ -245,10 +245,11 @@ def _in_order(
 class Files:
     """Captures, as ``Source``."""
 
-    def __init__(self, captures: Sequence[str], *, follow: bool = False) -> None:
+    def __init__(self, captures: Sequence[str], *, follow: bool = False, only_text: bool = False) -> None:
         self.captures = captures
         self.pauses = follow or "-" in captures
         self._follow = follow
+        self._only_text = only_text
 
     @contextmanager
     def reading(self, extra_ports: Sequence[int], *, find_ports: bool, keeper: Keeper | None) -> Iterator[Reading]:
@@ -256,7 +257,7 @@ class Files:
         from dcpinspect.capture.open import open_capture
         from dcpinspect.reading import Reading
 
-        capture = open_capture(self.captures, follow=self._follow)
+        capture = open_capture(self.captures, follow=self._follow, only_text=self._only_text)
         with (
             Reading(capture, extra_ports=extra_ports, find_ports=find_ports, keeper=keeper) as reading,
             interrupts.stopping(capture.stop) if self._follow else nullcontext(),
@@ -272,6 +273,10 @@ class Files:
 def read(
     context: typer.Context,
     captures: options.Captures,
+    from_: Annotated[
+        Literal["hex"] | None,
+        typer.Option("--from", show_default=False, help="Refuse captures that are no pasted hex. All commands read it without this."),
+    ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Also read what another program still writes to the capture, until Ctrl-C.")
     ] = False,
@@ -281,7 +286,7 @@ def read(
     if follow and len(captures) > 1:
         raise UsageError("--follow: one capture at a time; leave out all but the one that is being written")
     is_asked = choices["metrics_at"] is not None and list(captures) == [STDIN]  # also while nothing comes from the pipe
-    return show(context, Files(captures, follow=follow or is_asked), **choices)
+    return show(context, Files(captures, follow=follow or is_asked, only_text=from_ is not None), **choices)
 
 
 def _values(text: str | None, *, is_text: bool) -> Values:

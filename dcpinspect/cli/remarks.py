@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dcpinspect.cli.terminal import complain
 from dcpinspect.errors import CaptureError, DamagedCapture
+from dcpinspect.escape import escape
 
 if TYPE_CHECKING:
     from dcpinspect.reading import Reading
@@ -36,6 +37,9 @@ def remarks(
     """
     from dcpinspect.render.coverage import coverage_table, losses, nothing_found  # deferred: NumPy, which --help does without
 
+    for file in reading.capture.files:
+        if file.remark is not None:
+            complain(f"{escape(file.name)}: {file.remark}")
     problems = reading.capture.problems
     for problem in problems[:MAX_LINES]:
         complain(DamagedCapture(problem.file, problem.offset, problem.what, "all that is readable was read"))

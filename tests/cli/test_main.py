@@ -83,7 +83,7 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
         (["--colour"], "there is no option --colour; see 'dcpinspect --help'"),
         (["schema"], "TABLE is missing; see 'dcpinspect schema --help'"),
         (["schema", "a", "b"], "too many arguments; leave out b; see 'dcpinspect schema --help'"),
-        (["read", "--forma", "csv", "a.pcap"], "there is no option --forma; did you mean --format? see 'dcpinspect read --help'"),
+        (["read", "--forma", "csv", "a.pcap"], "there is no option --forma; did you mean --format or --from? see 'dcpinspect read --help'"),
         (["pipeline"], "a command is missing; see 'dcpinspect pipeline --help'"),
         (["pipeline", "chec"], "there is no command chec; did you mean check? see 'dcpinspect pipeline --help'"),
         (["read", "--follow=3", "a.pcap"], "--follow takes no value; see 'dcpinspect --help'"),

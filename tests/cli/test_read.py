@@ -763,3 +763,29 @@ def test_a_colour_of_the_config_file_that_is_none_is_said_where_it_is_used(
     capfd.readouterr()
     assert main(["read", "--color", "always", str(SAMPLES / "rollback.pcap")]) == 2
     assert capfd.readouterr().err == f"dcpinspect: {config}: [colors] vbucket = 8: grene is no colour; did you mean green?\n"
+
+
+def test_pasted_hex_is_read_and_what_is_made_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "paste\x1b.txt"
+    path.write_text("80 0a 00 00 00 00 00 00 00 00 00 00 00 00 00 01\n00 00 00 00 00 00 00 00\n")
+    assert main(["read", "--from", "hex", str(path)]) == 0
+    out = capsys.readouterr()
+    assert "noop" in out.out
+    assert out.err == (
+        f"dcpinspect: {tmp_path}/paste\\x1b.txt: hex digits; one side alone; addresses are made up; it has no times, so packets are 1 us"
+        " apart from 1970 on\n"
+    )
+
+
+def test_a_damaged_place_of_pasted_hex_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "paste.txt"
+    path.write_text(f"Follow: tcp,raw\n800a{'00' * 22}\n801\n")
+    assert main(["read", str(path)]) == 3
+    assert f"{path}: line 3: half a byte; all that is readable was read" in capsys.readouterr().err
+
+
+def test_what_is_no_hex_is_refused_where_hex_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "paste.txt"
+    path.write_text("no hex\n")
+    assert main(["read", "--from", "hex", str(path)]) == 2
+    assert "is no text in a form that stands for packets; docs/logs.md has the forms" in capsys.readouterr().err

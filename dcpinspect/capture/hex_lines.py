@@ -1,0 +1,331 @@
+"""Text that stands for the bytes of connections, line by line: which form it has, and the pieces that it is made of.
+
+The forms are what ``tshark -x`` prints and ``text2pcap`` reads, the follow view of Wireshark (``tshark -z follow,tcp,hex|raw|yaml,0``) with
+its C arrays, plain hex digits, and the protocol log of the C++ SDK.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+CLIENT, SERVER = ("192.0.2.1", 50_000), ("192.0.2.2", 11_210)
+"""Ends of a connection whose addresses the text does not have: addresses for documentation (RFC 5737), and the server's usual port."""
+
+MOST_PIECE = 1 << 15
+"""Bytes that are gathered before they are given away, where the text does not say how they were sent."""
+
+Ends = tuple[tuple[str, int], tuple[str, int]]
+"""Address and port of the client and of the server."""
+Lines = Iterator[tuple[int, str]]
+"""Number and text of each line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes that one side sent."""
+
+    ends: Ends
+    direction: int
+    """0: of the client."""
+    time_ns: int | None
+    data: bytes
+    lost: int = 0
+    """Bytes after these that the text should have, and has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A packet as it was captured."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the text has no form that is known; it was left out."""
+
+    line: int
+    what: str
+
+
+Found = Piece | Frame | Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of text."""
+
+    name: str
+    lacks: str
+    """What is made up, because the text does not have it."""
+    begins: re.Pattern[str]
+    """Somewhere among its first lines."""
+    pieces: Callable[[Lines], Iterator[Found]]
+
+
+_PUSHED = frozenset((*range(0x55, 0x5D), 0x5F, 0x60, 0x62, 0x63, 0x64, 0x65))
+"""Requests that producers send, so that their answers come from clients."""
+_REQUESTS, _ANSWERS = frozenset((0x80, 0x08)), frozenset((0x81, 0x18))
+_OFFSET = re.compile(r"(?:0x)?([0-9A-Fa-f]{4,16}):?\s+(?=[0-9A-Fa-f]{2}(?:\s|$))")
+_BYTE = re.compile(r"[0-9A-Fa-f]{2}(?=\s|$)")
+_TITLE = re.compile(r"([A-Z][\w ()-]{0,60}) \((\d{1,9}) bytes?\):?\s*")
+_NODE = re.compile(r"Node ([01]): (\S{1,253}):(\d{1,5})\s*")
+_C_ARRAY = re.compile(r"\s*(?:(?:static|const|unsigned|char|uint8_t) ?)+ ?peer([01])_\d{1,9}\[\] ?= ?\{.*")
+_C_BYTE = re.compile(r"0x([0-9A-Fa-f]{2})\b")
+_COMMENT = re.compile(r"/\*.*?\*/")
+_YAML = re.compile(r"\s*(?:- )?(peer|host|port|packet|timestamp|data|index|peers|packets):\s*(.*?)\s*")
+_LOG = re.compile(
+    r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{3})\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] (?:\[MCBP, (IN|OUT)\] host=\"([^\"]{1,253})\","
+    r" (?:sport=(\d{1,5}), d)?port=(\d{1,5}), (?:rc=ok, )?(?:buffer_size|bytes_received)=(\d{1,9})$)?.*"
+)
+
+
+def _row(text: str, at: int, width: int) -> bytes:
+    """The bytes of a line of a dump, from a place on: single spaces between them, two in the middle, more before the text beside them."""
+    out = bytearray()
+    while len(out) < width and (found := _BYTE.match(text, at)):
+        out.append(int(found[0], 16))
+        at = found.end()
+        spaces = len(text) - at - len(text[at:].lstrip(" "))
+        if spaces != 1 and not (spaces == 2 and len(out) == width // 2):
+            break
+        at += spaces
+    return bytes(out)
+
+
+def _direction(data: bytes) -> int:
+    """Who most likely sent a message: the client, unless it is an answer to it, or what only producers send."""
+    if len(data) < 2:
+        return 0
+    is_pushed = data[1] in _PUSHED
+    return int(is_pushed) if data[0] in _REQUESTS else int(not is_pushed) if data[0] in _ANSWERS else 0
+
+
+def _is_frame(data: bytes) -> bool:
+    """Whether bytes begin as Ethernet with IP inside."""
+    kind = data[12:14]
+    return len(data) >= 34 and ((kind in (b"\x08\x00", b"\x86\xdd") and data[14] >> 4 in (4, 6)) or kind in (b"\x81\x00", b"\x88\xa8"))
+
+
+def dump(lines: Lines) -> Iterator[Found]:
+    """Packets, or what they carried, with offsets that begin at 0 again."""
+    data, is_wanted, number = bytearray(), True, 0
+    for number, text in lines:
+        if title := _TITLE.fullmatch(text):
+            is_wanted = title[1] == "Frame"
+            continue
+        if not text.strip():
+            is_wanted = True  # the next packet
+        offset = _OFFSET.match(text)
+        if offset is None or not is_wanted:
+            continue
+        at = int(offset[1], 16)
+        if at == 0 and data:
+            yield _whole(bytes(data))
+            data.clear()
+        if at != len(data):
+            yield Problem(number, f"offset {at} where {len(data)} was to come")
+            data.clear()
+            continue
+        data += _row(text, offset.end(), 16)
+    if data:
+        yield _whole(bytes(data))
+
+
+def _whole(data: bytes) -> Found:
+    return Frame(data) if _is_frame(data) else Piece((CLIENT, SERVER), _direction(data), None, data)
+
+
+def follow_hex(lines: Lines) -> Iterator[Found]:
+    """The follow view as a dump: the lines of the second node are indented, and offsets are those of each direction."""
+    nodes, seen = [CLIENT, SERVER], [0, 0]
+    direction, data = 0, bytearray()
+    for number, text in lines:
+        if node := _NODE.fullmatch(text):
+            nodes[int(node[1])] = node[2].strip("[]"), int(node[3])
+            continue
+        body = text.lstrip(" \t")
+        offset = _OFFSET.match(body)
+        if offset is None:
+            continue
+        of, at, row = int(body != text), int(offset[1], 16), _row(body, offset.end(), 16)
+        if at < seen[of]:
+            yield Problem(number, f"offset {at} where {seen[of]} was to come")
+            continue
+        lost = at - seen[of]
+        if data and (of != direction or lost or len(data) >= MOST_PIECE):
+            yield Piece((nodes[0], nodes[1]), direction, None, bytes(data))
+            data.clear()
+        if lost:
+            yield Piece((nodes[0], nodes[1]), of, None, b"", lost)
+        direction = of
+        data += row
+        seen[of] = at + len(row)
+    if data:
+        yield Piece((nodes[0], nodes[1]), direction, None, bytes(data))
+
+
+def follow_raw(lines: Lines) -> Iterator[Found]:
+    """The follow view as hex digits, a segment a line."""
+    nodes = [CLIENT, SERVER]
+    for number, text in lines:
+        if node := _NODE.fullmatch(text):
+            nodes[int(node[1])] = node[2].strip("[]"), int(node[3])
+        elif re.fullmatch(r"\t?(?:[0-9A-Fa-f]{2})+\s*", text):
+            yield Piece((nodes[0], nodes[1]), int(text.startswith("\t")), None, bytes.fromhex(text.strip()))
+        elif re.fullmatch(r"\t?[0-9A-Fa-f]+\s*", text):
+            yield Problem(number, "half a byte")
+
+
+def c_arrays(lines: Lines) -> Iterator[Found]:
+    """The follow view as C: an array for each segment, with the number of the peer in its name."""
+    direction, data, began = -1, bytearray(), 0
+    for number, text in lines:
+        array = _C_ARRAY.fullmatch(text)
+        if array is not None:
+            if data:
+                yield Problem(began, "an array without an end")
+            direction, began = int(array[1]), number
+            data.clear()
+            text = text.partition("{")[2]
+        if direction < 0:
+            continue
+        text = _COMMENT.sub("", text)
+        data += bytes(int(one, 16) for one in _C_BYTE.findall(text))
+        if "}" in text:
+            yield Piece((CLIENT, SERVER), direction, None, bytes(data))
+            direction = -1
+            data.clear()
+    if data:
+        yield Problem(began, "an array without an end")
+
+
+def follow_yaml(lines: Lines) -> Iterator[Found]:
+    """The follow view as YAML: the bytes as base64, with times."""
+    nodes, peer, began = [CLIENT, SERVER], 0, 0
+    time_ns: int | None = None
+    packed: list[str] | None = None
+
+    def finished() -> Iterator[Found]:
+        if packed is None:
+            return
+        try:
+            yield Piece((nodes[0], nodes[1]), peer, time_ns, binascii.a2b_base64("".join(packed), strict_mode=True))
+        except ValueError:
+            yield Problem(began, "data that is no base64")
+
+    for number, text in lines:
+        found = _YAML.fullmatch(text)
+        if found is None:
+            if packed is not None and text.strip():
+                packed.append(text.strip())
+            continue
+        key, value = found[1], found[2]
+        if key in ("packet", "peers", "packets"):
+            yield from finished()
+            packed, time_ns = None, None
+        elif key == "peer" and value in ("0", "1"):
+            peer = int(value)
+        elif key == "host" and value:
+            nodes[peer] = value[:253], nodes[peer][1]
+        elif key == "port" and value.isascii() and value.isdigit() and len(value) <= 5:
+            nodes[peer] = nodes[peer][0], int(value)
+        elif key == "timestamp" and (at := re.fullmatch(r"(\d{1,10})\.(\d{1,9})", value)):
+            time_ns = int(at[1]) * 10**9 + int(at[2].ljust(9, "0"))
+        elif key == "data" and value.startswith("!!binary"):
+            packed, began = [], number
+    yield from finished()
+
+
+def plain(lines: Lines) -> Iterator[Found]:
+    """Hex digits alone: bytes of one side."""
+    direction = None
+    for number, text in lines:
+        digits = re.sub(r"0x|[\s:,]", "", text)
+        if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", digits):
+            yield Problem(number, "no pairs of hex digits")
+            continue
+        data = bytes.fromhex(digits)
+        if data:
+            direction = _direction(data) if direction is None else direction
+            yield Piece((CLIENT, SERVER), direction, None, data)
+
+
+def protocol_log(lines: Lines) -> Iterator[Found]:
+    """The C++ SDK's log of what it sends and receives: a line about each buffer, and a dump of it."""
+    ends, direction, time_ns, size, data, began = (CLIENT, SERVER), 0, None, 0, bytearray(), 0
+
+    def finished() -> Iterator[Found]:
+        if size:
+            if len(data) != size:
+                yield Problem(began, f"{len(data)} bytes of {size}")
+            yield Piece(ends, direction, time_ns, bytes(data[:size]), max(0, size - len(data)))
+
+    for number, text in lines:
+        head = _LOG.fullmatch(text)
+        if head is None:
+            offset = _OFFSET.match(text) if size else None
+            if offset is not None and int(offset[1], 16) == len(data):
+                data += _row(text, offset.end(), 32)
+            continue
+        yield from finished()
+        size, began = 0, number
+        data.clear()
+        if head[3] is None:
+            continue
+        ends = (CLIENT[0], int(head[5] or CLIENT[1])), (head[4], int(head[6]))
+        direction, size, time_ns = int(head[3] == "IN"), int(head[7]), _utc_ns(head[1], head[2])
+    yield from finished()
+
+
+def _utc_ns(whole: str, milliseconds: str) -> int | None:
+    try:
+        seconds = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None
+    return seconds * 10**9 + int(milliseconds) * 10**6
+
+
+_MULTILINE = re.MULTILINE
+_NO_TIMES = "it has no times, so packets are 1 us apart from 1970 on"
+_NO_ENDS = "addresses are made up"
+FORMS = (
+    Form(
+        "protocol log of the C++ SDK",
+        "packets and the client's address are made up; times have no time zone and are read as UTC",
+        re.compile(r"\A\s*\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\] +\d+ms \[\w{1,4}\] \[\d+,\d+\] ", _MULTILINE),
+        protocol_log,
+    ),
+    Form("follow view as YAML", "packets are made up", re.compile(r"\A\s*(?:#.*\n\s*)*peers:\s*$", _MULTILINE), follow_yaml),
+    Form(
+        "follow view as C arrays",
+        f"{_NO_ENDS}; {_NO_TIMES}",
+        re.compile(r"^\s*(?:\w+ ){0,3}char peer[01]_\d+\[\] ?= ?\{", _MULTILINE),
+        c_arrays,
+    ),
+    Form("follow view as hex digits", _NO_TIMES, re.compile(r"^Follow: tcp,raw\s*$", _MULTILINE), follow_raw),
+    Form("follow view as a hex dump", _NO_TIMES, re.compile(r"^Follow: tcp,hex\s*$", _MULTILINE), follow_hex),
+    Form(
+        "follow view as a hex dump",
+        f"{_NO_ENDS}; {_NO_TIMES}",
+        re.compile(r"^(?:\t|    )00000000  (?:[0-9A-Fa-f]{2} ){2}", _MULTILINE),
+        follow_hex,
+    ),
+    Form("hex dump", _NO_TIMES, re.compile(r"^(?:0x)?0{4,8}:?\s+[0-9A-Fa-f]{2} [0-9A-Fa-f]{2} [0-9A-Fa-f]{2} ", _MULTILINE), dump),
+    Form(
+        "hex digits",
+        f"one side alone; {_NO_ENDS}; {_NO_TIMES}",
+        re.compile(r"\A\s*(?:0x)?(?:8[012]|08|18)[\s:,]?(?:(?:0x)?[0-9A-Fa-f]{2}[\s:,]*){23}[0-9A-Fa-fx\s:,]*\Z"),
+        plain,
+    ),
+)
+"""Of several that fit, the first is taken."""
+
+
+def form_of(head: str) -> Form | None:
+    """The form of a text by its beginning."""
+    return next((form for form in FORMS if form.begins.search(head)), None)

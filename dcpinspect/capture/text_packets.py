@@ -1,0 +1,169 @@
+"""Text that stands for connections, as a pcap file made of it while it is read.
+
+Pieces become TCP segments between the ends that the text has. What it does not have is made up, as little as possible, and said in
+``remark``. No handshake is made up, so connections begin in the middle.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from collections.abc import Iterator
+
+from dcpinspect.capture.hex_lines import Ends, Form, Found, Frame, Piece, Problem, form_of
+
+HEAD = 1 << 14
+"""Bytes by which a text is recognised."""
+_READ = 1 << 18
+_MOST_LINE = 1 << 20
+"""Bytes of a line; a segment of 64 KiB as hex digits has 131,072."""
+_SEGMENT = 1 << 15
+_RAW_IP, _ETHERNET = 101, 1
+_PCAP_NS = 0xA1B2_3C4D
+_FIRST_SEQ = 1
+_ACK_PUSH = 0x18
+
+
+class TextPackets:
+    """A readable stream with the pcap file that a text becomes."""
+
+    def __init__(self, raw: object, form: Form) -> None:
+        """``raw``: has ``readinto`` and ``close``; its first bytes are those that were recognised."""
+        self.problem: str | None = None
+        """The first place that has no known form, and how many there are."""
+        self.remark = f"{form.name}; {form.lacks}"
+        self._raw = raw
+        self._form = form
+        self._problems = 0
+        self._made = self._pcap()
+        self._rest = memoryview(b"")
+
+    def readinto(self, target: memoryview, /) -> int:
+        """Fills ``target`` from its start; 0 at the end."""
+        size = 0
+        while size < len(target):
+            if not self._rest:
+                made = next(self._made, None)
+                if made is None:
+                    break
+                self._rest = memoryview(made)
+            part = self._rest[: len(target) - size]
+            target[size : size + len(part)] = part
+            self._rest = self._rest[len(part) :]
+            size += len(part)
+        return size
+
+    def close(self) -> None:
+        """Frees the file."""
+        self._raw.close()  # type: ignore[attr-defined] # any source
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        buffer = memoryview(bytearray(_READ))
+        rest, number, is_long = b"", 0, False
+        while size := self._raw.readinto(buffer):  # type: ignore[attr-defined] # any source
+            *whole, tail = bytes(buffer[:size]).split(b"\n")
+            for line in whole:
+                number += 1
+                if is_long or len(rest) + len(line) > _MOST_LINE:
+                    self._note(Problem(number, "a line that is too long"))
+                else:
+                    yield number, (rest + line).decode("latin-1").rstrip("\r")
+                rest, is_long = b"", False
+            if not is_long:
+                rest += tail
+            if len(rest) > _MOST_LINE:
+                rest, is_long = b"", True
+        if is_long:
+            self._note(Problem(number + 1, "a line that is too long"))
+        elif rest:
+            yield number + 1, rest.decode("latin-1").rstrip("\r")
+
+    def _note(self, problem: Problem) -> None:
+        self._problems += 1
+        if self._problems == 1:
+            self._first = f"line {problem.line}: {problem.what}"
+        more = f", and {self._problems - 1:,} more such places" if self._problems > 1 else ""
+        self.problem = f"{self._first}{more}"
+
+    def _pcap(self) -> Iterator[bytes]:
+        segments = _Segments()
+        link = None
+        for found in self._form.pieces(self._lines()):
+            if isinstance(found, Problem):
+                self._note(found)
+                continue
+            kind = _ETHERNET if isinstance(found, Frame) else _RAW_IP
+            if link is None:
+                link = kind
+                yield _header(link)
+            if kind == link:
+                yield from segments.records(found)
+            else:
+                self._note(Problem(0, "packets and bytes without packets in one text"))
+        if link is None:
+            yield _header(_RAW_IP)
+
+
+def _header(link: int) -> bytes:
+    return struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, 1 << 18, link)
+
+
+class _Segments:
+    """TCP segments of the connections of a text, with times that never go back."""
+
+    def __init__(self) -> None:
+        self._seqs: dict[Ends, list[int]] = {}
+        self._addresses: dict[str, bytes] = {}
+        self._packets = 0
+
+    def records(self, found: Found) -> Iterator[bytes]:
+        """The records of one piece."""
+        if isinstance(found, Frame):
+            yield self._record(None, found.data)
+        elif isinstance(found, Piece):
+            seqs = self._seqs.setdefault(found.ends, [_FIRST_SEQ, _FIRST_SEQ])
+            for at in range(0, len(found.data), _SEGMENT):
+                data = found.data[at : at + _SEGMENT]
+                yield self._record(found.time_ns, self._packet(found, seqs, data))
+                seqs[found.direction] += len(data)
+            seqs[found.direction] += found.lost
+
+    def _record(self, time_ns: int | None, packet: bytes) -> bytes:
+        self._packets += 1
+        seconds, rest = divmod(self._packets * 1000 if time_ns is None else time_ns, 10**9)
+        return struct.pack("<IIII", seconds, rest, len(packet), len(packet)) + packet
+
+    def _packet(self, piece: Piece, seqs: list[int], data: bytes) -> bytes:
+        (client, client_port), (server, server_port) = piece.ends
+        source, target = self._address(client, None), self._address(server, None)
+        if len(source) != len(target):
+            source = self._address(client, len(target))
+        ports = client_port & 0xFFFF, server_port & 0xFFFF
+        if piece.direction:
+            source, target, ports = target, source, (ports[1], ports[0])
+        mine, other = seqs[piece.direction], seqs[1 - piece.direction]
+        tcp = struct.pack(">HHIIBBHHH", *ports, mine & 0xFFFFFFFF, other & 0xFFFFFFFF, 5 << 4, _ACK_PUSH, 0xFFFF, 0, 0)
+        if len(source) == 16:
+            return struct.pack(">IHBB", 6 << 28, len(tcp) + len(data), 6, 64) + source + target + tcp + data
+        return struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(data), 0, 0, 64, 6, 0) + source + target + tcp + data
+
+    def _address(self, host: str, size: int | None) -> bytes:
+        """The address of a host; one for documentation where it is a name, or has to be of the other family."""
+        try:
+            found = ipaddress.ip_address(host).packed
+        except ValueError:
+            found = b""
+        if found and size in (None, len(found)):
+            return found
+        if size == 16:
+            return bytes.fromhex("20010db8000000000000000000000001")
+        number = 2 + len(self._addresses) % 253 if host not in self._addresses else 0
+        return self._addresses.setdefault(host, bytes((192, 0, 2, number)))
+
+
+def text_packets(head: bytes, raw: object) -> TextPackets | None:
+    """The capture that a text stands for; None where its beginning has no known form."""
+    if b"\x00" in head:
+        return None
+    form = form_of(head.decode("latin-1"))
+    return TextPackets(raw, form) if form is not None else None

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dcpinspect.capture.hex_lines import CLIENT, FORMS, SERVER, Form, Found, Frame, Piece, Problem, form_of
+
+HELLO = bytes.fromhex("801f000300000000000000050000000100000000000000006162630006")
+ANSWER = bytes.fromhex("811f00000000000000000002000000010000000000000000" + "0006")
+NAMES = sorted({form.name for form in FORMS})
+
+
+def rows(data: bytes, at: int = 0, *, indent: str = "", digits: int = 8, width: int = 16, spaces: int = 2, halves: bool = True) -> str:
+    out = []
+    for start in range(0, len(data), width):
+        row = data[start : start + width]
+        parts = [row[: width // 2].hex(" "), row[width // 2 :].hex(" ")] if halves else [row.hex(" ")]
+        text = ("  " if halves else " ").join(filter(None, parts))
+        seen = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        out.append(f"{indent}{at + start:0{digits}x}  {text:<{width * 3 + 1}}{' ' * spaces}{seen}")
+    return "\n".join(out)
+
+
+def follow(pieces: list[tuple[int, bytes]], indent: str = "\t") -> str:
+    seen, out = [0, 0], []
+    for direction, data in pieces:
+        out.append(rows(data, seen[direction], indent=indent * direction))
+        seen[direction] += len(data)
+    return "\n".join(out)
+
+
+def array(direction: int, number: int, data: bytes) -> str:
+    body = ", ".join(f"0x{byte:02x}" for byte in data)
+    return f"char peer{direction}_{number}[] = {{ /* Packet {number} */\n{body} }};"
+
+
+def packed(direction: int, data: bytes, time: str) -> str:
+    return f"  - packet: 4\n    peer: {direction}\n    timestamp: {time}\n    data: !!binary |\n      {base64.b64encode(data).decode()}"
+
+
+YAML = "peers:\n  - peer: 0\n    host: 10.0.0.1\n    port: 4000\n  - peer: 1\n    host: ::1\n    port: 11207\npackets:\n"
+NODES = "Node 0: 10.0.0.1:4000\nNode 1: 10.0.0.2:11210\n"
+LOG = '[2026-03-01 10:00:00.250]    1ms [trac] [7,9] [MCBP, {}] host="10.0.0.2", {}={}\n'
+
+
+def found(text: str) -> tuple[Form, list[Found]]:
+    form = form_of(text)
+    assert form is not None
+    return form, list(form.pieces(iter(list(enumerate(text.split("\n"), 1)))))
+
+
+def pieces(direction_of_time: Callable[[int], int | None] = lambda _: None, ends: object = (CLIENT, SERVER)) -> list[Piece]:
+    return [Piece(ends, direction, direction_of_time(direction), data) for direction, data in enumerate((HELLO, ANSWER))]  # type: ignore[arg-type]
+
+
+NAMED = (("10.0.0.1", 4000), ("10.0.0.2", 11210))
+TWO = [(0, HELLO), (1, ANSWER)]
+CASES: list[tuple[str, str, list[Piece]]] = [
+    (
+        "follow view as a hex dump",
+        f"===\nFollow: tcp,hex\nFilter: x\n{NODES}{follow(TWO)}\n===",
+        pieces(ends=NAMED),
+    ),
+    ("follow view as a hex dump", follow(TWO, "    "), pieces()),
+    (
+        "follow view as hex digits",
+        f"Follow: tcp,raw\n{NODES}{HELLO.hex()}\n\t{ANSWER.hex()}\n",
+        pieces(ends=NAMED),
+    ),
+    ("follow view as C arrays", f"{array(0, 0, HELLO)}\n{array(1, 0, ANSWER)}\n", pieces()),
+    (
+        "follow view as YAML",
+        f"{YAML}{packed(0, HELLO, '1.5')}\n{packed(1, ANSWER, '2.000000001')}\n",
+        pieces(lambda one: [1_500_000_000, 2_000_000_001][one], (("10.0.0.1", 4000), ("::1", 11207))),
+    ),
+    ("hex dump", f"{rows(HELLO, digits=4, halves=False)}\n\n{rows(ANSWER, digits=4, halves=False)}\n", pieces()),
+    (
+        "hex digits",
+        f"{HELLO[:10].hex(' ')}\n{HELLO[10:].hex(':')}\n",
+        [Piece((CLIENT, SERVER), 0, None, one) for one in (HELLO[:10], HELLO[10:])],
+    ),
+    (
+        "protocol log of the C++ SDK",
+        LOG.format("OUT", "sport=4000, dport=11210, buffer_size", len(HELLO))
+        + rows(HELLO, digits=4, width=32, halves=False)
+        + "\n"
+        + LOG.format("OUT", "sport=4000, dport=11210, rc=ok, bytes_sent", len(HELLO))
+        + LOG.format("IN", "sport=4000, dport=11210, rc=ok, bytes_received", len(ANSWER))
+        + rows(ANSWER, digits=4, width=32, halves=False),
+        pieces(lambda _: 1_772_359_200_250_000_000, ((CLIENT[0], 4000), ("10.0.0.2", 11210))),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), CASES)
+def test_a_text_of_each_form_is_read(name: str, text: str, expected: list[Piece]) -> None:
+    form, got = found(text)
+    assert form.name == name
+    assert got == expected
+
+
+def test_every_form_has_a_case() -> None:
+    assert sorted({name for name, _, _ in CASES}) == NAMES
+
+
+def test_packets_of_a_dump_are_frames_and_what_was_put_together_of_them_is_left_out() -> None:
+    frame = bytes(12) + b"\x08\x00\x45" + bytes(40)
+    text = f"Frame (55 bytes):\n{rows(frame, digits=4)}\nReassembled TCP (29 bytes):\n{rows(HELLO, digits=4)}\n\n{rows(frame, digits=4)}\n"
+    assert found(text)[1] == [Frame(frame), Frame(frame)]
+
+
+def test_text_beside_the_bytes_is_not_read_as_bytes() -> None:
+    data = b"\x80 aa bb cc dd ee ff 11"
+    for width, halves in ((16, True), (16, False)):
+        (one,) = found(rows(data, digits=4, width=width, halves=halves))[1]
+        assert isinstance(one, Piece)
+        assert one.data == data
+
+
+def test_a_log_of_an_early_version_has_no_port_of_the_client() -> None:
+    text = LOG.format("OUT", "port=11210, buffer_size", len(HELLO)) + rows(HELLO, digits=4, width=32, halves=False)
+    (one,) = found(text)[1]
+    assert isinstance(one, Piece)
+    assert one.ends == (CLIENT, ("10.0.0.2", 11210))
+
+
+def test_bytes_that_the_text_should_have_are_missing_and_told() -> None:
+    text = LOG.format("OUT", "sport=1, dport=2, buffer_size", 40) + rows(HELLO, digits=4, width=32, halves=False)
+    problem, one = found(text)[1]
+    assert problem == Problem(1, f"{len(HELLO)} bytes of 40")
+    assert isinstance(one, Piece)
+    assert one.lost == 40 - len(HELLO)
+    lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO)]).split("\n")
+    gap = [one for one in found("\n".join([*lines[:4], *lines[5:]]))[1] if isinstance(one, Piece) and one.lost]
+    assert [one.lost for one in gap] == [16]
+
+
+@pytest.mark.parametrize(
+    ("data", "direction"),
+    [(HELLO, 0), (ANSWER, 1), (b"\x80\x57", 1), (b"\x81\x57", 0), (b"\x80\x53", 0), (b"\x80\x5c", 1), (b"\x81\x5c", 0), (b"\x08\x01", 0)],
+)
+def test_who_sent_a_message_is_taken_from_its_command(data: bytes, direction: int) -> None:
+    text = rows(data + bytes(30), digits=4)
+    (one,) = found(text)[1]
+    assert isinstance(one, Piece)
+    assert one.direction == direction
+
+
+@pytest.mark.parametrize("text", ["", "hello", "{}", "80", "# a heading\n\ntext 0000 80 1f", "\x80\x1f\x00", "peers are here"])
+def test_other_texts_have_no_form(text: str) -> None:
+    assert form_of(text) is None
+
+
+def test_any_text_gives_pieces_or_problems() -> None:
+    from random import Random
+
+    random = Random(20)
+
+    def damaged() -> Iterator[str]:
+        for _, text, _ in CASES * 40:
+            letters = list(text)
+            for _ in range(random.randint(1, 20)):
+                letters[random.randrange(len(letters))] = random.choice("0123456789abcdef \t\n:{}[]=,!|x\xff")
+            yield "".join(letters)
+
+    for text in damaged():
+        form = form_of(text)
+        for one in form.pieces(iter(list(enumerate(text.split("\n"), 1)))) if form is not None else ():
+            assert isinstance(one, Piece | Frame | Problem)
+            assert not isinstance(one, Piece) or one.lost >= 0

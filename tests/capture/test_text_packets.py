@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import gzip
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dcpinspect.capture.open import open_capture
+from dcpinspect.errors import CaptureError
+from dcpinspect.reading import Reading
+from tests.capture.test_hex_lines import ANSWER, HELLO, LOG, follow, rows
+from tests.peers.truth import SAMPLES
+
+LOG_OF_A_CLIENT = Path(__file__).with_name("protocol.log")
+"""What the Python SDK 4.6.3 (C++ SDK 1.3.2) wrote of a conversation with a server of a few lines."""
+ROLLBACK = SAMPLES / "rollback.pcap"
+
+
+def opcodes(path: Path, *, port: int | None = None, connection: int | None = None) -> list[tuple[int, int, int]]:
+    """Direction, command and bytes of each message."""
+    out: list[tuple[int, int, int]] = []
+    with Reading([str(path)], extra_ports=() if port is None else (port,)) as reading:
+        for batch in reading:
+            commands = batch.data[batch.start + 1]
+            several = zip(batch.connection.tolist(), batch.direction.tolist(), commands.tolist(), batch.length.tolist(), strict=True)
+            out += [one[1:] for one in several if connection in (None, one[0])]
+    return out
+
+
+def follow_of(path: Path, form: str, target: Path) -> Path:
+    command = ["tshark", "-r", str(path), "-q", "-z", f"follow,tcp,{form},0", "-d", "tcp.port==11210,data"]
+    target.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
+    return target
+
+
+@pytest.mark.requires("tshark")
+@pytest.mark.parametrize("form", ["hex", "raw", "yaml"])
+def test_the_follow_view_has_the_messages_of_the_capture(tmp_path: Path, form: str) -> None:
+    text = follow_of(ROLLBACK, form, tmp_path / "follow.txt")
+    assert sorted(opcodes(text)) == sorted(opcodes(ROLLBACK, connection=1))
+
+
+@pytest.mark.requires("tshark")
+def test_a_dump_of_all_packets_is_the_capture(tmp_path: Path) -> None:
+    text = tmp_path / "dump.txt"
+    text.write_bytes(subprocess.run(["tshark", "-r", str(ROLLBACK), "-x"], capture_output=True, check=True).stdout)
+    assert opcodes(text) == opcodes(ROLLBACK)
+
+
+def test_the_log_of_a_real_client_is_read() -> None:
+    found = opcodes(LOG_OF_A_CLIENT, port=58643)
+    assert found[0] == (0, 0x1F, 219)
+    assert {opcode for direction, opcode, _ in found if direction} >= {0x1F, 0x20, 0x21, 0xFE, 0xB5, 0x89, 0x01}
+    requests, answers = ([opcode for direction, opcode, _ in found if direction == one] for one in (0, 1))
+    assert sorted(requests) == sorted(answers)
+    with open_capture(LOG_OF_A_CLIENT) as capture:
+        list(capture)
+        assert capture.problems == []
+        assert capture.files[0].format == "text"
+        assert capture.files[0].remark is not None
+
+
+def test_a_packed_text_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(LOG_OF_A_CLIENT.read_bytes()))
+    assert opcodes(path, port=58643) == opcodes(LOG_OF_A_CLIENT, port=58643)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.2", "::1", "db.example.com", "x" * 253])
+def test_any_host_gives_packets(tmp_path: Path, host: str) -> None:
+    path = tmp_path / "protocol.log"
+    text = LOG.format("OUT", "sport=4000, dport=11210, buffer_size", len(HELLO)).replace("10.0.0.2", host)
+    path.write_text(text + rows(HELLO, digits=4, width=32, halves=False))
+    assert opcodes(path) == [(0, 0x1F, len(HELLO))]
+
+
+def test_bytes_that_are_missing_are_no_message(tmp_path: Path) -> None:
+    path = tmp_path / "follow.txt"
+    lines = follow([(0, HELLO), (1, ANSWER), (0, HELLO), (0, HELLO)]).split("\n")
+    path.write_text("\n".join(line for line in lines if not line.startswith("0000001d")))
+    assert len(opcodes(path)) < 4
+
+
+def test_a_place_without_a_form_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "follow.txt"
+    path.write_text(f"Follow: tcp,raw\n{HELLO.hex()}\n{HELLO.hex()[:-1]}\nabc\n")
+    with open_capture(path) as capture:
+        list(capture)
+        assert [(one.offset, one.what) for one in capture.problems] == [(None, "line 3: half a byte, and 1 more such places")]
+
+
+def test_long_lines_take_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "follow.txt"
+    with path.open("wb") as file:
+        file.write(f"Follow: tcp,raw\n{HELLO.hex()}\n".encode())
+        for _ in range(8):
+            file.write(b"80" * (1 << 20))
+        file.write(f"\n\t{ANSWER.hex()}\n".encode())
+    assert [one[1] for one in opcodes(path)] == [0x1F, 0x1F]
+
+
+def test_only_texts_can_be_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="is no text in a form"):
+        open_capture(ROLLBACK, only_text=True)
+    path = tmp_path / "one.hex"
+    path.write_text(HELLO.hex())
+    with open_capture(path, only_text=True) as capture:
+        assert sum(len(batch) for batch in capture) == 1
