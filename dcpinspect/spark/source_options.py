@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
@@ -25,7 +27,10 @@ OnError = Literal["row", "fail", "skip"]
 
 POINT, ERROR = pa.field("capture_point", pa.string()), pa.field("error", pa.string())
 SCHEMA = pa.schema([*table_schema("messages"), POINT, ERROR])
-"""The columns that there are: those of messages, where they were captured, and of what could not be read, why."""
+"""The columns that there are: those of messages, where they were captured, and of what could not be read, why.
+
+Without being asked for, the last one is not there: then every row is a message, and ``count()`` counts messages.
+"""
 
 OPTIONS = {
     "path": "a capture, a pattern, or a directory of captures",
@@ -45,9 +50,17 @@ OPTIONS = {
     "capture_point": "what files of one capture point have in common: dir, stem or name:NAME",
     "unit": "what one task reads: all files of a capture point as one (point), or each file alone (file)",
     "on_error": "if something cannot be read, a row shows it (row), the job fails (fail), or nothing happens (skip)",
+    "mode": "the same in Spark's words: PERMISSIVE, FAILFAST or DROPMALFORMED",
+    "column_name_of_corrupt_record": "error, which is what the column of on_error=row is called",
+    "path_glob_filter": "only files whose names match, as in *.pcapng",
+    "modified_after": "a time in UTC; files that were changed later",
+    "modified_before": "a time in UTC; files that were changed earlier",
+    "recursive_file_lookup": "true: directories are read with all that is below them, always",
     "pushdown": "true: conditions of the query are looked at before its columns are made",
 }
 """The options. Capitals are small letters to Spark, and here onError is on_error."""
+MODES: Mapping[str, OnError] = {"PERMISSIVE": "row", "FAILFAST": "fail", "DROPMALFORMED": "skip"}
+"""What Spark's own sources call ``on_error``."""
 _NAMES = {name.replace("_", ""): name for name in OPTIONS}
 
 
@@ -57,6 +70,8 @@ class Part:
 
     point: str
     files: tuple[str, ...]
+    is_cut: bool = False
+    """Other tasks read other files of the same point, so what goes on from one to the next is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +90,12 @@ class Asked:
     find_ports: bool = False
     point_rule: str = BY_DIRECTORY
     by_file: bool = False
-    on_error: OnError = "row"
+    on_error: OnError = "fail"
+    name_pattern: str = "*"
+    """Of the files that count."""
+    after_ns: int | None = None
+    before_ns: int | None = None
+    """Times of change between which they were written."""
     keylogs: tuple[str, ...] = ()
     tls_search: int = SEARCH
 
@@ -86,13 +106,25 @@ class Asked:
 
     def parts(self) -> list[Part]:
         """What tasks are to read, in the order of the paths. Raises UsageError for what is not there."""
-        units, _ = units_of(files_of(self.paths, without=""), self.point_rule, {})
-        if self.by_file:
-            return [Part(unit.point, (unit.path,)) for unit in units]
+        units, _ = units_of([path for path in files_of(self.paths, without="") if self._counts(path)], self.point_rule, {})
         points: dict[str, list[str]] = {}
         for unit in units:
             points.setdefault(unit.point, []).append(unit.path)
+        if self.by_file:
+            return [Part(unit.point, (unit.path,), is_cut=len(points[unit.point]) > 1) for unit in units]
         return [Part(point, tuple(files)) for point, files in points.items()]
+
+    def _counts(self, path: str) -> bool:
+        """Whether a file is one of those that are wanted."""
+        if not fnmatchcase(os.path.basename(path), self.name_pattern):
+            return False
+        if self.after_ns is None and self.before_ns is None:
+            return True
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:  # the task says why
+            return True
+        return (self.after_ns is None or changed > self.after_ns) and (self.before_ns is None or changed < self.before_ns)
 
 
 def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -> Asked:
@@ -101,13 +133,14 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
     Raises UsageError, which names the option.
     """
     given = _by_name(options)
-    names = _columns(given.get("columns"))
+    on_error = _on_error(given)
+    names = _columns(given.get("columns"), shows_errors=on_error == "row")
     if schema is not None:
         _check_types(schema)
         if "columns" in given and [name.lower() for name in schema] != names:
             raise UsageError("option columns: the schema names other columns; give one of the two")
         names = [name.lower() for name in schema]
-    on_error: OnError = _one_of(given, "on_error", get_args(OnError), "row" if ERROR.name in names else "fail")
+    on_error = on_error or ("row" if ERROR.name in names else "fail")
     if on_error == "row" and ERROR.name not in names:
         raise UsageError("option on_error: a row says in the column error what could not be read; ask for that column, too")
     extra_ports, find_ports = _ports(given.get("port"))
@@ -123,6 +156,9 @@ def asked(options: Mapping[str, str], schema: Mapping[str, str] | None = None) -
         _told("capture_point", check_rule, given.get("capture_point", BY_DIRECTORY)),
         _one_of(given, "unit", ("point", "file"), "point") == "file",
         on_error,
+        given.get("path_glob_filter", "*"),
+        _time(given, "modified_after"),
+        _time(given, "modified_before"),
         _keylogs(given.get("keylog")),
         _trials(given.get("tls_search")),
     )
@@ -150,9 +186,25 @@ def _by_name(options: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def _columns(text: str | None) -> list[str]:
+def _on_error(given: Mapping[str, str]) -> OnError | None:
+    """What becomes of what cannot be read; None where that is not said. Raises UsageError."""
+    if given.get("column_name_of_corrupt_record", ERROR.name) != ERROR.name:
+        raise UsageError(f"option column_name_of_corrupt_record: the column is called {ERROR.name}; rename it in the query")
+    if given.get("recursive_file_lookup", "true").lower() != "true":
+        raise UsageError(
+            "option recursive_file_lookup: directories are read with all that is below them; name a pattern such as DIR/*.pcap"
+        )
+    if "mode" in given:
+        if "on_error" in given:
+            raise UsageError("option mode: is the same as on_error; give one of the two")
+        upper = {**given, "mode": given["mode"].upper()}
+        return MODES[_one_of(upper, "mode", tuple(MODES), "")]
+    return _one_of(given, "on_error", get_args(OnError), "") if "on_error" in given else None
+
+
+def _columns(text: str | None, *, shows_errors: bool) -> list[str]:
     if text is None:
-        return list(SCHEMA.names)
+        return [name for name in SCHEMA.names if shows_errors or name != ERROR.name]
     names = [name.strip().lower() for name in text.split(",") if name.strip()]
     if not names:
         raise UsageError("option columns: name at least one, as in name,vbucket,by_seqno")
@@ -164,6 +216,8 @@ def _columns(text: str | None) -> list[str]:
 
 
 def _check_column(name: str, where: str) -> None:
+    if name == "_metadata":
+        raise UsageError(f"{where} _metadata: there is none; the columns file, frame and capture_point say where a message is")
     if name not in SCHEMA.names:
         close = did_you_mean(name, SCHEMA.names) or f"; there are {', '.join(SCHEMA.names)}"
         raise UsageError(f"{where} {escape(name)}: messages have no such column{close}")

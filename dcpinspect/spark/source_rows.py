@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpinspect.capture.open import open_capture
+from dcpinspect.coverage import DCP
 from dcpinspect.errors import CaptureError
 from dcpinspect.protocol.columns import Rows
 from dcpinspect.reading import Reading
@@ -47,6 +50,9 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
                 yield from _messages(asked, part, batch, conditions)
             for found in reading.capture.problems[seen:]:
                 yield from _failure(asked, part, CaptureError(found.file, found.offset, found.what))
+            if part.is_cut and (lost := _lost(reading)):
+                what = f"{lost:,} bytes are of messages that begin or end in other files of {part.point}; with unit=point they are read"
+                yield from _failure(asked, part, CaptureError(part.files[0], None, what))
     except CaptureError as error:
         if asked.on_error == "fail":
             raise
@@ -54,13 +60,24 @@ def record_batches(asked: Asked, part: Part, conditions: FilterRows | None = Non
         yield from _failure(asked, part, more)
 
 
+def _lost(reading: Reading) -> int:
+    """Bytes on connections of the protocol that are in no message."""
+    found = (one for one in reading.coverage.everything if one.protocol == DCP)
+    return sum(one.unfinished + sum(one.skipped.values()) for one in found)
+
+
 def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
     """The files that can be opened, and why the others cannot."""
     readable, failures = [], []
     for file in files:
         try:
+            if not stat.S_ISREG(os.stat(file).st_mode):
+                raise CaptureError(file, None, "is not a file that can be read more than once")
             open_capture([file]).close()
             readable.append(file)
+        except OSError as error:
+            is_missing = isinstance(error, FileNotFoundError)
+            failures.append(CaptureError(file, None, "there is no such file" if is_missing else f"cannot be opened ({error.strerror})"))
         except CaptureError as error:
             failures.append(error)
     return readable, failures
@@ -68,7 +85,7 @@ def _tried(files: tuple[str, ...]) -> tuple[list[str], list[CaptureError]]:
 
 def _failure(asked: Asked, part: Part, error: CaptureError) -> Iterator[Any]:
     if asked.on_error == "fail":
-        advice = "option on_error=skip leaves out what cannot be read, and the column error says what that is"
+        advice = "option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"
         raise CaptureError(error.path, error.offset, error.what, advice)
     if asked.on_error == "row":
         known = {"file": error.path, POINT.name: part.point, ERROR.name: str(error)}

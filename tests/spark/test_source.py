@@ -70,6 +70,18 @@ def test_tls_is_decrypted_with_a_key_log_that_no_plan_shows(session: SparkSessio
     assert not [line for line in recorded.keylog.read_text().split() if len(line) == 64 and line in plan]
 
 
+def test_every_row_is_a_message_unless_errors_are_asked_for(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "cut.pcap").write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:-7])
+    (tmp_path / "note.pcap").write_text("no capture")
+    reader = session.read.format("dcp")
+    with pytest.raises(Exception, match="option on_error=skip leaves out what cannot be read, and on_error=row has a row for it"):
+        reader.load(str(tmp_path)).count()
+    messages = reader.option("mode", "DROPMALFORMED").load(str(tmp_path)).count()
+    told = session.read.format("dcp").option("mode", "PERMISSIVE").load(str(tmp_path))
+    assert (told.where("error is null").count(), told.count()) == (messages, messages + 2)
+    assert reader.option("pathGlobFilter", "*.none").load(str(tmp_path)).count() == 0
+
+
 def test_wrong_options_are_told_in_the_error_of_spark(session: SparkSession) -> None:
     with pytest.raises(Exception, match="option opcode: there is none; did you mean opcodes"):
         session.read.format("dcp").option("opcode", "1").load(TOUR)

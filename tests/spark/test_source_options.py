@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 from pathlib import Path
@@ -36,6 +37,12 @@ TOUR = str(SAMPLES / "tour.pcapng")
         ({"onError": "row", "columns": "row"}, "option on_error: a row says in the column error what could not be read"),
         ({"capturePoint": "host"}, "option capture_point: files belong together by their directory (dir)"),
         ({"path": "s3://bucket/x.pcap"}, "s3://bucket/x.pcap: captures are read at paths that every process sees, and not by URI"),
+        ({"mode": "lenient"}, "option mode: LENIENT is not known; write PERMISSIVE, FAILFAST or DROPMALFORMED"),
+        ({"mode": "failfast", "on_error": "row"}, "option mode: is the same as on_error; give one of the two"),
+        ({"columnNameOfCorruptRecord": "_corrupt"}, "option column_name_of_corrupt_record: the column is called error; rename it"),
+        ({"recursiveFileLookup": "false"}, "option recursive_file_lookup: directories are read with all that is below them; name a"),
+        ({"modifiedAfter": "later"}, "option modified_after: time is a moment"),
+        ({"columns": "row,_metadata"}, "option columns _metadata: there is none; the columns file, frame and capture_point say where"),
         ({"path": ""}, "name captures, as in spark.read"),
     ],
 )
@@ -58,8 +65,13 @@ def test_a_schema_has_columns_of_ours_with_their_types() -> None:
 
 def test_usual_answers() -> None:
     found = asked({"path": TOUR})
-    assert found.columns == tuple(SCHEMA.names)
-    assert found.on_error == "row"
+    assert found.columns == tuple(SCHEMA.names[:-1])
+    assert found.on_error == "fail"
+    assert asked({"path": TOUR, "columns": "row,error"}).on_error == "row"
+    for option in ({"on_error": "row"}, {"mode": "permissive"}):
+        assert asked({"path": TOUR, **option}).columns == tuple(SCHEMA.names)
+    assert [asked({"path": TOUR, "mode": mode}).on_error for mode in ("FailFast", "dropMalformed")] == ["fail", "skip"]
+    assert asked({"path": TOUR, "columnNameOfCorruptRecord": "error", "recursiveFileLookup": "TRUE"}).on_error == "fail"
     assert asked({"path": TOUR, "columns": "row"}).on_error == "fail"
     assert not wants_pushdown({"path": TOUR})
     assert wants_pushdown({"PushDown": "TRUE"})
@@ -84,6 +96,18 @@ def test_a_task_reads_what_was_captured_at_one_point(tmp_path: Path) -> None:
     three = str(tmp_path / "node2" / "a_1.pcap")
     assert asked({"path": str(tmp_path)}).parts() == [Part("node1", (one, two)), Part("node2", (three,))]
     assert asked({"paths": f'["{one}", "file://{three}"]', "unit": "file"}).parts() == [Part("node1", (one,)), Part("node2", (three,))]
+    assert asked({"path": str(tmp_path), "unit": "file"}).parts() == [
+        Part("node1", (one,), is_cut=True),
+        Part("node1", (two,), is_cut=True),
+        Part("node2", (three,)),
+    ]
+    assert asked({"path": str(tmp_path), "pathGlobFilter": "*_2.pcap"}).parts() == [Part("node1", (two,))]
+    os.utime(two, (86_400, 86_400))
+    assert asked({"path": str(tmp_path), "modifiedBefore": "1970-01-03"}).parts() == [Part("node1", (two,))]
+    assert asked({"path": str(tmp_path), "modifiedAfter": "1970-01-02 00:00:00"}).parts() == [
+        Part("node1", (one,)),
+        Part("node2", (three,)),
+    ]
     assert asked({"path": str(tmp_path / "**" / "*.pcap"), "capture_point": "name:all"}).parts() == [Part("all", (one, two, three))]
     with pytest.raises(UsageError, match="no file matches"):
         asked({"path": str(tmp_path / "*.none")}).parts()
