@@ -44,7 +44,20 @@ READABLE = {
         *("request_row", "log_row", "failover_log", "explanation"),
     ),
     "differences": (
-        *("kind", "vbucket", "lacks", "first_seqno", "last_seqno", "events", "collection_id", "key", "fields", "a_name", "b_name"),
+        *(
+            "kind",
+            "bucket",
+            "vbucket",
+            "lacks",
+            "first_seqno",
+            "last_seqno",
+            "events",
+            "collection_id",
+            "key",
+            "fields",
+            "a_name",
+            "b_name",
+        ),
         *("a_cas", "b_cas", "a_connection", "b_connection", "a_row", "b_row", "evidence"),
     ),
     "paths": (

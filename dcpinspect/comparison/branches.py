@@ -40,15 +40,15 @@ def logs_of(streams: Streams, logs: Sequence[bytes]) -> dict[int, Log]:
     return {number: log for number, log in found.items() if log and all(newer > older for (_, newer), (_, older) in pairwise(log))}
 
 
-def newest(streams: Streams, logs: Mapping[int, Log]) -> dict[int, Log]:
-    """The latest log of each vbucket."""
-    return {int(streams.vbucket[number]): logs[number] for number in sorted(logs)}
+def newest(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> dict[int, Log]:
+    """The latest log of each vbucket; ``places``: vbucket of each stream, with its bucket."""
+    return {int(places[number]): logs[number] for number in sorted(logs)}
 
 
-def branches(streams: Streams, logs: Mapping[int, Log]) -> list[Branch]:
-    """What each stream may have; ``logs``: of every stream."""
+def branches(places: npt.NDArray[np.int64], logs: Mapping[int, Log]) -> list[Branch]:
+    """What each stream may have; ``places`` as above, ``logs`` of every stream."""
     found = []
-    for number, vbucket in enumerate(streams.vbucket.tolist()):
+    for number, vbucket in enumerate(places.tolist()):
         end = GREATEST
         for uuid, start in logs[number]:
             found.append(Branch(number, vbucket, uuid, start, end))

@@ -56,6 +56,7 @@ DIFFERENCES = RecordTable(
     (
         _C("kind", "word", "what it is", KINDS),
         _C("verdict", "word", "whether the sides differ, the captures do not tell, or it is no difference", VERDICTS),
+        _C("bucket", "text", "bucket; null where neither capture names it"),
         _C("vbucket", "number", "vbucket"),
         _C("vbucket_uuid", "hex64", "branch of the history; null where neither capture names it"),
         _C("lacks", "word", "the side that does not have the events; null where both have them", SIDES),

@@ -15,7 +15,7 @@ from dcpinspect.comparison.contracts import DIFFERENCES, FIELDS, SIDES, SINGLE, 
 from dcpinspect.comparison.evidence import evidence
 from dcpinspect.comparison.found import MOST, Found, Reached, Row
 from dcpinspect.comparison.shelves import SHELVES, groups
-from dcpinspect.comparison.side import Side
+from dcpinspect.comparison.side import BUCKET_SHIFT, Side
 from dcpinspect.errors import SpoolError
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.store.spool import Spool
@@ -39,6 +39,7 @@ class Comparison:
         self._spool = spool
         self._database: duckdb.DuckDBPyConnection = connect(memory_limit=MEMORY, temp_directory=str(spool.path("sorting")))
         self._sides: dict[str, Side] = {}
+        self._buckets: dict[int, str] = {}
         self._is_ended = False
 
     def __enter__(self) -> Comparison:
@@ -67,9 +68,13 @@ class Comparison:
 
     def _found(self, a: Side, b: Side) -> Found:
         self._sides = {"a": a, "b": b}
+        names = sorted({name for side in (a, b) for name in side.buckets if name is not None})
+        self._buckets = dict(enumerate(names, int(len(names) > 1)))  # of a single one are those, too, that do not say it
+        for side in (a, b):
+            side.name_buckets({name: number for number, name in self._buckets.items()})
         logs, assumed, doubted = _logs(a, b)
         found = Found(assumed, len(doubted))
-        self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint16())}))
+        self._take("doubted", pa.table({"vbucket": pa.array(sorted(doubted), pa.uint32())}))
         tables = {name: side.tables(logs[name]) for name, side in self._sides.items()}
         counts = [one + two for one, two in zip(a.events.counts, b.events.counts, strict=True)]
         for numbers in groups(counts, TOGETHER):
@@ -120,9 +125,12 @@ class Comparison:
             found.events[lacks] += self._one(f"select count(*) from once_{lacks}")
             found.vbuckets[lacks] += self._one(f"select count(distinct vbucket) from branches_{lacks}")
         found.common += self._one("select (select count(*) from once_a) - (select count(*) from unequal where b_lacks)")
-        found.reached += [Reached(*row) for row in self._database.execute(queries.REACHED).fetchall()]
+        found.reached += [Reached(place % (1 << BUCKET_SHIFT), *row) for place, *row in self._database.execute(queries.REACHED).fetchall()]
         found.shows |= {shows for (shows,) in self._database.execute(queries.SHOWS).fetchall()}
         self._add_keys(rows, numbers)
+        for row in rows:
+            bucket, row["vbucket"] = divmod(row["vbucket"], 1 << BUCKET_SHIFT)
+            row["bucket"] = self._buckets.get(bucket)
         found.rows += rows
 
     def _run(self, text: str, **words: object) -> None:
@@ -218,16 +226,16 @@ def _known(number: int) -> int | None:
 
 def _logs(a: Side, b: Side) -> tuple[dict[str, list[Log]], dict[str, int], set[int]]:
     """The log of every stream of each side; the vbuckets of which one is not its own, counted; those where there are several to choose."""
-    known = {side.name: newest(side.streams, side.logs) for side in (a, b)}
+    known = {side.name: newest(side.places, side.logs) for side in (a, b)}
     different: dict[int, set[Log]] = {}
     for side in (a, b):
         for number, log in side.logs.items():
-            different.setdefault(int(side.streams.vbucket[number]), set()).add(log)
+            different.setdefault(int(side.places[number]), set()).add(log)
     found, assumed, doubted = {}, {}, set()
     for side, other in ((a, b), (b, a)):
         streams, strange, logs = side.streams, set[int](), list[Log]()
         may_deliver = np.isin(streams.answer, (w.A_ACCEPTED, w.A_UNKNOWN)).tolist()
-        for number, vbucket in enumerate(streams.vbucket.tolist()):
+        for number, vbucket in enumerate(side.places.tolist()):
             own = side.logs.get(number)
             if own is None and may_deliver[number]:
                 strange.add(vbucket)

@@ -14,7 +14,8 @@ from dcpinspect.comparison.events import event_batch
 from dcpinspect.comparison.shelves import Shelves
 from dcpinspect.protocol.columns import Mask
 from dcpinspect.protocol.datatype import SNAPPY
-from dcpinspect.protocol.flags import DISK, HISTORY
+from dcpinspect.protocol.fields import bit_names
+from dcpinspect.protocol.flags import DISK, HISTORY, OPEN_FLAGS
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Reading
 from dcpinspect.store.spool import Spool
@@ -34,6 +35,8 @@ from dcpinspect.structs import Ints
 from dcpinspect.tables.messages import MessageBatch
 from dcpinspect.tables.select import Selection, within
 
+BUCKET_SHIFT = 16
+"""Bits of a place that are the vbucket's own."""
 ANSWERS = 1 << 18
 """Answers of which it is remembered how long they took."""
 _SHOWS = ("JSON", "Snappy", "XATTR")
@@ -78,6 +81,8 @@ class Side:
         self.streams = Streams.zeros(0)
         self.logs: dict[int, Log] = {}
         """By stream, as far as they were captured."""
+        self.places = np.zeros(0, dtype=np.int64)
+        """By stream: its vbucket, and above BUCKET_SHIFT the number of its bucket."""
         self.answers = Answers()
         self._wanted = Selection()
 
@@ -112,6 +117,19 @@ class Side:
                 self.events.put(event_batch(batch, self.tracker.state, wanted, redactor))
         self.streams = self.tracker.state.known.streams
         self.logs = logs_of(self.streams, self.tracker.conversation.logs)
+        self.places = self.streams.vbucket.astype(np.int64)
+
+    @property
+    def buckets(self) -> list[str | None]:
+        """The bucket of each stream, as far as it is known."""
+        sessions = self.tracker.conversation.sessions
+        by_connection = {number: session.bucket for number, session in sessions.items()}
+        return [by_connection.get(number) for number in self.streams.connection.tolist()]
+
+    def name_buckets(self, numbers: Mapping[str, int]) -> None:
+        """Tell vbuckets of different buckets apart; 0 is for streams of which the bucket is not known."""
+        of_stream = np.array([numbers.get(name, 0) if name is not None else 0 for name in self.buckets], dtype=np.int64)
+        self.places = self.streams.vbucket.astype(np.int64) | of_stream << BUCKET_SHIFT
 
     def event_batches(self, logs: Sequence[Log], numbers: Iterable[int]) -> Iterator[Any]:
         """The events of these files, without their keys, with their branches; ``logs``: of every stream."""
@@ -128,7 +146,8 @@ class Side:
                 "is_packed": pa.array(datatype & SNAPPY != 0),
                 "shows": pa.array(shows[stream]),
             }
-            kept = [name for name in batch.schema.names if name != "key_text"]
+            more["vbucket"] = pa.array(self.places[stream], pa.uint32())
+            kept = [name for name in batch.schema.names if name not in ("key_text", "vbucket")]
             yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in kept), *more.values()], names=[*kept, *more])
 
     def keys(self, numbers: Iterable[int]) -> Iterator[Any]:
@@ -150,8 +169,8 @@ class Side:
     def branch_table(self, logs: Sequence[Log]) -> Any:
         """The branches of every stream that may have events."""
         known = self._may_deliver()
-        rows = [one for one in branches(self.streams, dict(enumerate(logs))) if known[one.stream]]
-        kinds = (pa.int32(), pa.uint16(), pa.uint64(), pa.uint64(), pa.uint64())
+        rows = [one for one in branches(self.places, dict(enumerate(logs))) if known[one.stream]]
+        kinds = (pa.int32(), pa.uint32(), pa.uint64(), pa.uint64(), pa.uint64())
         columns = [[one[place] for one in rows] for place in range(len(kinds))]
         return pa.table([pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)], names=list(Branch._fields))
 
@@ -176,7 +195,7 @@ class Side:
         asks = [self._subscription(number) for number in range(len(streams))]
         columns = {
             "stream": pa.array(np.arange(len(streams)), pa.int32()),
-            "vbucket": pa.array(streams.vbucket, pa.uint16()),
+            "vbucket": pa.array(self.places, pa.uint32()),
             "connection": pa.array(streams.connection, pa.int32()),
             "is_asked": pa.array(asked),
             "began": pa.array(begin, pa.uint64()),
@@ -224,7 +243,7 @@ class Side:
                 for name in _FILTERS
                 if name in value
             ]
-            found.append("; ".join([*(named or ["all collections"]), f"open flags {flags:#x}"]))
+            found.append(f"{'; '.join(named) or 'all collections'} (opened with {', '.join(bit_names(OPEN_FLAGS, flags)) or 'no flags'})")
         return found
 
     def _shows(self) -> npt.NDArray[np.int32]:
@@ -243,7 +262,7 @@ class Side:
         return pa.table(
             {
                 "stream": pa.array(gaps.stream, pa.int32()),
-                "vbucket": pa.array(self.streams.vbucket[gaps.stream], pa.uint16()),
+                "vbucket": pa.array(self.places[gaps.stream], pa.uint32()),
                 "after": pa.array(unbiased(gaps.after), pa.uint64()),
                 "before": pa.array(unbiased(gaps.before), pa.uint64()),
                 "cause": pa.array(np.asarray(gaps.cause).astype(np.int8)),
@@ -265,7 +284,7 @@ class Side:
             {
                 "snapshot": pa.array(np.arange(len(snapshots)), pa.int32()),
                 "stream": pa.array(snapshots.stream, pa.int32()),
-                "vbucket": pa.array(self.streams.vbucket[snapshots.stream], pa.uint16()),
+                "vbucket": pa.array(self.places[snapshots.stream], pa.uint32()),
                 "index": pa.array(snapshots.index, pa.int32()),
                 "low": pa.array(low, pa.uint64()),
                 "start": pa.array(start, pa.uint64(), mask=~has_range),

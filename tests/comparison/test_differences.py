@@ -150,7 +150,7 @@ def test_a_filter_tells_what_is_lacking_and_differs_itself(tmp_path: Path) -> No
     one(b[1])
     found = told(tmp_path, a[0], b[0])
     assert brief(found) == [("filter", None, None, None, None), ("filtered", "b", 2, 2, 1)]
-    assert found.rows[0]["evidence"] == "A asked for all collections; open flags 0x1; B for collections 8; open flags 0x1"
+    assert found.rows[0]["evidence"] == "A asked for all collections (opened with producer); B for collections 8 (opened with producer)"
 
 
 def test_branches_that_parted_are_another_history(tmp_path: Path) -> None:
@@ -233,6 +233,24 @@ def test_a_deletion_may_be_purged_before_a_backfill(tmp_path: Path) -> None:
         stream.mutation(3, "c")
 
     assert brief(told(tmp_path, *pair(live, from_disk))) == [("purged", "b", 2, 2, 1)]
+
+
+def test_vbuckets_of_different_buckets_are_told_apart(tmp_path: Path) -> None:
+    def on(bucket: str, uuid: int, port: int) -> Told:
+        talk = Told("test:1", port=port)
+        talk.hello("test/1.0", "JSON", "Collections")
+        talk.select_bucket(bucket)
+        talk.open("test:1", "producer")
+        ALL(talk.stream(7, log=[(uuid, 0)], uuid=uuid))
+        return talk
+
+    one, two = on("beer", 0xABCD, 50_000), on("travel", 0xEEEE, 50_001)
+    for name, talks in (("a", (one, two)), ("b", (one,))):
+        (tmp_path / f"{name}.pcap").write_bytes(capture(*talks))
+    found = compared(tmp_path / "a.pcap", tmp_path / "b.pcap")
+    assert brief(found) == [("no-stream", "b", 1, 9, 9)]
+    assert (found.rows[0]["bucket"], found.rows[0]["vbucket"], found.common) == ("travel", 7, 9)
+    assert not found.is_different
 
 
 def test_every_kind_has_a_verdict_and_records_fit_the_contract(tmp_path: Path) -> None:

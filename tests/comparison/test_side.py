@@ -47,7 +47,7 @@ def test_streams_tell_what_they_account_for_and_what_they_ask_for(tmp_path: Path
         (stream,) = side.stream_table().to_pylist()
         assert (stream["began"], stream["reached"], stream["asked_end"], stream["is_asked"]) == (0, 5, GREATEST, True)
         assert (stream["collections"], stream["has_all"]) == ([8, 9], False)
-        assert stream["asks"] == "collections 8 9; open flags 0x1"
+        assert stream["asks"] == "collections 8 9 (opened with producer)"
         (branch,) = side.branch_table([LOG]).to_pylist()
         assert branch == {"stream": 0, "vbucket": 7, "uuid": 0xABCD, "above": 0, "upto": GREATEST}
 
