@@ -19,6 +19,7 @@ from tests.tui.screens import NARROW, SAMPLES, WIDE, Keys, play, press, screen
 Golden = Callable[[str, str], None]
 
 VIEWS = {
+    "overview": ("0",),
     "packets": ("n",),
     "vbuckets": ("2", "n"),
     "heat": ("2", "vertical_line"),
@@ -26,6 +27,7 @@ VIEWS = {
     "timeline": ("2", "n", "enter", "right_square_bracket"),
     "timeline-time": ("2", "n", "enter", "d", "right_square_bracket"),
     "findings": ("4", "n"),
+    "connections": ("C",),
     "stats": ("5",),
     "go": ("colon",),
     "find": ("ctrl+f",),
@@ -33,7 +35,7 @@ VIEWS = {
     "export": ("4", "x"),
     "marks": ("m", "down", "m", "M"),
 }
-DIALOGS = ("go", "find", "filter", "export", "marks")
+DIALOGS = ("connections", "go", "find", "filter", "export", "marks")
 
 
 async def walk(app: InspectApp, pilot: Keys, look: Callable[[str], None]) -> None:
