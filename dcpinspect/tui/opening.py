@@ -187,14 +187,17 @@ class OpenScreen(ModalScreen[Opening | None]):
 
     def _show(self, addresses: dict[str, str], counts: dict[str, int]) -> None:
         self._permission.display = not counts
-        self._permission.update(Text("what comes to them is seen with the right to capture (sudo)"))
-        shown = self._interface_list.highlighted
-        self._interfaces = list(addresses)
-        self._interface_list.clear_options()
+        self._permission.update(Text("no right to capture here; start with sudo to see what comes"))
+        lines = []
         for name, where in addresses.items():
             said = f"{counts[name] / LOOK_S:,.0f} packets/s of the ports" if name in counts else where
-            self._interface_list.add_option(Option(Text(f"{escape(name):<12} {said}", no_wrap=True)))
-        self._interface_list.highlighted = shown
+            lines.append(Text(f"{escape(name):<12} {said}", no_wrap=True))
+        if self._interfaces != list(addresses):
+            self._interfaces = list(addresses)
+            self._interface_list.clear_options().add_options(lines)
+            self._interface_list.highlighted = 0 if lines else None
+        for place, line in enumerate(lines):
+            self._interface_list.replace_option_prompt_at_index(place, line)
 
 
 def _is_folder(path: Path) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from dcpinspect.tui.dialogs import Help
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.keys import VIEWS
 from dcpinspect.tui.theme import ASCII, UNICODE
-from tests.tui.screens import SAMPLES, Keys, play, screen, settled, until
+from tests.tui.screens import SAMPLES, Keys, follow, play, screen, settled, until
 
 
 @given(st.sampled_from(VIEWS), st.integers(20, 300))
@@ -81,3 +82,18 @@ def test_what_was_found_is_never_left_out_of_the_first_line() -> None:
     for width in range(70, 130):
         assert "✖ 2  ! 0  · " in frame.tabs(inspection, "stats", UNICODE, width).plain
     inspection.close()
+
+
+def test_a_capture_that_goes_on_shows_its_rate_and_whether_it_is_followed(tmp_path: Path) -> None:
+    growing = tmp_path / "growing.pcap"
+    growing.write_bytes((SAMPLES / "rollback.pcap").read_bytes()[:9000])
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        await until(pilot, lambda: app.inspection.store.rows > 0 and app.is_up_to_date)
+        for keys, word in ((("1", "home"), "End follows the newest"), (("end",), "following the newest")):
+            for key in keys:
+                await pilot.press(key)
+            await until(pilot, lambda word=word: word in screen(app))  # type: ignore[misc] # its own word each time
+            assert re.search(rf" live, \d+ messages · \d+/s · {word} · Esc stops", screen(app))
+
+    follow(growing, scene)

@@ -79,6 +79,7 @@ def test_interfaces_are_offered() -> None:
         await until(pilot, lambda: any(line.startswith("lo ") for line in shown(app, "#open-interfaces")))
         found = app.screen.query_one("#open-interfaces", OptionList)
         found.focus()
+        assert found.highlighted == 0, "Enter opens the first at once"
         await until(pilot, lambda: "packets/s" in "".join(shown(app, "#open-interfaces")) or os.geteuid() != 0)
         found.highlighted = next(at for at, line in enumerate(shown(app, "#open-interfaces")) if line.startswith("lo "))
         await pilot.press("enter")
