@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.style import Style
 from textual import events
 from textual.pilot import Pilot
 
 from dcpinspect.capture.open import open_capture
+from dcpinspect.escape import cells
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.inspection import Inspection
 from dcpinspect.tui.opening import Opening
+from dcpinspect.tui.theme import variables
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 WIDE, NARROW = (120, 36), (80, 24)
@@ -103,3 +106,44 @@ def screen(app: InspectApp) -> str:
     console = Console(width=width, height=height, file=io.StringIO(), record=True, force_terminal=True, legacy_windows=False)
     console.print(app.screen._compositor.render_update(full=True))  # the one call of Textual's own parts
     return "\n".join(line.rstrip() for line in console.export_text(styles=False).splitlines()) + "\n"
+
+
+LETTERS = {
+    "removal": "y",
+    "marker": "b",
+    "request": "c",
+    "response": "p",
+    "refusal": "r",
+    "rollback": "v",
+    "system-event": "g",
+    "end": "o",
+    "upkeep": "-",
+}
+"""Of the hues of the palette, by the first kind that has each: yellow, blue, cyan, pale, red, violet, green, orange, grey."""
+
+
+def colours(app: InspectApp) -> str:
+    """The hues of what is shown, a letter a cell, or a digit for an amount; a capital where it is the ground. All themes have the same."""
+    found = variables(app.current_theme, has_color=True)
+    letters = {found[f"paint-kind-{name}"].lower(): letter for name, letter in LETTERS.items()}
+    letters |= {found[f"paint-scale-{level}"].lower(): str(level) for level in range(1, 9)}
+    lines = []
+    for strip in app.screen._compositor.render_strips():
+        line = ""
+        for segment in strip:
+            front, ground = _hex(segment.style, "color"), _hex(segment.style, "bgcolor")
+            if segment.style is not None and segment.style.reverse:
+                front, ground = ground, front
+            inked = letters.get(front, " ")
+            line += (
+                letters[ground].upper() * segment.cell_length
+                if ground in letters
+                else "".join(" " if one.isspace() else inked * cells(one) for one in segment.text)
+            )
+        lines.append(line.rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _hex(style: Style | None, which: str) -> str:
+    colour = getattr(style, which, None)
+    return "" if colour is None or colour.is_default else colour.get_truecolor().hex

@@ -85,11 +85,15 @@ def _colours(style: Style) -> list[ColorTriplet]:
     return [one.get_truecolor() for one in (style.color, style.bgcolor) if one is not None and not one.is_default]
 
 
-@pytest.mark.parametrize("size", [(60, 15), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-def test_the_smallest_and_the_largest_screens_look_like_this(size: tuple[int, int], golden: Golden) -> None:
+@pytest.mark.parametrize(
+    ("size", "views"),
+    [((60, 15), ("packets", "findings")), ((200, 50), ("overview", "packets", "vbuckets", "heat", "timeline", "findings", "stats"))],
+    ids=["60x15", "200x50"],
+)
+def test_the_smallest_and_the_largest_screens_look_like_this(size: tuple[int, int], views: tuple[str, ...], golden: Golden) -> None:
     async def scene(app: InspectApp, pilot: Keys) -> None:
-        for view, keys in {"packets": ("n",), "findings": ("4", "n")}.items():
-            await press(app, pilot, *keys)
+        for view in views:
+            await press(app, pilot, "1", "home", *VIEWS[view])
             golden(f"tui/{view}-{size[0]}x{size[1]}.txt", screen(app))
 
     play("rollback.pcap", scene, size)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 import pytest
@@ -13,7 +14,7 @@ from dcpinspect.render.palette import PAINTS
 from dcpinspect.tui.app import InspectApp
 from dcpinspect.tui.theme import ASCII, THEMES, UNICODE, AsciiOnly, known_theme, sign_on_cursor, variables
 from tests.render.test_palette import contrast
-from tests.tui.screens import Keys, play, press
+from tests.tui.screens import Keys, colours, play, press
 
 
 def test_ascii_glyphs_are_ascii_and_told_apart() -> None:
@@ -92,3 +93,25 @@ def test_the_terminals_own_colours_are_enough_for_every_view() -> None:
             assert not {one for one in colours if one.startswith("#")}, keys
 
     play("orphans.pcap", scene, has_few_colors=True)
+
+
+COLOURED = {
+    "overview": ("0",),
+    "packets": ("1", "n"),
+    "vbuckets": ("2",),
+    "heat": ("vertical_line",),
+    "timeline": ("3",),
+    "findings": ("4",),
+}
+
+
+@pytest.mark.parametrize("name", ["textual-dark", "textual-light"])
+def test_views_have_the_same_colours_in_all_themes(name: str, golden: Callable[[str, str], None]) -> None:
+    """Beside the text of a screen, in the same places."""
+
+    async def scene(app: InspectApp, pilot: Keys) -> None:
+        for view, keys in COLOURED.items():
+            await press(app, pilot, *keys)
+            golden(f"tui/colours/{view}.txt", colours(app))
+
+    play("rollback.pcap", scene, theme_name=name)
