@@ -253,6 +253,38 @@ def test_vbuckets_of_different_buckets_are_told_apart(tmp_path: Path) -> None:
     assert not found.is_different
 
 
+@pytest.mark.parametrize("live", [False, True])
+def test_a_backfill_without_a_document_did_not_send_it(live: bool, tmp_path: Path) -> None:
+    def tell(*seqnos: int, kind: str) -> Callable[[Stream], None]:
+        def all_of(stream: Stream) -> None:
+            stream.snapshot(0, 9, kind, "checkpoint")
+            for seqno in seqnos:
+                stream.mutation(seqno, f"k{seqno}")
+
+        return all_of
+
+    a, b = tell(1, 2, 4, 6, 9, kind="memory" if live else "disk"), tell(1, 2, 6, 9, kind="disk")
+    assert brief(told(tmp_path, *pair(a, b))) == [("not-sent", "b", 4, 4, 1)]
+
+
+def test_a_backfill_that_goes_further_than_the_other_side_may_lack_what_was_deleted_there(tmp_path: Path) -> None:
+    def live(stream: Stream) -> None:
+        stream.snapshot(0, 5, "memory", "checkpoint")
+        for seqno in (1, 2, 3, 4, 5):
+            stream.mutation(seqno, f"k{seqno}")
+
+    def from_disk(stream: Stream) -> None:
+        stream.snapshot(0, 9, "disk", "checkpoint")
+        for seqno in (1, 3, 4, 5, 9):
+            stream.mutation(seqno, f"k{seqno}")
+
+    assert brief(told(tmp_path, *pair(live, from_disk))) == [
+        ("not-reached", "a", 9, 9, 1),
+        ("unknown", "b", 2, 2, 1),
+        ("snapshot", None, 5, 5, None),
+    ]
+
+
 def test_every_kind_has_a_verdict_and_records_fit_the_contract(tmp_path: Path) -> None:
     assert list(VERDICT_OF) == list(KINDS)
     records = told(tmp_path, *pair(ALL, documents(4, 5, 7, 8, 9))).records().records()
