@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -21,6 +22,8 @@ import pyarrow.dataset
 from dcpinspect.capture.source import STDIN
 from dcpinspect.errors import UsageError
 from dcpinspect.findings.record import CHECKED, CONTRACTS
+from dcpinspect.logs.events import event_records
+from dcpinspect.logs.reading import LogReading
 from dcpinspect.protocol.redact import Redactor
 from dcpinspect.reading import Packets, Reading
 from dcpinspect.tables.arrow import arrow_schema, record_batch
@@ -248,6 +251,15 @@ class Query(DuckQuery):
     def failure(self) -> Exception | None:
         """What ended a scan of the captures."""
         return self._captures.failure
+
+    def register_events(self, logs: Sequence[str]) -> None:
+        """Let the text speak of what these logs say, as ``log_events``. Raises CaptureError where one cannot be read."""
+        events = event_records(chain.from_iterable(map(LogReading, logs))).arrow()
+
+        def rows(columns: Sequence[str]) -> Iterator[Any]:
+            yield from events.select(list(columns)).to_batches(SLICE)
+
+        self.register("log_events", ScannedTable(events.schema, rows))
 
     def register(self, name: str, table: ScannedTable) -> None:
         """Let the text speak of a table under this name."""

@@ -19,6 +19,8 @@ from dcpinspect.errors import UsageError
 from dcpinspect.escape import clip, escape
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dcpinspect.query import Captures, Query
 
 MAX_QUERY = 1 << 20
@@ -37,6 +39,12 @@ def sql(
             help="Capture files, read as one in order of time, and last the query. - is standard input, for a capture or for the query.",
         ),
     ],
+    log: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--log", metavar="FILE", help="Also have what 'dcpinspect log' reads of this file, as table log_events. May be repeated."
+        ),
+    ] = None,
     since: options.Since = None,
     until: options.Until = None,
     format_name: options.OutputFormat = None,
@@ -59,7 +67,7 @@ def sql(
 
     with (
         Captures(paths, extra_ports=extra_ports, find_ports=find_ports, redactor=redactor, span=span) as captures,
-        _prepared(text, captures) as query,
+        _prepared(text, captures, log or ()) as query,
         interrupts.answered(lambda: _stop(captures), query.end, lambda: captures.is_waiting and not captures.can_repeat),
         opened(output, format_, paths) as out,
         progress("reading", lambda: captures.source.position, captures.source.size, wanted=wants_progress(output)),
@@ -77,7 +85,7 @@ def sql(
 
 
 @contextmanager
-def _prepared(text: str, captures: Captures) -> Iterator[Query]:
+def _prepared(text: str, captures: Captures, logs: Sequence[str]) -> Iterator[Query]:
     """The query. Ctrl-C comes when it is whole: of KeyboardInterrupt in the midst of that DuckDB makes errors of its own."""
     from dcpinspect.query import Query
 
@@ -85,6 +93,8 @@ def _prepared(text: str, captures: Captures) -> Iterator[Query]:
         whole = Query(text, captures)
         interrupts.check()
     with whole as query:
+        if logs:
+            query.register_events(logs)
         yield query
 
 

@@ -23,7 +23,7 @@ import orjson
 from dcpinspect.errors import CaptureError
 from dcpinspect.logs.lines import TextFile
 
-MOST_DOCUMENT = 64 << 20
+MOST_DOCUMENT = 16 << 20
 """Bytes of a file; a checkpoint of 1,024 vbuckets has 200 kB."""
 MOST_CHECKPOINTS = 1 << 20
 _DEEPEST = 4

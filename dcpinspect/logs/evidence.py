@@ -11,6 +11,8 @@ from dcpinspect.logs.events import MOST_EVENTS, LogEvent
 from dcpinspect.logs.reading import LogReading
 from dcpinspect.streams.rollback import Asked, Explanation, Log, UndecidedError, VbucketFacts, explain_rollback, predicted_rollback
 
+MOST_BUCKETS = 64
+"""Buckets whose histories are kept; a cluster may have 30."""
 KEPT = frozenset(("rollback", "stream-refused", "stream-closed", "slow-stream", "buffer-full", "disconnect"))
 """Events that rules look at one by one."""
 
@@ -74,11 +76,15 @@ class Evidence:
         seqnos: dict[tuple[str | None, int], LogEvent] = {}
         told: list[LogEvent] = []
         for event in reading:
-            if event.event == "rollback" and (key := _request(event)) is not None:
+            if (
+                event.event == "rollback"
+                and (key := _request(event)) is not None
+                and (key in self._rolled or len(self._rolled) < MOST_EVENTS)
+            ):
                 self._rolled[key] = event
-            if event.event == "vbucket-seqnos" and event.vbucket is not None:
+            if event.event == "vbucket-seqnos" and event.vbucket is not None and len(seqnos) < MOST_BUCKETS << 10:
                 seqnos[event.bucket, event.vbucket] = event
-            elif event.event == "failover-log":
+            elif event.event == "failover-log" and len(told) < MOST_BUCKETS << 10:
                 told.append(event)
             elif event.event in KEPT:
                 self.counts[event.event] += 1
@@ -107,6 +113,9 @@ class Evidence:
 
     def know(self, vbucket: int, bucket: str | None, history: History) -> None:
         """Adds a history, unless there is one of the bucket."""
+        buckets = self._histories.get(vbucket, {})
+        if bucket not in buckets and len(buckets) >= MOST_BUCKETS:
+            return
         self._histories.setdefault(vbucket, {}).setdefault(bucket, history)
 
     def history_of(self, checkpoint: Checkpoint) -> History | None:

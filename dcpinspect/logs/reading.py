@@ -13,7 +13,7 @@ from dcpinspect.logs.lines import TextFile
 from dcpinspect.logs.memcached import MemcachedLog
 from dcpinspect.logs.statistics import Statistics
 
-MOST_DOCUMENT = 32 << 20
+MOST_DOCUMENT = 24 << 20
 """Bytes of statistics in JSON; those of 1,024 vbuckets with ten streams each have 10 MB."""
 
 

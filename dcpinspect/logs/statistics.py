@@ -18,7 +18,9 @@ from dcpinspect.logs.events import LogEvent
 MOST_BRANCHES = 1024
 """Of a vbucket; servers keep 25."""
 MOST_STREAMS = 1 << 16
-"""Streams that statistics are gathered of."""
+"""Streams of a bucket that statistics are gathered of."""
+MOST_ENTRIES = 1 << 18
+"""Branches of all vbuckets of a bucket."""
 _BRANCH = re.compile(r"\s*vb_(\d{1,5}):(\d{1,4}):(id|seq):?\s+\"?(\d{1,20})\"?\s*")
 _SEQNO = re.compile(r"\s*vb_(\d{1,5}):(high_seqno|purge_seqno|uuid):?\s+\"?(\d{1,20})\"?\s*")
 _STREAM = re.compile(r"\s*(\S.{0,400}?):stream_(\d{1,5})_([a-z_]{1,40}):?\s+(.{1,200}?)\s*")
@@ -41,6 +43,7 @@ class Statistics:
     _bucket: str | None = None
     _is_title: bool = False
     """The line before was one of stars, so that this one names a bucket."""
+    _entries: int = 0
     _first: dict[tuple[str, int], int] = field(default_factory=dict)
     _branches: dict[int, dict[int, dict[str, int]]] = field(default_factory=dict)
     _seqnos: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -63,8 +66,9 @@ class Statistics:
     def _entry(self, number: int, text: str) -> bool:
         if found := _BRANCH.fullmatch(text):
             vbucket, place, key, value = int(found[1]), int(found[2]), found[3], int(found[4])
-            if vbucket > 0xFFFF or place >= MOST_BRANCHES or value >= 2**64:
+            if vbucket > 0xFFFF or place >= MOST_BRANCHES or value >= 2**64 or self._entries >= MOST_ENTRIES:
                 return False
+            self._entries += 1
             self._first.setdefault(("failover-log", vbucket), number)
             self._branches.setdefault(vbucket, {}).setdefault(place, {})[key] = value
             return True
@@ -119,6 +123,7 @@ class Statistics:
             )
         for (name, vbucket), known in self._streams.items():
             yield LogEvent(self.file, event="stream-state", bucket=self._bucket, name=name, vbucket=vbucket, **known)
+        self._entries = 0
         for kept in (self._first, self._branches, self._seqnos, self._streams):
             kept.clear()
 

@@ -21,6 +21,7 @@ from dcpinspect.cli.main import main
 from dcpinspect.protocol.encode import encode
 from tests import builders
 from tests.cli.test_output import wait_until_it_waits
+from tests.logs.written import rollback
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 TOUR = str(SAMPLES / "tour.pcapng")
@@ -296,3 +297,16 @@ def test_since_and_until_leave_of_every_table_what_its_command_shows(capsys: pyt
     assert shown("sql", TOUR, "select rule from findings", "-f", "csv") == expected != expected[:1]
     expected = shown("read", TOUR, "-f", "csv", "--columns", "row")
     assert shown("sql", TOUR, "select row from messages", "-f", "csv") == expected != expected[:1]
+
+
+def test_records_of_a_log_are_a_table_beside_those_of_the_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "memcached.log"
+    log.write_text(rollback(7, to=50))
+    query = "select cause, reason from rollbacks join log_events using (vbucket, rollback_seqno)"
+    assert main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(log), query, "-f", "ndjson"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "cause": "leading-consumer",
+        "reason": "consumer ahead of producer - producer upper at 900",
+    }
+    assert main(["sql", str(SAMPLES / "rollback.pcap"), "--log", str(tmp_path / "none"), query]) == 2
+    assert "No such file" in capsys.readouterr().err

@@ -86,3 +86,12 @@ def test_the_first_file_that_has_a_history_counts(tmp_path: Path) -> None:
 )
 def test_reasons_of_the_server_have_causes(reason: str, cause: str) -> None:
     assert cause_of(reason) == cause
+
+
+def test_histories_of_any_number_of_buckets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.logs.evidence.MOST_BUCKETS", 2)
+    known = Evidence()
+    for bucket in ("a", "b", "c"):
+        known.know(417, bucket, History([(OLD, 0)], "stats", 2000, is_exact=True))
+    assert known.history_of(replace(AT_1000, bucket="b")) is not None
+    assert known.history_of(replace(AT_1000, bucket="c")) is None

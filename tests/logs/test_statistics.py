@@ -97,3 +97,10 @@ def test_other_documents_are_refused() -> None:
     documents: list[object] = [[], {}, {"a": 1}, {"a": {"b": [1]}}, 7]
     for document in documents:
         assert not Statistics("stats.log").take_document(document)
+
+
+def test_statistics_of_any_size_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dcpinspect.logs.statistics.MOST_ENTRIES", 4)
+    monkeypatch.setattr("dcpinspect.logs.statistics.MOST_STREAMS", 2)
+    assert [one.vbucket for one in told("\n".join(failovers(vbucket, (1, 0)) for vbucket in range(5)))] == [0, 1]
+    assert len(told("\n".join(f"a:stream_{vbucket}_start_seqno 1" for vbucket in range(5)))) == 2
