@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from enum import StrEnum
 from functools import partial
@@ -19,7 +18,7 @@ from dcpinspect.cli.pipeline_sql import sql
 from dcpinspect.cli.progress import Steps
 from dcpinspect.cli.remarks import UNCHECKED
 from dcpinspect.cli.terminal import columns_asked, complain
-from dcpinspect.errors import CaptureError, DamagedCapture, UsageError
+from dcpinspect.errors import CaptureError, DamagedCapture
 from dcpinspect.escape import escape
 from dcpinspect.export.formats import TEXT
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dcpinspect.spark.analysis import Secrets
-    from dcpinspect.spark.run import Summary
+    from dcpinspect.spark.pipeline import Summary
 
 __all__ = ["check", "info", "report", "run", "sql"]
 
@@ -65,8 +64,8 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> int:
     """Read new captures, and write the tables again."""
-    from dcpinspect.spark.run import Options
-    from dcpinspect.spark.run import run as run_pipeline
+    from dcpinspect.spark.pipeline import Options
+    from dcpinspect.spark.pipeline import run as run_pipeline
     from dcpinspect.spark.tasks import spark_tasks
 
     extra_ports, find_ports = (None, None) if port is None else options.ports(port)
@@ -94,13 +93,11 @@ def run(
 
 def _secrets() -> Secrets:
     """Where the secrets of TLS are that ``--keylog`` names. Raises UsageError for a pipe: other processes read it, too."""
-    from dcpinspect.spark.analysis import Secrets
+    from dcpinspect.spark.analysis import secrets_at
     from dcpinspect.transport.tls.keylog import chosen
 
-    for path in (keys := chosen.open()).paths:
-        if not os.path.isfile(path):
-            raise UsageError(f"--keylog {escape(path)}: every process of Spark reads it; name a file")
-    return Secrets(tuple(map(os.path.abspath, keys.paths)), keys.search)
+    keys = chosen.open()
+    return secrets_at(keys.paths, keys.search, "--keylog")
 
 
 def _print(summary: Summary, *, as_json: bool) -> None:

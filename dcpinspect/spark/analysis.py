@@ -12,7 +12,8 @@ import numpy as np
 
 from dcpinspect.capture.batch import Column, PacketBatch
 from dcpinspect.capture.open import CaptureFile, Problem, open_capture
-from dcpinspect.errors import CaptureError
+from dcpinspect.errors import CaptureError, UsageError
+from dcpinspect.escape import escape
 from dcpinspect.findings.registry import RULES
 from dcpinspect.parts import Part, shown
 from dcpinspect.reading import Reading
@@ -49,6 +50,14 @@ class Secrets:
                 for text in found.secrets:
                     keys.add(text)
         return keys
+
+
+def secrets_at(paths: Sequence[str], search: int = SEARCH, option: str = "keylog") -> Secrets:
+    """Where the secrets are that an option names. Raises UsageError for what is no file: other processes read it, too."""
+    for path in paths:
+        if not os.path.isfile(path):
+            raise UsageError(f"{option} {escape(path)}: every process of Spark reads it; name a file")
+    return Secrets(tuple(map(os.path.abspath, paths)), search)
 
 
 @dataclass(frozen=True, slots=True)

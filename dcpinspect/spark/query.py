@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dcpinspect.errors import PlacedError, UsageError
-from dcpinspect.escape import one_line
+from dcpinspect.escape import escape, one_line
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.message_files import CONNECTION_ID
 from dcpinspect.spark.message_files import SCHEMA as MESSAGES
@@ -48,7 +48,7 @@ class Query:
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
         for name in self._names:
-            frame = _table(self._spark, manifest, name)
+            frame = table(self._spark, manifest, name)
             if name == "messages" and condition is not None:
                 frame = frame.where(condition)
             frame.createOrReplaceTempView(name)
@@ -91,8 +91,14 @@ class Query:
             raise PlacedError("query", what, text, place - len(before)) from error
 
 
-def _table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
-    """A table with readable columns: those that it has elsewhere, then what the pipeline knows besides, then bits."""
+def table(spark: SparkSession, manifest: Manifest, name: str) -> DataFrame:
+    """A table with readable columns: those that it has elsewhere, then what the pipeline knows besides, then bits.
+
+    Raises UsageError for a table that there is not.
+    """
+    if name not in manifest.table_names:
+        close = did_you_mean(name, manifest.table_names) or f"; there are {', '.join(manifest.table_names)}"
+        raise UsageError(f"table {escape(name)}: there is none{close}")
     if name == "messages":
         numbers = _stored(spark, manifest, "connections", SCHEMAS["connections"]).select(CONNECTION_ID.name, "connection")
         frame = _stored(spark, manifest, name, MESSAGES).join(numbers.hint("broadcast"), CONNECTION_ID.name, "left")

@@ -42,7 +42,7 @@ class Tasks(Protocol):
 class SparkTasks:
     """Spark does it. ``work`` and items are pickled; ``work`` is a function of a module, or a ``functools.partial`` of one."""
 
-    def __init__(self, spark: SparkSession, show: Show) -> None:
+    def __init__(self, spark: SparkSession, show: Show = lambda *_: None) -> None:
         self._spark = spark
         self._show = show
         self.processors = sessions.processors(spark)

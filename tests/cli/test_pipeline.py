@@ -21,7 +21,7 @@ from dcpinspect.transport.tls.keylog import KeyLog
 from tests import builders
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import ran, stored, told
-from tests.spark.test_run import equal
+from tests.spark.test_pipeline import equal
 from tests.tls.forged import Forged
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from tests import builders
 from tests.peers.truth import SAMPLES
 from tests.spark.cuts import cut, packets_of
 from tests.spark.outputs import ran, stored, told
-from tests.spark.test_run import equal
+from tests.spark.test_pipeline import equal
 from tests.tls.forged import Forged
 from tests.tls.oracle import embed
 from tests.tls.peers import Recorded, Tls

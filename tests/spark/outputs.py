@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from dcpinspect.reading import Reading
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.message_files import COLUMNS
-from dcpinspect.spark.run import Options, Summary, run
+from dcpinspect.spark.pipeline import Options, Summary, run
 from dcpinspect.spark.schema import kept, message_rows
 
 _ROW = re.compile(r"\brows? \d+( (to|and) \d+)?")

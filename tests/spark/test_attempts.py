@@ -19,11 +19,11 @@ from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.bundles import BundleWriter
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.message_files import MessageFiles
-from dcpinspect.spark.run import Options, run
+from dcpinspect.spark.pipeline import Options, run
 from dcpinspect.spark.tasks import SparkTasks
 from tests.spark.cuts import cut, packets_of, written
 from tests.spark.outputs import Here, here, stored, told
-from tests.spark.test_run import SAMPLES, equal
+from tests.spark.test_pipeline import SAMPLES, equal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,7 +85,7 @@ def test_a_file_that_changed_after_its_task_ended_is_not_committed(tmp_path: Pat
         os.truncate(chosen, 100)
         verify(files)
 
-    monkeypatch.setattr("dcpinspect.spark.run.verify", late)
+    monkeypatch.setattr("dcpinspect.spark.pipeline.verify", late)
     with pytest.raises(OutputError, match=r"\.parquet: is not as its task left it .*run it again"):
         run(Options([str(tmp_path / "ring")], str(tmp_path / "out")), here)
     equal(stored(tmp_path / "out", cut=True), before)

@@ -16,10 +16,11 @@ from typing import Any
 from dcpinspect.errors import CaptureError, UsageError
 from dcpinspect.escape import escape
 from dcpinspect.spark import plan
-from dcpinspect.spark.analysis import Analysed, Secrets, Work, analyse, look
+from dcpinspect.spark.analysis import Analysed, Secrets, Work, analyse, look, secrets_at
 from dcpinspect.spark.attempts import Written, attempt, verify
 from dcpinspect.spark.manifest import BATCH, RAW, Kept, Manifest, Read
 from dcpinspect.spark.outputs import problems, rows_of, state_of, write_tables
+from dcpinspect.spark.places import local_path
 from dcpinspect.spark.scan import Report, scan
 from dcpinspect.spark.tasks import Tasks
 from dcpinspect.spark.units import BY_DIRECTORY, Unit, check_rule, files_of, units_of
@@ -28,6 +29,7 @@ from dcpinspect.streams.events import EventQuery, FoundEvents
 
 SUMMARY = "dcpinspect.pipeline_run/1"
 """Name and version of the contract of the summary."""
+Path = str | os.PathLike[str]
 TasksOf = Callable[[], AbstractContextManager[Tasks]]
 
 
@@ -80,6 +82,36 @@ class Summary:
     def record(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return {"schema": SUMMARY, **asdict(self)}
+
+
+def asked(
+    captures: Path | Sequence[Path],
+    out: Path,
+    capture_point: str | None,
+    ports: Sequence[int],
+    find_ports: bool | None,
+    keylog: Path | Sequence[Path],
+    on_error: str,
+) -> Options:
+    """What a program asks for. Raises UsageError."""
+    if on_error not in (known := ("keep", "fail")):
+        raise UsageError(f"on_error {escape(on_error)}: is not known; write {' or '.join(known)}")
+    for port in ports:
+        if not 0 < port < 1 << 16:
+            raise UsageError(f"ports: {port} is no port; write numbers from 1 to 65535")
+    return Options(
+        _paths(captures),
+        os.fspath(out),
+        point_rule=capture_point,
+        extra_ports=tuple(ports) or None,
+        find_ports=find_ports,
+        secrets=secrets_at([local_path(path, "key logs are read") for path in _paths(keylog)]),
+        fails=on_error == "fail",
+    )
+
+
+def _paths(given: Path | Sequence[Path]) -> list[str]:
+    return [os.fspath(given)] if isinstance(given, (str, os.PathLike)) else [os.fspath(path) for path in given]
 
 
 def run(options: Options, tasks_of: TasksOf) -> Summary:

@@ -8,19 +8,23 @@ import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
+import dcpinspect.spark
 from dcpinspect.errors import CaptureError, UsageError
-from dcpinspect.spark import bundles, plan, run, scan
+from dcpinspect.spark import bundles, pipeline, plan, scan
 from dcpinspect.spark.manifest import Manifest
 from dcpinspect.spark.whole import whole
 from tests.builders import Recorded
 from tests.spark.cuts import cut, disturbed, packets_of, places, written
 from tests.spark.outputs import here, ran, stored, told
 from tests.transport import test_unusual
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SAMPLES = Path(__file__).parents[2] / "sample_captures"
 SMALL = sorted(path.name for path in SAMPLES.iterdir() if ".pcap" in path.name and path.name not in ("large.pcapng.gz", "any.pcap"))
@@ -206,7 +210,7 @@ def test_a_run_that_is_interrupted_changes_nothing(tmp_path: Path, monkeypatch: 
     before = stored(tmp_path / "out", cut=True)
     for name in ("scan", "analyse", "write_tables"):
         with monkeypatch.context() as patch:
-            patch.setattr(run, name, interrupted)
+            patch.setattr(pipeline, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 ran(tmp_path / "out", tmp_path / "ring")
         equal(stored(tmp_path / "out", cut=True), before)
@@ -222,10 +226,39 @@ def interrupted(*_: Any, **__: Any) -> None:
 
 
 def test_captures_and_outputs_may_be_written_as_uris_of_files(tmp_path: Path) -> None:
-    done = run.run(run.Options([(SAMPLES / "rollback.pcap").as_uri()], (tmp_path / "an out").as_uri()), here)
+    done = pipeline.run(pipeline.Options([(SAMPLES / "rollback.pcap").as_uri()], (tmp_path / "an out").as_uri()), here)
     assert done.captures == 1
     assert Manifest.newest((tmp_path / "an out").as_uri()).number == 1
     equal(stored(tmp_path / "an out", cut=False), told(SAMPLES / "rollback.pcap", cut=False))
+
+
+@pytest.mark.spark
+def test_a_program_runs_it_in_its_own_session_and_reads_the_tables_of_the_newest_run(spark: SparkSession, tmp_path: Path) -> None:
+    packets = packets_of(SAMPLES / "tour.pcapng")
+    first, _ = cut(tmp_path / "ring", packets, [300])
+    before = dict(spark.conf.getAll)
+    assert dcpinspect.spark.run(spark, first, tmp_path / "out", capture_point="dir").captures == 1
+    done = dcpinspect.spark.run(spark, [tmp_path / "ring"], tmp_path / "out", find_ports=False)
+    assert (done.batch, done.captures, done.known, done.is_whole) == (2, 1, 1, True)
+    assert dict(spark.conf.getAll) == before
+    equal(stored(tmp_path / "out", cut=True), told(written(tmp_path / "whole.pcap", packets), cut=True))
+    messages = dcpinspect.spark.table(spark, tmp_path / "out")
+    assert messages.count() == done.rows["messages"] == 450
+    assert messages.where(dcpinspect.spark.filter_sql("end_seqno = 18446744073709551615")).count() > 0
+    assert dcpinspect.spark.table(spark, tmp_path / "out", "streams").count() == done.rows["streams"]
+    with pytest.raises(UsageError, match="table stream: there is none; did you mean streams"):
+        dcpinspect.spark.table(spark, tmp_path / "out", "stream")
+
+
+def test_what_a_program_asks_for_is_looked_at_first() -> None:
+    with pytest.raises(UsageError, match="on_error skip: is not known; write keep or fail"):
+        pipeline.asked("x", "out", None, (), None, (), "skip")
+    with pytest.raises(UsageError, match="ports: 70000 is no port"):
+        pipeline.asked("x", "out", None, (70_000,), None, (), "keep")
+    with pytest.raises(UsageError, match="keylog /nosuch: every process of Spark reads it; name a file"):
+        pipeline.asked("x", "out", None, (), None, "/nosuch", "keep")
+    options = pipeline.asked([Path("a"), "b"], Path("out"), "stem", (), True, (), "fail")
+    assert (options.captures, options.out, options.fails, options.extra_ports, options.find_ports) == (["a", "b"], "out", True, None, True)
 
 
 def test_options_of_the_runs_before_are_kept(tmp_path: Path) -> None:
