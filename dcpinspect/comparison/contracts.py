@@ -68,6 +68,7 @@ DIFFERENCES = RecordTable(
         _C("fields", "words", "in what both sides differ: " + ", ".join(FIELDS)),
         *_of_both("name", "text", "command of the first event"),
         *_of_both("cas", "hex64", "its CAS"),
+        *_of_both("datatype", "words", "bits of its datatype, by name"),
         *_of_both("connection", "number", "its connection"),
         *_of_both("row", "number", "its row, as read shows it"),
         *_of_both("time", "time", "its capture time"),

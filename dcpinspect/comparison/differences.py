@@ -17,6 +17,7 @@ from dcpinspect.comparison.found import MOST, Found, Reached, Row
 from dcpinspect.comparison.shelves import SHELVES, groups
 from dcpinspect.comparison.side import BUCKET_SHIFT, Side
 from dcpinspect.errors import SpoolError
+from dcpinspect.protocol.datatype import DATATYPE_NAMES
 from dcpinspect.protocol.opcodes import opcode_name
 from dcpinspect.store.spool import Spool
 from dcpinspect.streams import words as w
@@ -159,7 +160,7 @@ class Comparison:
 
     def _missing(self, lacks: str, has: str) -> list[Row]:
         found = self._rows(
-            f"select r.*, u.{has}_opcode, u.{has}_collection, u.{has}_cas, u.{has}_row, u.{has}_time, u.{has}_connection from"
+            f"select r.*, {', '.join(f'u.{has}_{name}' for name in _OF_EVENT)} from"
             f" (select *, row_number() over (partition by kind order by vbucket, uuid, first_seqno) as place from runs_{lacks}) r"
             f" join unequal u on u.{lacks}_lacks and u.{has}_row = r.row where place <= {MOST}"
         )
@@ -187,6 +188,10 @@ class Comparison:
             found = dict(self._database.execute("select row, key_text from given semi join wanted using (row)").fetchall())
             for row in rows:
                 row["key"] = row["key"] if row["key"] is not None else found.get(row[f"{name}_row"])
+
+
+_OF_EVENT = ("opcode", "collection", "cas", "datatype", "row", "time", "connection")
+"""What is told of an event that the other side lacks."""
 
 
 def _record(
@@ -217,7 +222,7 @@ def _record(
 def _of(row: Row, side: str) -> Row:
     """Where one side has the event, and what it is."""
     found = {f"{side}_{name}": row[f"{side}_{name}"] for name in ("cas", "connection", "row", "time")}
-    return found | {f"{side}_name": opcode_name(row[f"{side}_opcode"])}
+    return found | {f"{side}_name": opcode_name(row[f"{side}_opcode"]), f"{side}_datatype": list(DATATYPE_NAMES[row[f"{side}_datatype"]])}
 
 
 def _known(number: int) -> int | None:

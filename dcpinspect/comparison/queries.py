@@ -15,7 +15,7 @@ _DELETIONS = f"({Opcode.DCP_DELETION:d}, {Opcode.DCP_EXPIRATION:d})"
 _SYSTEM = f"{Opcode.DCP_SYSTEM_EVENT:d}"
 _AS_STORED = 0xFF & ~SNAPPY
 """Bits of the datatype that do not depend on the way to the client: any value may be compressed, or not."""
-_TOLD = ("opcode", "collection", "key", "cas", "row", "time", "connection", "stream", "snapshot")
+_TOLD = ("opcode", "collection", "key", "cas", "datatype", "row", "time", "connection", "stream", "snapshot")
 """What is told of an event that is not the same on both sides."""
 
 ONCE = """

@@ -197,6 +197,7 @@ def test_what_differs_is_named(change: Callable[[Stream], None], fields: list[st
 
     found = told(tmp_path, *pair(same, other))
     assert [(row["kind"], row["first_seqno"], row["fields"]) for row in found.rows] == [("differs", 4, fields)]
+    assert (found.rows[0]["a_datatype"] == found.rows[0]["b_datatype"]) == (fields != ["datatype"])
 
 
 def test_a_vbucket_without_a_stream_is_told_apart(tmp_path: Path) -> None:
